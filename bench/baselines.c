@@ -15,25 +15,25 @@ uint64_t baseline_load(const uint64_t *times, uint32_t parts, const uint32_t *cu
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < parts; i++) {
-        const uint64_t own = sum(times, cuts[i], cuts[i + 1]);
-        most = own > most ? own : most;
+        const uint64_t load = sum(times, cuts[i], cuts[i + 1]);
+        most = load > most ? load : most;
     }
     return most;
 }
 
-// Whether parts of at most `load` are enough, each taking as many layers as it can.
+// Whether parts of at most `load` suffice, if each takes as many layers as it can.
 static bool is_enough(const uint64_t *times, uint32_t count, uint32_t parts, uint64_t load)
 {
     uint32_t used = 1;
-    uint64_t own = 0;
+    uint64_t part_load = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (times[i] > load)
             return false;
-        if (own + times[i] > load) {
+        if (part_load + times[i] > load) {
             used++;
-            own = 0;
+            part_load = 0;
         }
-        own += times[i];
+        part_load += times[i];
     }
     return used <= parts;
 }
@@ -53,12 +53,12 @@ uint64_t baseline_least_load(const uint64_t *times, uint32_t count, uint32_t par
 
 // --- torchgpipe ---------------------------------------------------------------------------
 //
-// Block partitions of sequences (Barany and Grinberg): from equal counts on, the smallest part is
-// given a layer by its neighbour on the way to the largest, again and again until the largest one has
-// given a layer itself; and all that until no two parts differ by more than the largest layer.
-// Nothing is said of the largest part itself.
+// Block partitions of sequences (Barany and Grinberg), starting from equal counts. The smallest part gets a layer
+// from its neighbour on the side of the largest part. This repeats, each time for the part that is then the smallest,
+// until the largest part itself has given a layer. All of that repeats until no two parts differ by more than the
+// largest layer. The method guarantees nothing about the largest part itself.
 
-// The last of the largest, the first of the smallest.
+// If parts are equal: the last largest and the first smallest one.
 static uint32_t largest_part(const uint64_t *times, uint32_t parts, const uint32_t *cuts)
 {
     uint32_t largest = 0;
@@ -103,9 +103,9 @@ static bool cut_torchgpipe(const uint64_t *times, uint32_t count, uint32_t parts
 
 // --- DeepSpeed ----------------------------------------------------------------------------
 //
-// A dynamic program over places and parts that keeps, of all ways to cut the layers up to a place,
-// the one whose largest and smallest part differ least (of equals the one with its last cut furthest
-// behind): which is not the way that ends best.
+// A dynamic program over places and parts. For the layers up to a place, it keeps the way to cut them whose largest
+// and smallest part differ least. If several are equal, it keeps the one whose last cut is furthest towards the end.
+// This is not always the way that leads to the best result.
 
 struct span {
     uint64_t least, most;
@@ -123,9 +123,10 @@ static void fill_place(const uint64_t *before, uint32_t parts, struct span *best
         for (uint32_t k = part - 1; k < place; k++) {
             if (part == 1 && k > 0)
                 break;
-            const uint64_t own = before[place] - before[k];
-            const struct span so_far = part == 1 ? (struct span){ own, own } : best[(size_t)k * row + part - 1];
-            const struct span with = { own < so_far.least ? own : so_far.least, own > so_far.most ? own : so_far.most };
+            const uint64_t load = before[place] - before[k];
+            const struct span so_far = part == 1 ? (struct span){ load, load } : best[(size_t)k * row + part - 1];
+            const struct span with = { load < so_far.least ? load : so_far.least,
+                                       load > so_far.most ? load : so_far.most };
             struct span *cell = &best[(size_t)place * row + part];
             if (k == part - 1 || is_closer(with, *cell)) {
                 *cell = with;
@@ -157,7 +158,7 @@ static bool cut_deepspeed(const uint64_t *times, uint32_t count, uint32_t parts,
 
 // --- by hand ------------------------------------------------------------------------------
 
-// As many layers for each, one more for the first few.
+// Equal numbers of layers, with one more for the first few parts.
 static bool cut_evenly(const uint64_t *times, uint32_t count, uint32_t parts, uint32_t *cuts)
 {
     (void)times;
@@ -166,15 +167,15 @@ static bool cut_evenly(const uint64_t *times, uint32_t count, uint32_t parts, ui
     return true;
 }
 
-// Megatron: the embedding in front and the loss behind count as a layer each, so that the first and
-// the last part have one layer less.
+// Megatron: the embedding at the start and the loss at the end count as a layer each, so the first and the last part
+// have one layer less.
 static bool cut_megatron(const uint64_t *times, uint32_t count, uint32_t parts, uint32_t *cuts)
 {
     cut_evenly(times, count + 2, parts, cuts);
     for (uint32_t i = 1; i < parts; i++)
         cuts[i] -= cuts[i] > i ? 1 : 0;
     cuts[parts] = count;
-    for (uint32_t i = parts; i-- > 1;)  // none without a layer
+    for (uint32_t i = parts; i-- > 1;)  // no part without a layer
         cuts[i] = cuts[i] < cuts[i + 1] ? cuts[i] : cuts[i + 1] - 1;
     return true;
 }

@@ -1,7 +1,8 @@
-// What an action costs besides what it computes: the processor time of each rank's
-// host, per action of its list. On a device that runs ahead this is what computing must
-// hide. Of stages that do nothing, and, on such a device, of stages that give it as many small
-// kernels as a few layers do, which a device that records replays.
+// The cost of an action besides what it computes: CPU time of each rank's host per action in its list. On a device
+// that runs ahead of its host (asynchronous launches), computing must hide this time.
+//
+// It is measured with stages that do nothing. On such a device it is also measured with stages that launch as many
+// small kernels as a few layers do. A device that records work (CUDA graphs) replays these.
 //
 //     bench_actions [DEVICE]
 #include <stdio.h>
@@ -14,29 +15,30 @@
 
 enum { REPEATS = 31, MOST_STAGES = 16, KERNELS = 60, NUMBERS = 64 };
 
-// One in ten is a dropout, whose key is another every time.
+// One in ten is a dropout, whose key differs each time.
 static void give_kernels(const struct stage_pass *pass, void *to)
 {
     for (uint64_t i = 0; i < KERNELS; i++) {
-        const struct dropout dropout = { .probability = 0.1f, .key = pass->step << 32 ^ pass->micro_batch << 8 ^ i };
+        const struct dropout dropout = { .probability = 0.1f,
+                                         .key = pass->base.step << 32 ^ pass->base.micro_batch << 8 ^ i };
         if (i % 10 == 0)
-            kernel_dropout(pass->queue, to, pass->kept, NUMBERS, dropout);
+            kernel_dropout(pass->base.queue, to, pass->base.saved, NUMBERS, dropout);
         else
-            kernel_scale(pass->queue, to, pass->kept, 0.5f, NUMBERS);
+            kernel_scale(pass->base.queue, to, pass->base.saved, 0.5f, NUMBERS);
     }
 }
 
 static bool give_forward(void *self, const struct stage_pass *pass, struct error *error)
 {
     (void)self, (void)error;
-    give_kernels(pass, pass->output ? pass->output : pass->kept);
+    give_kernels(pass, pass->base.output ? pass->base.output : pass->base.saved);
     return true;
 }
 
 static bool give_backward(void *self, const struct stage_pass *pass, struct error *error)
 {
     (void)self, (void)error;
-    give_kernels(pass, pass->input_gradient ? pass->input_gradient : pass->kept);
+    give_kernels(pass, pass->base.input_gradient ? pass->base.input_gradient : pass->base.saved);
     return true;
 }
 
@@ -102,7 +104,8 @@ int main(int count, char **arguments)
 {
     struct error error = { 0 };
     struct device *device = device_open(count > 1 ? arguments[1] : "cpu", &error);
-    bool good = device && run("gpipe", 1, device, &idle_functions, &error) && run("1f1b", 2, device, &idle_functions, &error)
+    bool good = device && run("gpipe", 1, device, &idle_functions, &error)
+        && run("1f1b", 2, device, &idle_functions, &error)
         && run("1f1b", 8, device, &idle_functions, &error) && run("zb-h1", 8, device, &idle_functions, &error);
     if (good && device_runs_ahead(device))
         good = run("gpipe", 1, device, &giving, &error) && run("1f1b", 2, device, &giving, &error);

@@ -1,10 +1,10 @@
-// Arrangements chosen for the least simulated time: replicas on PipeDream's profiles, beside
-// the one its authors shipped for VGG-16 on 16 (15-1); and chains of 500 layers on 64
-// devices, alike and of two speeds. Links of 1.25 GB/s and 12 GB/s; memory enough, unless
-// a name says how much.
+// Replica layouts (arrangements) chosen for the least simulated time. One part has replicas on PipeDream's profiles,
+// next to the layout that its authors published for VGG-16 on 16 devices (15-1). Another has chains of 500 layers on
+// 64 devices, equal or of two speeds. Links have 1.25 GB/s and 12 GB/s. Memory is ample unless a name says how much
+// there is.
 //
-//     bench_arrangement             all
-//     bench_arrangement TEXT...     of all cases those whose names contain every TEXT
+//     bench_arrangement             all cases
+//     bench_arrangement TEXT...     cases whose names contain every TEXT
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #define FOLDER "../shared/data/partition/pipedream/"
 
 struct bench {
-    char **wanted;  // texts, all of them in the name of a case
+    char **wanted;  // texts that the name of a case must contain
     int wanted_count;
     struct error error;
 };
@@ -31,7 +31,7 @@ static bool is_wanted(const struct bench *bench, const char *name)
     return true;
 }
 
-// "3-1", ranks by stage.
+// "3-1": ranks by stage.
 static void print_replicas(const struct plan *plan)
 {
     for (size_t s = 0; s < plan->stage_count && s < 16; s++)
@@ -75,7 +75,7 @@ static bool plan_graph(struct bench *bench, const char *graph, const char *sched
     static const uint32_t shipped[] = { 15, 1 };
     struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule, .ranks = devices,
                                       .chunks = 1, .micro_batches = 4 * devices,
-                                      .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true };
+                                      .storage.optimizer = OPTIMIZER_SGD, .free.replicas = true };
     bool good = profile && cluster && plan_once(bench, name, &request);
     if (good && devices == 16 && strcmp(graph, "vgg16") == 0) {
         request.free.replicas = false;
@@ -97,7 +97,7 @@ static bool plan_on(struct bench *bench, const char *name, uint32_t layers, stru
     const uint32_t devices = cluster ? (uint32_t)cluster->device_count : 0;
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
                                             .ranks = devices, .chunks = 1, .micro_batches = factor * devices,
-                                            .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true,
+                                            .storage.optimizer = OPTIMIZER_SGD, .free.replicas = true,
                                             .free.devices = unlike };
     const bool good = profile && cluster && plan_once(bench, name, &request);
     profile_free(profile);
@@ -105,7 +105,7 @@ static bool plan_on(struct bench *bench, const char *name, uint32_t layers, stru
     return good;
 }
 
-// Devices of so little memory that stages must run some layers again.
+// Devices with so little memory that stages must recompute some layers.
 static bool plan_tight(struct bench *bench, uint32_t layers, uint32_t devices, uint32_t factor, uint32_t gib)
 {
     char name[80];
@@ -124,7 +124,7 @@ static bool plan_chain(struct bench *bench, uint32_t layers, uint32_t devices, u
     return plan_on(bench, name, layers, cluster, factor, unlike);
 }
 
-// Servers of 8 with quick links inside, and 12 GB/s between them.
+// Servers with 8 devices and fast links inside, and 12 GB/s between them.
 static bool plan_servers(struct bench *bench, uint32_t layers, uint32_t servers, uint32_t factor)
 {
     char name[80], text[80];

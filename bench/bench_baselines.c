@@ -1,10 +1,9 @@
-// Simulated time of our plans against the cuts of others: torchgpipe, DeepSpeed, as many
-// layers for each, and Megatron's hand layouts, on PipeDream's profiles, with ample memory
-// and with half as much again as anything needs. Prints Markdown for docs/numbers.md
-// (bench/baseline-numbers puts it there).
+// Simulated time of our plans against the cuts of other planners: torchgpipe, DeepSpeed, equal numbers of layers, and
+// Megatron's manual layouts. The profiles are PipeDream's. Memory is ample, or half as much again as the least in
+// which cuts fit. Prints Markdown for docs/numbers.md (bench/baseline-numbers inserts it there).
 //
-// Their cuts get all the help ours have: the quickest recomputation, found exactly, with which
-// each stage fits. Exits with 1 where one of them is quicker than ours.
+// The other cuts get the same help as ours: the quickest recomputation with which each stage fits, found exactly.
+// Exits with 1 if one of them is quicker than ours.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,7 +25,7 @@ static const char *const graphs[] = { "alexnet", "gnmt", "gnmt_large", "inceptio
 static const uint32_t ranks[] = { 4, 8, 16, 0 };
 static const char *const schedules[] = { "1f1b", "gpipe", NULL };
 
-// Over all cases of one memory.
+// Results over all cases with the same memory.
 struct tally {
     unsigned cases, does_not_fit[BASELINES], worse[BASELINES], quicker;
     double sum[BASELINES], most[BASELINES];
@@ -50,7 +49,7 @@ static uint64_t *layer_times(const struct profile *profile, struct error *error)
     return times;
 }
 
-// Without layers that take no time, such as the input.
+// Removes layers that take no time, such as the input.
 static uint32_t leave_out_idle(uint64_t *times, uint32_t count)
 {
     uint32_t kept = 0;
@@ -91,7 +90,7 @@ struct contest {
     const uint64_t *times;
 };
 
-// The plan of these cuts with the quickest recomputation that fits each stage; *plan is NULL where none does.
+// The plan with these cuts and the quickest recomputation that fits each stage. *plan is NULL if none fits.
 static bool plan_cuts(const struct contest *contest, const uint32_t *cuts, struct plan **plan, struct error *error)
 {
     const struct search_request *request = contest->request;
@@ -118,7 +117,7 @@ static bool plan_cuts(const struct contest *contest, const uint32_t *cuts, struc
     return good;
 }
 
-// What is there, but too little for one digit, is not nothing.
+// A value too small for one digit is not printed as zero.
 static void print_percent(const char *sign, double percent)
 {
     if (percent > 0 && percent < 0.05)
@@ -168,7 +167,7 @@ static bool compete(const struct search_request *request, const uint64_t *times,
 {
     struct contest contest = { .request = request, .times = times };
     struct plan *ours = plan_search(request, error);
-    contest.intervals = ours ? intervals_create(request->profile, &request->holding, error) : NULL;
+    contest.intervals = ours ? intervals_create(request->profile, &request->storage, error) : NULL;
     contest.slots = contest.intervals
         ? predict_slots(request->schedule, request->ranks, 1, request->micro_batches, error) : NULL;
     bool good = contest.slots != NULL;
@@ -185,7 +184,7 @@ static bool compete(const struct search_request *request, const uint64_t *times,
     return good;
 }
 
-// The least memory of each device in which cuts are found to fit.
+// The least memory per device in which fitting cuts are found.
 static bool find_least_bytes(const struct search_request *request, uint64_t *bytes, struct error *error)
 {
     struct random_cuts *random = random_cuts_create(request, error);
@@ -202,10 +201,11 @@ static bool compete_all(const struct profile *profile, bool is_tight, struct tal
         for (size_t k = 0; good && schedules[k]; k++) {
             uint64_t bytes = (uint64_t)1 << 40;
             struct cluster *cluster = cluster_uniform(ranks[i], bytes, 5000, 12000000000, error);
-            const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedules[k],
-                                                    .ranks = ranks[i], .chunks = 1, .micro_batches = 2 * ranks[i],
-                                                    .holding.optimizer = OPTIMIZER_SGD, .limits.budget = BUDGET };
-            good = cluster && (!is_tight || find_least_bytes(&request, &bytes, error));
+            struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedules[k],
+                                              .ranks = ranks[i], .chunks = 1, .micro_batches = 2 * ranks[i],
+                                              .storage.optimizer = OPTIMIZER_SGD, .limits.budget = BUDGET };
+            good = cluster && search_resolve(&request, error)
+                && (!is_tight || find_least_bytes(&request, &bytes, error));
             for (size_t d = 0; good && d < ranks[i]; d++)
                 cluster->devices[d].memory_bytes = is_tight ? bytes + bytes / 2 : bytes;
             good = good && compete(&request, times, tally, error);
@@ -220,14 +220,14 @@ static bool compete_all(const struct profile *profile, bool is_tight, struct tal
 
 static void print_tally(const struct tally *tally)
 {
-    printf("\nOf %u cases", tally->cases);
+    printf("\n| of %u cases | slower than ours in | on average, if it fits | at most | does not fit in |\n"
+           "|---|---|---|---|---|\n", tally->cases);
     for (unsigned b = 0; b < BASELINES; b++) {
         const unsigned fits = tally->cases - tally->does_not_fit[b];
-        printf("%s %s is slower in %u (by %.1f %% on average where it fits, by up to %.1f %%) and does not fit in %u",
-               b ? ";" : "", baselines[b].name, tally->worse[b], fits ? tally->sum[b] / fits : 0, tally->most[b],
-               tally->does_not_fit[b]);
+        printf("| %s | %u | %.1f %% | %.1f %% | %u |\n", baselines[b].name, tally->worse[b],
+               fits ? tally->sum[b] / fits : 0, tally->most[b], tally->does_not_fit[b]);
     }
-    printf(". Any of them is quicker than ours in %u.\n", tally->quicker);
+    printf("\nA baseline is quicker than ours in %u cases.\n", tally->quicker);
 }
 
 static bool run_part(int part, struct tally *tally, struct error *error)

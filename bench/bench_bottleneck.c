@@ -1,6 +1,6 @@
-// PipeDream's published values beside ours, and what it takes to find and prove them; then
-// chains that are made up, as large as anybody asks for, by the same model and by Piper's,
-// whose layers can be recomputed and whose stages must fit.
+// PipeDream's published values next to ours, and the time and memory to find and prove ours. Then synthetic chains,
+// as large as anyone may need, by the same cost model. They are also planned by Piper's cost model, with layers that
+// can be recomputed and stages that must fit.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static bool search(const struct profile *profile, enum bottleneck_model model, c
     const struct bottleneck_request request = { .model = model, .profile = profile, .cluster = cluster,
                                                 .is_straight = row->straight, .counts_activations = row->activations,
                                                 .heed_memory = row->memory };
-    const clock_t since = clock();  // of this process: others may be busy too
+    const clock_t since = clock();  // of this process, since others may be busy too
     struct bottleneck_result *result = bottleneck_search(&request, error);
     const double took = (double)(clock() - since) / CLOCKS_PER_SEC;
     struct rusage usage;
@@ -80,7 +80,7 @@ static bool search_published(const struct row *row, struct error *error)
     return good;
 }
 
-// As its own recomputation a layer takes a third more and keeps no more than its output.
+// If it recomputes itself, a layer takes a third more and keeps only its output.
 static bool add_recomputation(struct profile_layer *layer)
 {
     layer->variants = calloc(1, sizeof layer->variants[0]);
@@ -98,7 +98,7 @@ static bool add_recomputation(struct profile_layer *layer)
     return variant->layer.name != NULL;
 }
 
-// Layers of up to 9 ms, 15 MB of parameters, 10 MB of output and 100 MB kept.
+// Layers with up to 9 ms, 15 MB of parameters, 10 MB of output and 100 MB of kept activations.
 static struct profile *make_chain(size_t layers, struct error *error)
 {
     uint64_t seed = layers;

@@ -1,12 +1,12 @@
-// How long training stands still for a checkpoint: its states are copied between two steps, and written while the next
-// ones run.
+// How long training pauses for a checkpoint. The state is copied between two steps, and written while the next steps
+// run.
 //
 //     bench_checkpoint [MODEL ROUNDS [FOLDER]]
 //
-// The model is profiled here and now, planned for two ranks (1f1b, 16 micro-batches, adamw) and trained. Each round is
-// a turn of steps by themselves and one behind a checkpoint, so that whatever else the machine does falls on both. What
-// is printed: a step, the copy, the step that runs while the thread writes, and what a checkpoint costs in all, of a
-// step.
+// The model is profiled right now, planned for two ranks (1f1b, 16 micro-batches, adamw) and trained. A round has
+// some steps on their own and as many after a checkpoint, so that other load on the machine affects both. The output
+// is the time of a step, of the copy, and of a step that runs while the thread writes. It also has the total cost of
+// a checkpoint, relative to a step.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ static bool make_plan(struct subject *subject, const char *name, struct error *e
     struct cluster *cluster = subject->profile ? cluster_uniform(2, (uint64_t)8 << 30, 5000, 10000000000, error) : NULL;
     const struct search_request request = {
         .profile = subject->profile, .cluster = cluster, .schedule = "1f1b", .ranks = 2, .chunks = 1,
-        .micro_batches = MICRO_BATCHES, .holding.optimizer = OPTIMIZER_ADAMW,
+        .micro_batches = MICRO_BATCHES, .storage.optimizer = OPTIMIZER_ADAMW,
     };
     subject->plan = cluster ? plan_search(&request, error) : NULL;
     cluster_free(cluster);

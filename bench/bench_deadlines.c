@@ -1,12 +1,15 @@
-// Whether searches keep to their deadlines, and what more time is worth: hard requests, each with deadlines from 0.3 to
-// 20 s and no other limit. And what a first plan takes, of a budget of 1, against its profile read and its plan checked.
+// Whether searches meet their deadlines, and what more time gains: hard requests, each with deadlines from 0.3 to 20
+// s and no other limit. It also measures the time of a first plan (with a budget of 1), against the time to read its
+// profile and check the plan.
 //
 //     bench_deadlines [--until SECONDS] [--profiles NAME,...] [TEXT]
 //
-// --until: no longer deadlines (20); --profiles: these alone, named as plan_case.h has them, by six schedules; TEXT: of
-// all requests those whose names contain it. Exits with 1 where a search took 0.3 s of processor time longer than it
-// might, or has no plan where one with more time has. Other work on the machine makes searches late by the wall clock,
-// too: that is marked, and no fault.
+//     --until       longest deadline (20)
+//     --profiles    only these, named as in plan_case.h, by six schedules
+//     TEXT          only requests whose names contain it
+//
+// Exits with 1 if a search took 0.3 s of CPU time more than permitted, or has no plan while one with more time has.
+// Other work on the machine makes searches late by the wall clock too; this is marked, and is not a fault.
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,9 +19,9 @@
 #include "common/clock.h"
 #include "partitioner/evaluate/evaluate.h"
 
-#define LATE_NS 300000000  // by how much a search may be late
+#define LATE_NS 300000000  // how late a search may be
 
-// As plan_case.h has them. A budget that no search uses up.
+// Written as in plan_case.h. No search uses up this budget.
 #define UNBOUNDED " chunks=1 budget=4000000000000000 "
 static const char *const cases[] = {
     "chain1000-1f1b-d512 chain1000 1f1b m=2048 replicas=auto" UNBOUNDED "| 512 devices, 16TiB, 12GB/s 5us",
@@ -40,7 +43,8 @@ static const char *const cases[] = {
     "graph1251-1f1b-p8-tight-all graph1251 1f1b m=32 all" UNBOUNDED "| 8 devices, 1GiB, 12GB/s 5us",
     "graph1251-pipedream-p8-all graph1251 pipedream m=32 all" UNBOUNDED "| 8 devices, 1TiB, 12GB/s 5us",
     "graph1251-zb-v-p8-tight-all graph1251 zb-v m=32 all budget=4000000000000000 | 8 devices, 1GiB, 12GB/s 5us",
-    "graph1251-interleaved-p16-all graph1251 interleaved m=64 all budget=4000000000000000 | 16 devices, 1TiB, 12GB/s 5us",
+    "graph1251-interleaved-p16-all graph1251 interleaved m=64 all budget=4000000000000000"
+    " | 16 devices, 1TiB, 12GB/s 5us",
     "graph1251-gpipe-p16-tight-all graph1251 gpipe m=64 all" UNBOUNDED "| 16 devices, 1GiB, 12GB/s 5us",
     NULL
 };
@@ -48,7 +52,7 @@ static const char *const cases[] = {
 static const uint64_t deadlines_ms[] = { 300, 500, 1000, 2000, 5000, 10000, 20000 };
 enum { DEADLINES = sizeof deadlines_ms / sizeof deadlines_ms[0] };
 
-// One search; value_ns UINT64_MAX: it has no plan.
+// One search; value_ns is UINT64_MAX if there is no plan.
 struct trial {
     uint64_t value_ns, wall_ns;
     double cpu_seconds, gap;
@@ -93,7 +97,7 @@ static void print_worth(const char *name, const struct trial *soon, const struct
         printf("%-36s no plan after %s\n\n", name, late->value_ns == UINT64_MAX ? "20 s" : "1 s");
 }
 
-// Processor time of a profile's reading, from its text.
+// CPU time to read a profile from its text.
 static bool read_again(const struct profile *profile, double *seconds, struct error *error)
 {
     struct text text = { 0 };
@@ -119,7 +123,8 @@ static bool try_first_plan(struct plan_case *plan_case, struct error *error)
     struct plan *plan = plan_case_search(plan_case, &why);
     const clock_t found = clock();
     const bool good = !plan || plan_evaluate(plan, plan_case->profile, error);
-    const double checking = (double)(clock() - found) / CLOCKS_PER_SEC, search = (double)(found - since) / CLOCKS_PER_SEC;
+    const double checking = (double)(clock() - found) / CLOCKS_PER_SEC;
+    const double search = (double)(found - since) / CLOCKS_PER_SEC;
     plan_case->request.limits.budget = budget;
     if (good)
         printf("%-36s a first plan%s: %.3f s of CPU with reading, %.3f s to read and check it: %.1f times\n",
@@ -129,7 +134,7 @@ static bool try_first_plan(struct plan_case *plan_case, struct error *error)
     return good;
 }
 
-// The longest deadline first, so that what it finds is known.
+// Starts with the longest deadline, so that its result is known.
 static bool try_case(const char *line, double until, unsigned *faults, struct error *error)
 {
     struct plan_case plan_case;
@@ -158,7 +163,8 @@ static bool try_profile(const char *profile, double until, unsigned *faults, str
     for (size_t s = 0; good && schedules[s]; s++)
         for (unsigned ranks = 4; good && ranks <= 8; ranks *= 2) {
             char line[500];
-            snprintf(line, sizeof line, "%.50s-%s-p%u %s %s m=%u all budget=4000000000000000 | %u devices, 1TiB, 12GB/s 5us",
+            snprintf(line, sizeof line, "%.50s-%s-p%u %s %s m=%u all budget=4000000000000000"
+                     " | %u devices, 1TiB, 12GB/s 5us",
                      slash ? slash + 1 : profile, schedules[s], ranks, profile, schedules[s], 2 * ranks, ranks);
             good = try_case(line, until, faults, error);
         }

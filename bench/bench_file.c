@@ -1,9 +1,9 @@
-// What it takes to read a schedule's file, check it, lower it, simulate it and count
-// its steps: CPU time of one thread, best of several runs.
+// The time to read a schedule's file, check it, lower it, simulate it and count its steps. This is CPU time of one
+// thread, best of several runs.
 //
 //     bench_file [FILE.csv]        without a file: zb-h1 on 32 ranks, 256 micro-batches
 //
-// bench/peers/compare_schedules.py reads the numbers and asks PyTorch for the same.
+// bench/peers/compare_schedules.py reads the numbers and measures the same with PyTorch.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ static size_t count_actions(const struct schedule *schedule)
     return count;
 }
 
-// Ends a part that began at `since`; where the next one begins.
+// Ends a part that began at `since`; returns when the next one begins.
 static uint64_t note(struct bench *bench, enum part part, uint64_t since)
 {
     const uint64_t took = clock_thread_cpu_ns() - since;

@@ -1,27 +1,27 @@
-// What it costs to hand a micro-batch on and get its gradient back: two stages that do
-// nothing else, by the size of their messages.
+// The cost of sending a micro-batch's activation and receiving its gradient: two stages that do nothing else, by
+// message size.
 //
-//     bench_hand_over [DEVICE]              both ranks in this process, which hand over pointers
-//     WEIR_RANK=0 WEIR_RANKS=2 WEIR_RENDEZVOUS=FILE bench_hand_over DEVICE    a rank of two processes,
-//                                           whose devices talk to each other (on GPUs by NCCL)
+//     bench_hand_over [DEVICE]              both ranks in this process, which pass pointers
+//     WEIR_RANK=0 WEIR_RANKS=2 WEIR_RENDEZVOUS=FILE bench_hand_over DEVICE    one rank of two processes,
+//                                           whose devices communicate (on GPUs by NCCL)
 //
-// Per micro-batch: a forward message, a backward message, and the interpreter of both ranks.
+// A micro-batch has a forward message, a backward message, and the interpreters of both ranks.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "bench/idle_stage.h"
 #include "device/communicator.h"
-#include "runtime/processes/control.h"
+#include "runtime/groups/processes/control.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
 enum { REPEATS = 11, MICRO_BATCHES = 16 };
 
-// The last is what a block of gpt2 hands on: 16 sequences of 1024 by 768 numbers of two bytes.
+// The last size is the output of a block of gpt2: 16 sequences of 1024 by 768 numbers of two bytes.
 static const uint64_t sizes[] = { 4 << 10, 256 << 10, 4 << 20, 24 << 20 };
 
-// Microseconds per micro-batch of every step but the first, in ascending order.
+// Microseconds per micro-batch of every step except the first, in ascending order.
 static bool measure(const struct schedule *lowered, struct device *device, uint64_t bytes,
                     const struct session_settings *settings, double samples[REPEATS], struct error *error)
 {

@@ -1,16 +1,16 @@
 // How fast the kernels of a device are.
 //
-// Kernels that pass over memory once are held against a copy that moves as many
-// bytes (2.00 is half the speed of that copy); matrix products and attention are
-// given in GFLOP/s. Each number is the best of many runs. Where a device runs ahead of
-// its host, time passes between two of its events, around several runs, so that giving
-// them to it is hidden; elsewhere it is CPU time of the thread, so that a busy machine
-// disturbs it little.
+// Kernels that pass over memory once are compared with a copy that moves as many bytes (2.00 is half the speed of
+// that copy). Matrix products and attention are in GFLOP/s. Each number is the best of many runs.
+//
+// On a device that runs ahead of its host (asynchronous launches), time is measured between two of its events around
+// several runs, which hides the launches. On other devices it is CPU time of the thread, which a busy machine
+// disturbs little.
 //
 //     bench_kernels [DEVICE [small|gpt2]]        cpu, cpu:avx2, cuda:bf16, ..
 //
-// `small` only shows that it works. `gpt2` is for GPUs: tensors past their caches, and the
-// products and the attention of gpt2 at 16 sequences of 1024, with 50257 words and padded.
+// The size `small` only shows that it works. The size `gpt2` is for GPUs: tensors larger than their caches, and the
+// products and the attention of gpt2 with 16 sequences of 1024, with 50257 words and padded.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ struct shape {
     size_t m, n, k;
 };
 
-// What is timed: tensors of rows * COLUMNS numbers, products, attention. A shape of no size ends a list.
+// Measured sizes: tensors of rows * COLUMNS numbers, products, attention. A shape without a size ends a list.
 struct size {
     const char *name;
     size_t rows;
@@ -50,9 +50,9 @@ struct bench {
     struct event *start, *end;
     const struct size *size;
     size_t value_bytes;
-    size_t count;  // of numbers in a tensor
+    size_t count;  // numbers in a tensor
     float *x, *y, *z, *out, *bias, *log_sums;
-    float *master;  // NULL where values are floats
+    float *master;  // NULL if values are floats
     uint8_t *bytes;
     struct matmul product;
     struct attention attention;
@@ -95,7 +95,7 @@ static double best_ns(const struct bench *bench, void (*run)(const struct bench 
     return best;
 }
 
-// Values between -6 and 6.
+// Fills memory with values between -6 and 6.
 static void fill(const struct bench *bench, void *memory, uint64_t bytes)
 {
     queue_zero(bench->queue, memory, bytes);
@@ -217,7 +217,7 @@ static void run_norm(const struct bench *b)
     kernel_norm(b->queue, b->bias, b->x, b->count);
 }
 
-// What a pass reads and writes of each element: values, floats, and of bfloat16 some more, for the weights in full.
+// What a pass reads and writes per element: values, floats, and with bfloat16 more for the fp32 copy of the weights.
 static const struct pass {
     const char *name;
     void (*run)(const struct bench *);
@@ -262,7 +262,7 @@ static void print_passes(struct bench *bench)
            (unsigned long long)(bench->count * bench->value_bytes) >> 20, "time us", "GB/s", "time / copy's");
     double copy = 0;
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
-        fill(bench, all, bytes);  // what the pass before has left could be slow, as the least of floats are
+        fill(bench, all, bytes);  // what the previous pass left could be slow, such as denormal floats
         queue_zero(bench->queue, bench->bytes, bench->count);
         kernel_fill(bench->queue, values(bench->z), 1, bench->count);
         const double ns = best_ns(bench, passes[i].run);
@@ -284,7 +284,7 @@ static void run_product(const struct bench *b)
 
 static void print_product(struct bench *bench, const struct shape *shape)
 {
-    const size_t ldc = (shape->n + 7) / 8 * 8;  // as a layer has it
+    const size_t ldc = (shape->n + 7) / 8 * 8;  // as in a layer
     void *a = memory(bench, shape->m * shape->k * bench->value_bytes);
     void *b = memory(bench, shape->k * shape->n * bench->value_bytes);
     void *c = memory(bench, shape->m * ldc * bench->value_bytes);

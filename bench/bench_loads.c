@@ -1,5 +1,4 @@
-// The inputs of dnn-partitioning and Piper by their own models: what was published, what
-// is found, and in how long.
+// The inputs of dnn-partitioning and Piper by their own cost models: published values, our values, and our time.
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,11 +13,11 @@
 struct load_case {
     enum bottleneck_model model;
     const char *file;
-    uint32_t machines, micro_batches;  // 0: as the file says
+    uint32_t machines, micro_batches;  // 0: as in the file
     const char *memory;                // or NULL
     uint64_t bytes_per_second;
     bool is_straight;
-    const char *published;             // with their time where it was measured
+    const char *published;             // with their time if it was measured
 };
 
 static const struct load_case cases[] = {
@@ -39,39 +38,42 @@ static const struct load_case cases[] = {
     { BOTTLENECK_TPS, "resnet", 16, 128, "4GiB", 26843545600, false, "-" },
 };
 
-static struct profile *import(const struct load_case *of, struct cluster **cluster, struct error *error)
+static struct profile *import(const struct load_case *load_case, struct cluster **cluster, struct error *error)
 {
     char path[200];
-    snprintf(path, sizeof path, "%s%s.json", of->model == BOTTLENECK_TPS ? PIPER : DNN_PARTITIONING, of->file);
-    struct profile *profile = of->model == BOTTLENECK_TPS ? import_piper(path, 1, cluster, error)
-                                                          : import_dnn_partitioning(path, 1, cluster, error);
+    snprintf(path, sizeof path, "%s%s.json", load_case->model == BOTTLENECK_TPS ? PIPER : DNN_PARTITIONING,
+             load_case->file);
+    struct profile *profile = load_case->model == BOTTLENECK_TPS ? import_piper(path, 1, cluster, error)
+                                                                 : import_dnn_partitioning(path, 1, cluster, error);
     uint64_t memory;
-    if (!profile || !of->memory)
+    if (!profile || !load_case->memory)
         return profile;
     cluster_free(*cluster);
-    *cluster = bytes_parse(of->memory, &memory, error)
-                   ? cluster_uniform(of->machines, memory, 0, of->bytes_per_second, error) : NULL;
+    *cluster = bytes_parse(load_case->memory, &memory, error)
+                   ? cluster_uniform(load_case->machines, memory, 0, load_case->bytes_per_second, error) : NULL;
     if (*cluster)
         return profile;
     profile_free(profile);
     return NULL;
 }
 
-static bool plan(const struct load_case *of, struct error *error)
+static bool plan(const struct load_case *load_case, struct error *error)
 {
     struct cluster *cluster = NULL;
-    struct profile *profile = import(of, &cluster, error);
+    struct profile *profile = import(load_case, &cluster, error);
     if (!profile)
         return false;
-    const struct bottleneck_request request = { .model = of->model, .profile = profile, .cluster = cluster,
-                                                .micro_batches = of->micro_batches, .is_straight = of->is_straight };
+    const struct bottleneck_request request = { .model = load_case->model, .profile = profile, .cluster = cluster,
+                                                .micro_batches = load_case->micro_batches,
+                                                .is_straight = load_case->is_straight };
     const clock_t begin = clock();
     struct bottleneck_result *result = bottleneck_search(&request, error);
     const double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
     if (result)
-        printf("%-8s  %-18s  %3zu  %5s  %-8s  %-27s  %.10g  %s  %6zu  %.3f s\n", bottleneck_names[of->model], of->file,
-               cluster->device_count, of->memory ? of->memory : "", of->is_straight ? "straight" : "", of->published,
-               result->value_ns * 1e-9, result->proved ? "proved" : "      ", result->downset_count, seconds);
+        printf("%-8s  %-18s  %3zu  %5s  %-8s  %-27s  %.10g  %s  %6zu  %.3f s\n", bottleneck_names[load_case->model],
+               load_case->file, cluster->device_count, load_case->memory ? load_case->memory : "",
+               load_case->is_straight ? "straight" : "", load_case->published, result->value_ns * 1e-9,
+               result->proved ? "proved" : "      ", result->downset_count, seconds);
     const bool good = result != NULL;
     bottleneck_free(result);
     cluster_free(cluster);

@@ -1,12 +1,13 @@
-// Ranks on machines, a process each, against the simulator: layers that only take time, and messages that take what the
-// link between the machines does.
+// Ranks on several machines, a process each, against the simulator. Layers only take time, and messages take as long
+// as the link between the machines needs.
 //
 //     mpirun -n 2 --hostfile hosts bench_machines MICROSECONDS MEGABYTES-PER-SECOND      the link, as measured by
 //                                                                                        weir profile --links
 //
-// Each line is one size of a message, which the link takes 1, 5 or 20 ms for; the ratio is measured iteration over
-// simulated one, the median of five. A stage's forward takes 20 ms, its backward 40 ms. Then what a core does in ranks that wait for one that is slow: for 20 ms again
-// and again, and for long.
+// Each line is one message size, for which the link takes 1, 5 or 20 ms. The ratio is measured iteration time over
+// simulated, the median of five. A stage's forward takes 20 ms, its backward 40 ms.
+//
+// After that it measures the CPU use of ranks that wait for a slow rank: 20 ms again and again, and for longer times.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -16,8 +17,8 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "device/device.h"
-#include "runtime/rank_places.h"
-#include "runtime/synthetic.h"
+#include "runtime/groups/rank_places.h"
+#include "runtime/stages/synthetic.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
@@ -95,7 +96,7 @@ static uint64_t ns_of(struct timeval time)
     return (uint64_t)time.tv_sec * 1000 * millisecond_ns + (uint64_t)time.tv_usec * 1000;
 }
 
-// Of all threads of this process.
+// CPU time of all threads of this process.
 static uint64_t process_cpu_ns(void)
 {
     struct rusage used = { 0 };
@@ -103,7 +104,7 @@ static uint64_t process_cpu_ns(void)
     return ns_of(used.ru_utime) + ns_of(used.ru_stime);
 }
 
-// What the machine itself takes for a thread that sleeps a millisecond, a thousand times.
+// The machine's own cost for a thread that sleeps a millisecond, a thousand times.
 static void print_wake(void)
 {
     const struct timespec pause = { .tv_nsec = (long)millisecond_ns };
@@ -123,7 +124,7 @@ static bool share_of_core(struct session *session, double *share, struct error *
     return good;
 }
 
-// Stage 0 takes its time, and the others hardly any: all wait for it.
+// Stage 0 is slow and the other stages take hardly any time, so all wait for it.
 static bool wait_for_first(struct bench *bench, const struct schedule *lowered, uint64_t slow_ns, struct error *error)
 {
     struct cost_row costs[MOST_RANKS];

@@ -1,7 +1,7 @@
-// How good are the orders that are found, and how fast: the rows of the zero-bubble
-// papers' tables (microseconds; what the authors' heuristic costs is typed from their
-// tables and holds to the microsecond), and stages that differ at random. Thread-CPU time
-// of the whole search, best of several runs.
+// How good the orders are that the search finds, and how fast it is. One part has the rows of the tables in the
+// zero-bubble papers, in microseconds. The results of the authors' heuristic are typed from their tables, and are
+// exact to the microsecond. The other part has stages that differ at random. Times are thread CPU time of the whole
+// search, best of several runs.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static int fail(const struct error *error)
     return 3;
 }
 
-// Times in us; room in micro-batches of a stage, of 34 h + 5 a s bytes each with s = 1024, of which 32 h stay after I.
+// Times in us; room in micro-batches of a stage. A micro-batch has 34 h + 5 a s bytes with s = 1024, of which 32 h
+// stay after I.
 static const struct row {
     const char *name;
     uint32_t ranks, micro_batches, f, i, w, c, hidden, heads, chunks, room;
@@ -49,7 +50,7 @@ static const struct row {
     { "V, V-Min's room", 32, 256, 9447, 9644, 7193, 887, 6144, 48, 2, 24, 0 },
 };
 
-// The best of several runs, which all find the same.
+// The best time of several runs, which all find the same order.
 static bool search(const struct order_request *request, struct order_found *found, uint64_t *took_ns,
                    struct error *error)
 {
@@ -128,7 +129,7 @@ static bool bench_random(uint32_t ranks, uint32_t micro_batches, unsigned trials
     return true;
 }
 
-// What an order that was found for some costs takes with others.
+// The time of an order that was found for some costs, with other costs.
 static bool replay(const struct order_found *found, const struct order_request *request, uint64_t *span_ns,
                    struct error *error)
 {
@@ -144,18 +145,19 @@ static bool replay(const struct order_found *found, const struct order_request *
     return good;
 }
 
-// A last stage of 1.4 times the others, planned for what it is and, as the authors' runtime does, for the median stage.
+// A last stage that takes 1.4 times as long as the others. It is planned with its real cost and, as in the authors'
+// runtime, with that of the median stage.
 static bool bench_median(struct error *error)
 {
     enum { RANKS = 8 };
     const struct cost_row row = { .forward_ns = 18522000, .backward_input_ns = 18086000, .backward_weight_ns = 9337000,
                                   .backward_ns = 27423000, .kept_forward_bytes = 201216, .kept_weight_bytes = 73728 };
-    struct cost_row own[RANKS], median[RANKS];
+    struct cost_row costs[RANKS], median[RANKS];
     for (uint32_t s = 0; s < RANKS; s++)
-        own[s] = median[s] = row;
-    own[RANKS - 1].forward_ns += own[RANKS - 1].forward_ns * 2 / 5;
-    own[RANKS - 1].backward_input_ns += own[RANKS - 1].backward_input_ns * 2 / 5;
-    own[RANKS - 1].backward_weight_ns += own[RANKS - 1].backward_weight_ns * 2 / 5;
+        costs[s] = median[s] = row;
+    costs[RANKS - 1].forward_ns += costs[RANKS - 1].forward_ns * 2 / 5;
+    costs[RANKS - 1].backward_input_ns += costs[RANKS - 1].backward_input_ns * 2 / 5;
+    costs[RANKS - 1].backward_weight_ns += costs[RANKS - 1].backward_weight_ns * 2 / 5;
     for (uint32_t times = 1; times <= 2; times++) {
         struct order_request request = { .ranks = RANKS, .micro_batches = 32, .chunks = 1, .costs = median,
                                          .latency_ns = 601000, .memory_bytes = times * RANKS * row.kept_forward_bytes };
@@ -163,7 +165,7 @@ static bool bench_median(struct error *error)
         uint64_t span_ns;
         if (!order_search(&request, &planned, error))
             return false;
-        request.costs = own;
+        request.costs = costs;
         if (!replay(&planned, &request, &span_ns, error) || !order_search(&request, &found, error))
             return false;
         printf("room of %u p: planned for the median stage it takes %.3f ms and promises %.3f; for each stage's own, "

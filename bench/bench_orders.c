@@ -1,6 +1,5 @@
-// What planning over all orders of a graph gains over the profile's own, and what it
-// takes: PipeDream's profiles with branches, 16 micro-batches, devices of 80 GiB, links of
-// 12 GB/s and 5 us.
+// What planning over all orders of a graph gains over the profile's own order, and how long it takes. The profiles
+// are PipeDream's with branches, with 16 micro-batches, devices of 80 GiB, and links of 12 GB/s and 5 us.
 //
 //     bench_orders [MODEL [RANKS [SCHEDULE]]]
 #include <stdio.h>
@@ -26,26 +25,26 @@ static bool plan_both(const struct profile *profile, uint32_t ranks, const char 
     struct cluster *cluster = cluster_uniform(ranks, (uint64_t)80 << 30, 5000, 12000000000, error);
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule,
                                             .ranks = ranks, .chunks = 1, .micro_batches = 16,
-                                            .holding.optimizer = OPTIMIZER_SGD };
+                                            .storage.optimizer = OPTIMIZER_SGD };
     printf("%-12s %2u ranks %-9s", profile->model, ranks, schedule);
     uint64_t since = clock_now_ns();
     struct search_request of_own = request;
     of_own.wanted.own_order = true;
-    struct plan *own = cluster ? plan_search(&of_own, error) : NULL;
-    if (own)
-        print_plan("own order", own, since);
+    struct plan *own_plan = cluster ? plan_search(&of_own, error) : NULL;
+    if (own_plan)
+        print_plan("own order", own_plan, since);
     since = clock_now_ns();
-    struct plan *all = own ? plan_search(&request, error) : NULL;
+    struct plan *all = own_plan ? plan_search(&request, error) : NULL;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     if (all) {
         print_plan("  all orders", all, since);
         printf("  gains %5.2f %%  %4ld MB at most\n",
-               100 - 100 * (double)all->certificate.value_ns / (double)own->certificate.value_ns,
+               100 - 100 * (double)all->certificate.value_ns / (double)own_plan->certificate.value_ns,
                usage.ru_maxrss / 1024);
     }
     fflush(stdout);
-    plan_free(own);
+    plan_free(own_plan);
     plan_free(all);
     cluster_free(cluster);
     return all != NULL;

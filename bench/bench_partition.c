@@ -1,8 +1,8 @@
-// Times and gaps of the search for simulated time, on profiles that nobody here made
-// (PipeDream's) and on chains that are made up, with links of 12 GB/s and 5 us.
+// Times and optimality gaps of the search for simulated time, on PipeDream's profiles, which were made elsewhere, and
+// on synthetic chains. Links have 12 GB/s and 5 us.
 //
-//     bench_partition               4 and 16 ranks, 4 micro-batches per rank, memory enough
-//     bench_partition TEXT...       of all cases those whose names contain every TEXT, such as
+//     bench_partition               4 and 16 ranks, 4 micro-batches per rank, ample memory
+//     bench_partition TEXT...       cases whose names contain every TEXT, such as
 //                                   "resnet50 1f1b p16 x4 tight": 64 micro-batches in 70 % of the memory
 //                                   that the quickest plan takes
 #include <stdio.h>
@@ -30,7 +30,7 @@ static const struct chain chains[] = { { "uniform100", 100, true },   { "uneven1
                                        { "uniform1000", 1000, true }, { "uneven1000", 1000, false } };
 
 struct bench {
-    char **wanted;  // texts, all of them in the name of a case
+    char **wanted;  // texts that the name of a case must contain
     int wanted_count;
     struct profile *profile;
     const char *name;
@@ -85,7 +85,7 @@ static bool plan_once(struct bench *bench, const char *schedule, uint32_t ranks,
     struct cluster *cluster = cluster_uniform(ranks, (uint64_t)1 << 44, 5000, 12000000000, &bench->error);
     const struct search_request request = { .profile = bench->profile, .cluster = cluster, .schedule = schedule,
                                             .ranks = ranks, .chunks = 1, .micro_batches = factor * ranks,
-                                            .holding.optimizer = OPTIMIZER_SGD, .wanted.own_order = true };
+                                            .storage.optimizer = OPTIMIZER_SGD, .wanted.own_order = true };
     bool good = cluster && (!tight || set_tight_memory(&request, cluster, &bench->error));
     const clock_t since = clock();
     struct plan *plan = good ? plan_search(&request, &bench->error) : NULL;

@@ -1,12 +1,11 @@
-// Two stages against one thread: how much of the simulated speed-up is had.
+// Two stages against one thread: how much of the simulated speed-up is reached.
 //
 //     bench_pipeline [MODEL ROUNDS]
 //
-// The model is profiled here and now, planned for one rank and for two (1f1b, 16
-// micro-batches), and both plans are run in turns, step by step, so that whatever
-// else the machine does falls on both alike. The simulated speed-up is the ratio
-// of the plans' iteration times, the measured one the ratio of the median steps.
-// Needs two idle cores; each rank keeps to one.
+// The model is profiled right now, planned for one rank and for two (1f1b, 16 micro-batches), and both plans run in
+// turns, step by step. Other load on the machine therefore affects both equally. The simulated speed-up is the ratio
+// of the plans' iteration times, the measured one the ratio of the median steps. Needs two idle cores; each rank is
+// pinned to one.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,7 +17,7 @@
 
 enum { MICRO_BATCHES = 16, ROUNDS_MOST = 1000, TURN = 4 };
 
-struct side {  // one plan at work
+struct side {  // a plan that runs
     struct plan *plan;
     struct model_layers *layers;
     struct pipeline *pipeline;
@@ -31,7 +30,7 @@ static bool make_side(const struct profile *profile, const struct model *model, 
     struct cluster *cluster = cluster_uniform(ranks, (uint64_t)8 << 30, 5000, 10000000000, error);
     const struct search_request request = {
         .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = ranks, .chunks = 1,
-        .micro_batches = MICRO_BATCHES, .holding.optimizer = OPTIMIZER_ADAMW,
+        .micro_batches = MICRO_BATCHES, .storage.optimizer = OPTIMIZER_ADAMW,
     };
     const struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1, .samples = MICRO_BATCHES };
     const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .pin = true,

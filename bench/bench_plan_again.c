@@ -1,11 +1,16 @@
-// Plans made again: the plan of ample memory with exactly its own peak, and with more budget. Neither may be worse.
-// PipeDream's profiles, chains and graphs, over all orders of the layers, by several schedules.
+// Plans made again: the plan with ample memory is planned anew with exactly its own peak as memory, and with more
+// budget. Neither may be worse. The profiles are PipeDream's, chains and graphs, over all orders of the layers, by
+// several schedules.
 //
 //     bench_plan_again [--only TEXT] [--every N] [--graphs N] [--budgets N] [--profiles NAME,...]
 //
-// --profiles: these alone, named as plan_case.h has them, such as files of `weir profile`; --only: requests whose names
-// contain the text; --every: each Nth of them (1); --graphs: so many random graphs of 20 to 1,300 layers (12); --budgets:
-// the first so many of 0.2, 1 and 5 M. Exits with 1 where a plan is worse than it may be.
+//     --profiles    only these, named as in plan_case.h, such as files of `weir profile`
+//     --only        requests whose names contain the text
+//     --every       each Nth of them (1)
+//     --graphs      number of random graphs of 20 to 1,300 layers (12)
+//     --budgets     how many of the budgets 0.2, 1 and 5 M, from the first
+//
+// Exits with 1 if a plan is worse than permitted.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +30,7 @@ struct bench {
     unsigned long every, graphs, budgets, seen, tried, faults;
 };
 
-// What a plan takes; UINT64_MAX: there is none.
+// The time of a plan; UINT64_MAX if there is none.
 static bool plan(struct plan_case *plan_case, uint64_t bytes, uint64_t budget, uint64_t *value_ns, uint64_t *peak_bytes,
                  struct error *error)
 {
@@ -39,7 +44,7 @@ static bool plan(struct plan_case *plan_case, uint64_t bytes, uint64_t budget, u
     *value_ns = found ? found->certificate.value_ns : UINT64_MAX;
     if (found && peak_bytes)
         *peak_bytes = plan_peak_bytes(found, &rank, error);
-    const bool good = found || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
+    const bool good = found || why.kind == ERROR_ANSWER || error_hand_on(error, &why);
     plan_free(found);
     return good && error->kind == ERROR_NONE;
 }
@@ -55,7 +60,7 @@ static void compare(struct bench *bench, const char *name, const char *what, uin
     fflush(stdout);
 }
 
-// With ample memory by each budget, with its own peak, and with two fifths of that.
+// With ample memory and each budget, then with its own peak as memory, and with two fifths of that.
 static bool try_case(struct bench *bench, const char *line, struct error *error)
 {
     struct plan_case plan_case;

@@ -1,10 +1,10 @@
-// What plans are worth: a fixed list of requests (bench/plan-cases.txt), each planned, a line
-// for each: what the plan takes, what is known that no plan can beat, and CPU time.
-// bench/plan-quality holds two such lists against each other.
+// How good plans are: a fixed list of requests (bench/plan-cases.txt) is planned. A line for each has the plan's
+// time, the lower bound, and CPU time. The program bench/plan-quality compares two such lists.
 //
 //     bench_plan_quality [--only TEXT] [--jobs N]
 //
-// --only: those whose names contain the text; --jobs: as many processes, which take turns.
+// With --only, only requests whose names contain the text are planned. With --jobs, N processes take requests in
+// turns.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct options {
     unsigned jobs;
 };
 
-// In one piece, however many processes write.
+// Written in one piece, since several processes may write.
 static void say(const struct plan_case *plan_case, const struct plan *plan, double seconds)
 {
     char value[30] = "none", bound[30] = "-", gap[30] = "-", line[250];
@@ -62,13 +62,13 @@ static bool is_wanted(const struct options *options, const char *line)
     return line[0] != '#' && sscanf(line, "%79s", name) == 1 && (!options->only || strstr(name, options->only));
 }
 
-// Every `jobs`th of the cases that are wanted, from this one on; the exit code. A case that
-// goes wrong does not keep the others from being planned.
+// Plans every `jobs`th of the requested cases, from this one on; returns the exit code. A case that fails does not
+// prevent the others.
 static int plan_share(const struct options *options, unsigned share)
 {
     int code = 0;
     char line[400];
-    unsigned at = 0;
+    unsigned index = 0;
     FILE *file = fopen(CASES, "r");
     if (!file) {
         fprintf(stderr, "bench_plan_quality: %s: %s\n", CASES, strerror(errno));
@@ -77,7 +77,7 @@ static int plan_share(const struct options *options, unsigned share)
     while (fgets(line, sizeof line, file)) {
         struct error error = { 0 };
         line[strcspn(line, "\n")] = '\0';
-        if (is_wanted(options, line) && at++ % options->jobs == share && !plan_line(line, &error)) {
+        if (is_wanted(options, line) && index++ % options->jobs == share && !plan_line(line, &error)) {
             fprintf(stderr, "bench_plan_quality: %s\n", error.text);
             code = 3;
         }

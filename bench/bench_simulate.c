@@ -1,8 +1,7 @@
-// How many compute actions (F and B) per second the simulator does on one core:
-// 1F1B on 128 ranks with 8,192 micro-batches. The first line is all of it: costs,
-// bytes and links, every SEND and RECV spelled out and part of the work. Thread-CPU
-// time, best of several runs, so that a busy machine matters less. The second line is
-// the most memory that the process had by then.
+// How many compute actions (F and B) per second the simulator does on one core: 1F1B on 128 ranks with 8,192
+// micro-batches. The first line is everything: costs, bytes and links, with every SEND and RECV explicit and part of
+// the work. Times are thread CPU time, best of several runs, so that a busy machine matters less. The second line is
+// the peak memory of the process up to then.
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -37,7 +36,7 @@ static uint64_t best(uint64_t before, uint64_t since)
     return took < before ? took : before;
 }
 
-// Times only, a known order: what a planner does for each candidate.
+// Only times, for an order that was analysed before: the work of a planner for each candidate.
 static bool bench_again(const struct schedule *schedule, const struct network *network, const struct cost_row *costs,
                         const char *what, struct error *error)
 {
@@ -55,7 +54,7 @@ static bool bench_again(const struct schedule *schedule, const struct network *n
     return sum > 0;
 }
 
-// From a schedule to its time, the analysis of its order included.
+// From a schedule to its time, including the analysis of its order.
 static bool bench_once(const struct schedule *schedule, const struct network *network, const struct cost_row *costs,
                        const char *what, struct error *error)
 {
@@ -89,7 +88,7 @@ static bool bench_whole(const struct schedule *schedule, const struct network *n
     return true;
 }
 
-// The schedule itself, lowered, and all that a simulation of it keeps meanwhile.
+// Memory of the schedule itself, lowered, and of everything that its simulation keeps.
 static void report_memory(void)
 {
     struct rusage usage;
@@ -98,7 +97,7 @@ static void report_memory(void)
            (double)usage.ru_maxrss * 1024 / (2.0 * RANKS * MICRO_BATCHES));
 }
 
-// Two directions between neighbours over one link: times decide who goes first.
+// Neighbours share one link for both directions: times decide which message goes first.
 static void share_links(struct network *network)
 {
     for (uint32_t from = 0; from < RANKS; from++) {

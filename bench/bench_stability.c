@@ -1,6 +1,5 @@
-// What plans lose when measured times vary: PipeDream's profiles, 3 % noise on every
-// layer, the model planned anew for each of 50 draws. A plan is worth a change when
-// another one gains more than 2 % (weir keep --gain 2%).
+// What plans lose if measured times vary: PipeDream's profiles with 3 % noise on every layer, planned anew for each
+// of 50 draws. A plan is worth changing if another one gains more than 2 % (weir keep --gain 2%).
 #include <stdio.h>
 
 #include "bench/real_profiles.h"
@@ -53,7 +52,7 @@ static bool measure_graph(const char *graph, struct sums *sums, struct error *er
         struct cluster *cluster = cluster_uniform(ranks[i], (uint64_t)80 << 30, 5000, 12000000000, error);
         const struct search_request search = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
                                                .ranks = ranks[i], .chunks = 1, .micro_batches = 2 * ranks[i],
-                                               .holding.optimizer = OPTIMIZER_SGD,
+                                               .storage.optimizer = OPTIMIZER_SGD,
                                                .limits.budget = REGRET_DEFAULT_BUDGET };
         good = cluster && measure(&search, sums, error);
         cluster_free(cluster);

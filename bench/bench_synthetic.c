@@ -1,9 +1,8 @@
-// The runtime against the simulator: ranks whose layers only take time, in real time
-// on however few cores, with links of latency and rate. Each line is one schedule, of
-// all there are; the ratio is measured iteration over simulated one, the median of
-// five.
+// The runtime against the simulator: ranks whose layers only take time, in real time on any number of cores, with
+// links of latency and rate. Each line is one schedule, of all there are. The ratio is measured iteration time over
+// simulated, the median of five.
 //
-//     bench_synthetic [RANKS [SCHEDULE]]       usual: 8 and 16 ranks, all schedules
+//     bench_synthetic [RANKS [SCHEDULE]]       default: 8 and 16 ranks, all schedules
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 
 #include "common/number.h"
 #include "runtime/run.h"
-#include "runtime/synthetic.h"
+#include "runtime/stages/synthetic.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
@@ -21,13 +20,13 @@ struct bench {
     struct device *device;
     uint32_t ranks;
     const char *only;  // a schedule's name, or NULL
-    double worst, worst_least;  // the highest median, and the highest of each five's least
+    double worst, worst_least;  // the highest median, and the highest of the minima of five
     uint32_t lines;
 };
 
-// Stages are uneven: 4 to 5.5 ms forward, and a little more for each half of the
-// backward; a group takes less than its parts. Of a split sequence that is one part:
-// shorter sleeps would measure how long threads need to wake up.
+// Stages are uneven: 4 to 5.5 ms forward, and a little more for each half of the backward. A group takes less than
+// its parts. With split sequences each part takes this time, since shorter sleeps would measure how long threads need
+// to wake up.
 static void fill_costs(struct cost_row *costs, uint32_t stages, uint32_t splits)
 {
     for (uint32_t s = 0; s < stages; s++) {
@@ -39,7 +38,7 @@ static void fill_costs(struct cost_row *costs, uint32_t stages, uint32_t splits)
                                       .overlapped_ns = 5 * forward_ns / 2,
                                       .reduce_ns = 3000000,
                                       .step_ns = 1000000,
-                                      .output_bytes = 1 << 16,  // to copy, 16 at a time, on few cores
+                                      .output_bytes = 1 << 16,  // for copying, up to 16 at a time, on few cores
                                       .kept_forward_bytes = 1 << 16,
                                       .kept_weight_bytes = 1 << 15,
                                       .version_bytes = 1 << 12 };
@@ -73,7 +72,7 @@ static bool measure(const struct bench *bench, const struct schedule *lowered, c
         synthetic[s] = synthetic_from_costs(costs, lowered->stages, s);
         stages[s] = synthetic_stage(&synthetic[s]);
     }
-    // The simulator's sends never hold their rank up, so nor do these.
+    // The simulator's sends never block their rank, so these must not either.
     const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .network = network,
                                                .optimizer = { .kind = OPTIMIZER_SGD } };
     struct session *session = good ? session_create(lowered, stages, bench->device, &settings, error) : NULL;
@@ -114,7 +113,7 @@ static bool compare(struct bench *bench, const struct schedule *lowered, struct 
     return good;
 }
 
-// With `replicas` each stage on two ranks.
+// With `replicas`, each stage is on two ranks.
 static bool run_schedule(struct bench *bench, const struct generator *generator, bool replicas, struct error *error)
 {
     static const struct link links[] = { { 0, 0 }, { 300000, 250000000 } };
@@ -150,7 +149,7 @@ static bool run_all(struct bench *bench, uint32_t ranks, struct error *error)
 int main(int count, char **arguments)
 {
     struct error error = { 0 };
-    prctl(PR_SET_TIMERSLACK, 1);  // of the threads to come, too: wake them when asked, not 50 us later
+    prctl(PR_SET_TIMERSLACK, 1);  // for new threads too: wake up when asked, not 50 us later
     struct bench bench = { .device = device_open("cpu", &error), .only = count > 2 ? arguments[2] : NULL };
     bool good = bench.device != NULL;
     if (count > 1)

@@ -1,14 +1,18 @@
-// Plans as devices get more memory, from the least in which anything fits to twice that, in
-// twelve steps: never slower than with less, and never slower than what trying finds
-// (random_cuts.h). PipeDream's profiles by 1f1b, four micro-batches per rank, sgd, links of
-// 12 GB/s and 5 us.
+// Plans for devices with growing memory, from the least in which anything fits to twice that, in twelve steps. A plan
+// must not be slower than one with less memory, nor slower than what local search finds (random_cuts.h). The profiles
+// are PipeDream's by 1f1b, with four micro-batches per rank, sgd, and links of 12 GB/s and 5 us.
 //
 //     bench_tight_memory [--all] [--seconds N] [--random N] [--seed N] [MODEL [RANKS]]
 //
-// --all: plans over all orders of the layers; --seconds: of trying, for each step (20), and for
-// each of the limits between the least and twice that which are drawn behind the steps (5), two
-// for each profile and number of ranks, in a soak twenty, with a seed (1) that is printed;
-// --random: so many of them, and no steps. Exits with 1 where a plan is slower than it may be.
+// After the steps, random limits between the least memory and twice that are drawn: two for each profile and number
+// of ranks, twenty in a soak run. The seed is printed.
+//
+//     --all        plans over all orders of the layers
+//     --seconds    of local search, for each step (20) and for each random limit (5)
+//     --random     number of random limits, without the steps
+//     --seed       of the random limits (1)
+//
+// Exits with 1 if a plan is slower than permitted.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,21 +24,21 @@
 
 enum { STEPS = 12 };
 
-#define ABOVE_TWIN 1.005  // the most that a plan may take, of what trying finds
+#define ABOVE_TWIN 1.005  // longest permitted time of a plan, relative to local search
 
 static const char *const graphs[] = { "alexnet", "gnmt", "gnmt_large", "inception_v3", "resnet50", "vgg16", NULL };
 
 struct options {
     bool all_orders;
-    double seconds;     // 0: as usual
-    unsigned limits;    // drawn at random
+    double seconds;     // 0: the default
+    unsigned limits;    // number of random limits
     bool has_steps;
     uint64_t seed;
     const char *model;  // NULL: all
     uint32_t ranks;     // 0: 4, 8 and 16
 };
 
-// One model on so many ranks.
+// One model on one number of ranks.
 struct bench {
     const struct options *options;
     struct search_request request;
@@ -42,7 +46,7 @@ struct bench {
     struct random_cuts *twin;
     uint64_t least_bytes;
     uint64_t quickest_ns;  // of our plans so far
-    double worst;          // of the plans against what trying finds
+    double worst;          // worst ratio of our plans to local search
     unsigned *faults;
 };
 
@@ -55,7 +59,7 @@ static bool plan_ours(struct bench *bench, uint64_t bytes, uint64_t *iteration_n
     bench->request.wanted.never_worse = true;
     struct plan *plan = plan_search(&bench->request, &why);
     *iteration_ns = plan ? plan->certificate.value_ns : UINT64_MAX;
-    const bool good = plan || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
+    const bool good = plan || why.kind == ERROR_ANSWER || error_hand_on(error, &why);
     plan_free(plan);
     return good;
 }
@@ -118,7 +122,7 @@ static int compare_bytes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// The least first, so that a plan which is slower than one with less memory is seen.
+// Ascending, so that a plan that is slower than one with less memory is detected.
 static bool plan_random(struct bench *bench, struct error *error)
 {
     const unsigned count = bench->options->limits;
@@ -151,7 +155,7 @@ static bool plan_model(const struct options *options, const struct profile *prof
     bench.cluster = cluster_uniform(ranks, 1, 5000, 12000000000, error);
     bench.request = (struct search_request){ .profile = profile, .cluster = bench.cluster, .schedule = "1f1b",
                                              .ranks = ranks, .chunks = 1, .micro_batches = 4 * ranks,
-                                             .holding.optimizer = OPTIMIZER_SGD };
+                                             .storage.optimizer = OPTIMIZER_SGD };
     bench.twin = bench.cluster ? random_cuts_create(&bench.request, error) : NULL;
     const bool good = bench.twin && random_cuts_least_bytes(bench.twin, &bench.least_bytes, error)
                    && (!options->has_steps || plan_steps(&bench, error)) && plan_random(&bench, error);
@@ -173,22 +177,22 @@ static bool plan_graph(const struct options *options, const char *graph, unsigne
 
 static bool read_options(int count, char **arguments, struct options *options)
 {
-    int at = 1;
-    for (; at < count && arguments[at][0] == '-'; at++) {
-        if (strcmp(arguments[at], "--all") == 0)
+    int i = 1;
+    for (; i < count && arguments[i][0] == '-'; i++) {
+        if (strcmp(arguments[i], "--all") == 0)
             options->all_orders = true;
-        else if (strcmp(arguments[at], "--seconds") == 0 && at + 1 < count)
-            options->seconds = strtod(arguments[++at], NULL);
-        else if (strcmp(arguments[at], "--random") == 0 && at + 1 < count)
-            options->limits = (unsigned)strtoul(arguments[++at], NULL, 10), options->has_steps = false;
-        else if (strcmp(arguments[at], "--seed") == 0 && at + 1 < count)
-            options->seed = strtoull(arguments[++at], NULL, 10);
+        else if (strcmp(arguments[i], "--seconds") == 0 && i + 1 < count)
+            options->seconds = strtod(arguments[++i], NULL);
+        else if (strcmp(arguments[i], "--random") == 0 && i + 1 < count)
+            options->limits = (unsigned)strtoul(arguments[++i], NULL, 10), options->has_steps = false;
+        else if (strcmp(arguments[i], "--seed") == 0 && i + 1 < count)
+            options->seed = strtoull(arguments[++i], NULL, 10);
         else
             return false;
     }
-    options->model = at < count ? arguments[at] : NULL;
-    options->ranks = at + 1 < count ? (uint32_t)strtoul(arguments[at + 1], NULL, 10) : 0;
-    return at + 2 >= count;
+    options->model = i < count ? arguments[i] : NULL;
+    options->ranks = i + 1 < count ? (uint32_t)strtoul(arguments[i + 1], NULL, 10) : 0;
+    return i + 2 >= count;
 }
 
 int main(int count, char **arguments)

@@ -1,11 +1,11 @@
-// Training on one thread: tokens per second of the sequential loop, both GPTs,
-// 16 micro-batches and one AdamW update a step.
+// Training on one thread: tokens per second of the sequential loop, for both GPTs, with 16 micro-batches and one
+// AdamW update per step.
 //
 //     bench_train [MODEL STEPS]
 //
-// A step's time is the thread's CPU time, which on an idle machine is the time
-// itself and on a busy one is disturbed less; the median of the steps is taken.
-// GFLOP/s counts a forward and a backward twice as heavy.
+// A step's time is the thread's CPU time, of which the median over the steps is taken. On an idle machine this equals
+// the wall-clock time, and on a busy one it is disturbed less. GFLOP/s counts a forward, and a backward as twice a
+// forward.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Bytes that a model can learn something about: each follows from the one before, mostly.
+// Bytes that a model can learn something about: mostly, each follows from the one before.
 static void make_text(int32_t *tokens, int32_t *targets, size_t count)
 {
     uint64_t seed = 1;
@@ -45,7 +45,7 @@ static bool time_steps(const struct model *model, struct sequential *run, size_t
     bool good = tokens && targets ? true : error_no_memory(error, "the text");
     if (good)
         make_text(tokens, targets, count);
-    for (size_t step = 0; good && step < steps + 1; step++) {  // the first is not counted
+    for (size_t step = 0; good && step < steps + 1; step++) {  // the first one is not counted
         const uint64_t start = clock_thread_cpu_ns();
         good = sequential_step(run, tokens, targets, &update, &loss, error);
         times[step > 0 ? step - 1 : 0] = clock_thread_cpu_ns() - start;

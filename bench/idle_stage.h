@@ -1,4 +1,4 @@
-// Stages that compute nothing, so that what is left is what running them costs; and what was measured of it.
+// Stages that compute nothing, so that only the cost of running them remains; and sorting of the measured samples.
 #ifndef BENCH_IDLE_STAGE_H
 #define BENCH_IDLE_STAGE_H
 
@@ -33,7 +33,7 @@ static inline int samples_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// In ascending order: the median is in the middle.
+// Sorts in ascending order: the median is in the middle.
 static inline void samples_sort(double *samples, size_t count)
 {
     qsort(samples, count, sizeof samples[0], samples_compare);

@@ -1,10 +1,10 @@
 #!/bin/bash
-# A training on real text of so many minutes, and the same one killed, asked to stop, and killed again on its way: whether
-# both end with the same weights and the same optimizer's state, to the bit. Exits with 1 where they do not.
+# Trains on real text for some minutes, then repeats the run while it is killed, asked to stop, and killed again. Checks
+# that both runs end with the same weights and optimizer state, bit for bit. Exits with 1 if they differ.
 #
 #     bench/interrupted_training.sh [MINUTES [MODEL [DATA]]]
 #
-# Two ranks, a process each, by 1f1b. The whole run's time is told, and how long the interrupted one took beside.
+# There are two ranks, a process each, by 1f1b. Prints the time of the whole run and that of the interrupted one.
 set -eu
 minutes=${1:-10} model=${2:-gpt-nano} data=${3:-/usr/share/common-licenses}
 weir=$(realpath "${WEIR_BUILD:-build/release}/bin/weir")

@@ -1,8 +1,9 @@
 #!/bin/bash
-# Two machines, played by namespaces of this one, by the rate of the link between them: what `weir profile --links` finds,
-# and with that the iterations of bench_machines against the simulated ones. Takes two minutes, root, tc and Open MPI.
+# Two machines, simulated by network namespaces of this one, for several rates of the link between them. It compares
+# what `weir profile --links` finds, and, with these links, the iterations of bench_machines with the simulated ones.
+# Takes two minutes, and needs root, tc and Open MPI.
 #
-#     bench/machines_by_rate.sh [COMMAND..]      before each rank's: `chrt -r 1` where others use the cores, too
+#     bench/machines_by_rate.sh [COMMAND..]      prefix of each rank's command: `chrt -r 1` if other work uses the cores
 set -eu
 ROOT=$(realpath "$(dirname "$0")/..") build=$(realpath "${WEIR_BUILD:-build/release}")
 export PATH=$build/bin:$PATH WEIR_LIBEXEC=${WEIR_LIBEXEC:-$build/libexec}

@@ -1,6 +1,7 @@
 #!/bin/sh
-# How smooth the page of a large run is: what a frame takes, from the whole run (64 ranks, 256 micro-batches, 49,152
-# actions) to a few of its actions and back, in Chromium without a GPU; and the same of two runs above each other.
+# How smooth the page of a large run is: the time of a frame, while it zooms from the whole run (64 ranks, 256
+# micro-batches, 49,152 actions) to a few of its actions and back, in Chromium without a GPU. Then the same for two runs
+# above each other.
 set -eu
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 if [ -z "$browser" ]; then

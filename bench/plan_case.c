@@ -70,7 +70,7 @@ static const char *value_of(const char *word, const char *key)
     return strncmp(word, key, length) == 0 && word[length] == '=' ? word + length + 1 : NULL;
 }
 
-// Its place among names that end with NULL; -1: it is none of them.
+// Its index in a list of names that ends with NULL; -1 if it is not there.
 static int place_of(const char *const *names, const char *word)
 {
     for (int i = 0; names[i]; i++)
@@ -79,7 +79,7 @@ static int place_of(const char *const *names, const char *word)
     return -1;
 }
 
-// "auto", or a list that is begun anew until all ranks have a stage, of which the last may get fewer.
+// "auto", or a list that is repeated until all ranks have a stage. The last stage may get fewer replicas.
 static void read_replicas(struct plan_case *plan_case, const char *list)
 {
     struct search_request *request = &plan_case->request;
@@ -88,12 +88,13 @@ static void read_replicas(struct plan_case *plan_case, const char *list)
         return;
     request->layout.replicas = plan_case->replicas;
     uint32_t left = request->ranks;
-    for (const char *at = list; left > 0 && request->layout.stages < PLAN_CASE_MOST_STAGES;) {
+    for (const char *cursor = list; left > 0 && request->layout.stages < PLAN_CASE_MOST_STAGES;) {
         char *end;
-        const uint32_t wanted = (uint32_t)strtoul(at, &end, 10), ranks = wanted > 0 && wanted < left ? wanted : left;
+        const uint32_t wanted = (uint32_t)strtoul(cursor, &end, 10),
+                       ranks = wanted > 0 && wanted < left ? wanted : left;
         plan_case->replicas[request->layout.stages++] = ranks;
         left -= ranks;
-        at = *end ? end + 1 : list;
+        cursor = *end ? end + 1 : list;
     }
 }
 
@@ -103,20 +104,20 @@ static void slow_down(struct cluster *cluster, uint32_t every)
         cluster->devices[d].speed_permille = 500;
 }
 
-// Words that say what the plan is to hold and where.
-static bool read_holding(struct holding *holding, const char *word)
+// Words about sharding, offload and the optimizer.
+static bool read_storage(struct storage *storage, const char *word)
 {
     const char *value;
     const int optimizer = place_of(optimizer_names, word);
     const int shard = (value = value_of(word, "shard")) ? place_of(shard_names, value) : -1;
     const char *host = value_of(word, "host");
     if (optimizer >= 0)
-        holding->optimizer = (enum optimizer_kind)optimizer;
+        storage->optimizer = (enum optimizer_kind)optimizer;
     if (shard >= 0)
-        holding->shard = (enum shard)shard;
+        storage->shard = (enum shard)shard;
     if (host) {
-        holding->optimizer_on_host = strcmp(host, "optimizer") == 0;
-        holding->activations_on_host = strcmp(host, "activations") == 0;
+        storage->optimizer_on_host = strcmp(host, "optimizer") == 0;
+        storage->activations_on_host = strcmp(host, "activations") == 0;
     }
     return optimizer >= 0 || shard >= 0 || host;
 }
@@ -141,14 +142,14 @@ static bool read_word(struct plan_case *plan_case, const char *word, struct erro
         request->free.devices = true;
     else if (strcmp(word, "fewer") == 0)
         request->free.fewer = true;
-    else if (!read_holding(&request->holding, word))
+    else if (!read_storage(&request->storage, word))
         return error_set(error, "\"%s\" is no word of plan_case.h", word);
     return true;
 }
 
 // --- the whole ------------------------------------------------------------------------------
 
-// What stands in front of the bar.
+// The part before the bar.
 static bool read_words(struct plan_case *plan_case, char *text, struct error *error)
 {
     char *rest, *word = strtok_r(text, " ", &rest);

@@ -1,20 +1,26 @@
-// A request for a plan, written on a line (bench/plan-cases.txt):
+// A request for a plan, written as a line of text (bench/plan-cases.txt):
 //
 //     tight/gnmt-gpipe-p8-110  gnmt gpipe m=16 | 8 devices, 986531200B, 12GB/s 5us
 //     name of the case         profile, schedule, words | the cluster's synopsis
 //
-// A profile is one of PipeDream's, `chain500` (made_chain.h), `graph300.7` (made_graph.h, and its
-// seed), `inception_v3*2` (twice, one after the other), `gnmt~3` (the third draw of times that vary
-// by 3 %), or a file whose name ends in .json. All devices of the cluster are ranks. The words are
+// A profile is one of PipeDream's, or one of
+//
+//     chain500             synthetic (made_chain.h)
+//     graph300.7           synthetic, with its seed (made_graph.h)
+//     inception_v3*2       a profile twice, one after the other
+//     gnmt~3               the third draw of times that vary by 3 %
+//     NAME.json            a file
+//
+// All devices of the cluster are ranks. The words are
 //
 //     m=N                    micro-batches
-//     all                    over all orders of the layers, not the profile's own
-//     chunks=N budget=N      as the request has them
+//     all                    over all orders of the layers, not only the profile's own
+//     chunks=N budget=N      as in the request
 //     adamw ...              the optimizer; sgd unless one is named
 //     shard=optimizer, gradients, weights    host=optimizer, activations
-//     replicas=auto          or 3,1: of the stages, from the first again until all ranks have one
-//     devices=auto fewer     as weir partition has them
-//     slow=N                 every Nth device, from the first on, has half the speed
+//     replicas=auto          or 3,1: of the stages; the list repeats until all ranks have a stage
+//     devices=auto fewer     as in weir partition
+//     slow=N                 every Nth device, starting with the first, has half the speed
 #ifndef BENCH_PLAN_CASE_H
 #define BENCH_PLAN_CASE_H
 
@@ -23,22 +29,22 @@
 
 enum { PLAN_CASE_MOST_STAGES = 1024 };
 
-// Not to be moved once read: the request points into it.
+// Must not be moved after it was read, since the request points into it.
 struct plan_case {
     char name[80];
     bool all_orders;
     struct profile *profile;
-    struct noisy_profile noisy;  // of the profile, where it is to vary
+    struct noisy_profile noisy;  // variation of the profile, if times vary
     struct cluster *cluster;
     uint32_t replicas[PLAN_CASE_MOST_STAGES];
     struct search_request request;
 };
 
-// Whatever it returns, it is to be cleared.
+// Parses a line. False with `error`. Must be cleared in both cases.
 bool plan_case_read(struct plan_case *plan_case, const char *line, struct error *error);
 void plan_case_clear(struct plan_case *plan_case);
 
-// By the search that the case asks for.
+// Runs the search that the case asks for. NULL with `error`; freed by plan_free().
 struct plan *plan_case_search(const struct plan_case *plan_case, struct error *error);
 
 #endif

@@ -10,7 +10,7 @@
 #include "partitioner/search/recompute.h"
 #include "schedules/lower.h"
 
-#define MOST_LABELS 20000  // of one walk for the quickest recomputation
+#define MOST_LABELS 20000  // of one search for the quickest recomputation
 
 enum { MOST_STAGES = 64, PATIENCE = 2000, MOST_KICKS = 30, MOVES_PER_LOOK = 64, WIDTH = 6, PRECISION = 2000 };
 
@@ -31,8 +31,8 @@ struct random_cuts {
     struct intervals *intervals;
     struct slots *slots;
     struct simulator *simulator;
-    struct priced **priced;  // [(stage * layers + first) * (layers + 1) + end]; NULL: not asked for yet
-    uint64_t memory_bytes;   // for which they are
+    struct priced **priced;  // [(stage * layers + first) * (layers + 1) + end]; NULL: not computed yet
+    uint64_t memory_bytes;   // for which these are priced
     struct cuts first, best;
     uint64_t seed;
     bool failed;             // no memory
@@ -80,7 +80,7 @@ struct random_cuts *random_cuts_create(const struct search_request *request, str
     random->seed = 1;
     random->first.time_ns = random->best.time_ns = UINT64_MAX;
     random->priced = calloc(cells_of(random), sizeof random->priced[0]);
-    random->intervals = intervals_create(request->profile, &request->holding, error);
+    random->intervals = intervals_create(request->profile, &request->storage, error);
     random->slots = predict_slots(request->schedule, request->ranks, 1, request->micro_batches, error);
     random->simulator = make_simulator(request, error);
     if (random->priced && random->intervals && random->slots && random->simulator)
@@ -125,25 +125,25 @@ static bool price(struct random_cuts *random, uint32_t stage, uint32_t first, ui
     priced->fits = list.count > 0;
     if (priced->fits)
         priced->row = stage_cost_at(request->profile, first, end, list.at[0].segments, list.at[0].count,
-                                    &request->holding, &place);
+                                    &request->storage, &place);
     recompute_list_clear(&list);
     return true;
 }
 
-// NULL where there is no memory for it.
+// NULL if there is no memory for it.
 static const struct priced *ask(struct random_cuts *random, uint32_t stage, uint32_t first, uint32_t end)
 {
-    struct priced **at = &random->priced[((size_t)stage * random->layers + first) * (random->layers + 1) + end];
-    if (!*at) {
+    struct priced **priced = &random->priced[((size_t)stage * random->layers + first) * (random->layers + 1) + end];
+    if (!*priced) {
         struct priced *made = calloc(1, sizeof *made);
         if (!made || !price(random, stage, first, end, made)) {
             free(made);
             random->failed = true;
             return NULL;
         }
-        *at = made;
+        *priced = made;
     }
-    return *at;
+    return *priced;
 }
 
 static void time_cuts(struct random_cuts *random, struct cuts *cuts)
@@ -161,18 +161,18 @@ static void time_cuts(struct random_cuts *random, struct cuts *cuts)
 
 // --- the least memory -----------------------------------------------------------------------
 
-static bool can_cut(const struct random_cuts *random, uint32_t at)
+static bool can_cut(const struct random_cuts *random, uint32_t cut)
 {
-    return at == 0 || at == random->layers || profile_can_cut_after(random->request->profile, at - 1);
+    return cut == 0 || cut == random->layers || profile_can_cut_after(random->request->profile, cut - 1);
 }
 
-// Where the first so many stages may end, the farthest first, and where the last of them then begins.
+// Where the stages up to some one may end, farthest end first, and where the last of these stages then begins.
 struct reach {
     uint32_t end[WIDTH], first[WIDTH];
     unsigned count;
 };
 
-// However it is recomputed: what is kept is not counted.
+// A lower bound for any recomputation: kept activations are not counted.
 static uint64_t bytes_at_least(const struct random_cuts *random, uint32_t stage, uint32_t first, uint32_t end)
 {
     struct stage_bytes bytes = interval_bytes(random->intervals, first, end);
@@ -188,8 +188,8 @@ static bool fits(struct random_cuts *random, uint32_t stage, uint32_t first, uin
     return priced && priced->fits;
 }
 
-// The farthest end of a stage that begins there: `first` where there is none. Halves, as if
-// more layers always took more.
+// The farthest end of a stage that begins at `first`, or `first` if there is none. Bisects, as if more layers always
+// needed more memory.
 static uint32_t find_end(struct random_cuts *random, uint32_t stage, uint32_t first)
 {
     uint32_t good = first, bad = random->layers - (random->stages - 1 - stage) + 1;
@@ -205,20 +205,20 @@ static uint32_t find_end(struct random_cuts *random, uint32_t stage, uint32_t fi
 
 static void add_end(struct reach *reach, uint32_t first, uint32_t end)
 {
-    unsigned at = 0;
-    while (at < reach->count && reach->end[at] > end)
-        at++;
-    if (at == WIDTH || (at < reach->count && reach->end[at] == end))
+    unsigned place = 0;
+    while (place < reach->count && reach->end[place] > end)
+        place++;
+    if (place == WIDTH || (place < reach->count && reach->end[place] == end))
         return;
-    for (unsigned i = reach->count < WIDTH ? reach->count++ : WIDTH - 1; i > at; i--) {
+    for (unsigned i = reach->count < WIDTH ? reach->count++ : WIDTH - 1; i > place; i--) {
         reach->end[i] = reach->end[i - 1];
         reach->first[i] = reach->first[i - 1];
     }
-    reach->end[at] = end;
-    reach->first[at] = first;
+    reach->end[place] = end;
+    reach->first[place] = first;
 }
 
-// The last stage needs all that is left.
+// Adds possible ends of a stage. The last stage needs all remaining layers.
 static void add_ends(struct random_cuts *random, uint32_t stage, uint32_t first, struct reach *after)
 {
     if (stage + 1 == random->stages) {
@@ -235,7 +235,7 @@ static void add_ends(struct random_cuts *random, uint32_t stage, uint32_t first,
     }
 }
 
-// Each stage takes as many layers as it can, or a few less. Whether that is enough.
+// Finds cuts in which each stage takes as many layers as it can, or a few less. False if that is not enough.
 static bool find_first_cuts(struct random_cuts *random, uint64_t memory_bytes)
 {
     struct reach reach[MOST_STAGES + 1] = { { .count = 1 } };
@@ -282,7 +282,7 @@ static uint32_t draw(struct random_cuts *random, uint32_t below)
     return (uint32_t)random_below(&random->seed, below);
 }
 
-// A cut between two stages goes some layers to the left or right, mostly few.
+// Moves a cut some layers to the left or right, mostly few.
 static bool shift(struct random_cuts *random, struct cuts *cuts)
 {
     const uint32_t s = 1 + draw(random, random->stages - 1);
@@ -294,7 +294,7 @@ static bool shift(struct random_cuts *random, struct cuts *cuts)
     return can_cut(random, cuts->at[s]);
 }
 
-// A cut goes, and comes back anywhere.
+// Removes a cut and inserts one anywhere.
 static bool leap(struct random_cuts *random, struct cuts *cuts)
 {
     const uint32_t gone = 1 + draw(random, random->stages - 1), to = 1 + draw(random, random->layers - 1);
@@ -309,7 +309,7 @@ static bool leap(struct random_cuts *random, struct cuts *cuts)
     return true;
 }
 
-// Whether there is such a move; its time is then known.
+// Makes a random move. False if it is not possible; otherwise its time is known.
 static bool move(struct random_cuts *random, const struct cuts *from, struct cuts *to)
 {
     *to = *from;
@@ -330,7 +330,7 @@ static void kick(struct random_cuts *random, struct cuts *now)
     }
 }
 
-// Some moves from these cuts. `idle` counts those since the last gain.
+// Makes some moves from these cuts. `idle` counts moves since the last gain.
 static void try_moves(struct random_cuts *random, struct cuts *now, uint32_t *idle)
 {
     for (unsigned i = 0; i < MOVES_PER_LOOK && !random->failed; i++) {

@@ -1,16 +1,16 @@
-// Cuts found by trying: a slow twin of the searches for simulated time, of orders with one
-// stage per rank and a flush. It shares nothing with them but prices.
+// Cuts found by local search: a slow reference for the searches for simulated time, with one stage per rank and a
+// schedule that flushes. It shares only its prices with them.
 //
-//     start       the cuts that need least memory: each stage takes what it can, or a little less,
-//                 of less and less memory
-//     a move      a cut goes elsewhere, near or far, or two do:     | a a | b | c c |  ->  | a | a b | c c |
-//                 or two stages become one and another two:         | a a | b | c c |  ->  | a a b | c | c |
-//     its price   the simulator's, with the quickest recomputation that fits each stage
-//     taken       where it is not slower
-//     in between  a good while without a gain: some moves from the best cuts, or from the first, taken
-//                 as long as they fit
+//     start       cuts that need the least memory: each stage takes what fits, or a little less,
+//                 within less and less memory
+//     move        one cut is moved, near or far, or two are:        | a a | b | c c |  ->  | a | a b | c c |
+//                 or two stages are joined and another is split:    | a a | b | c c |  ->  | a a b | c | c |
+//     price       simulated time, with the quickest recomputation that fits each stage
+//     accepted    if it is not slower
+//     restart     after a long time without a gain: some moves from the best cuts, or from the first,
+//                 accepted if they fit
 //
-// All devices are alike, and the layers stay in the profile's own order.
+// All devices must be equal, and the layers stay in the profile's own order.
 #ifndef BENCH_RANDOM_CUTS_H
 #define BENCH_RANDOM_CUTS_H
 
@@ -18,15 +18,15 @@
 
 struct random_cuts;
 
-// The request is borrowed; the memory of its devices is not looked at.
+// Borrows the request, whose devices' memory is ignored. NULL with `error`. Freed by random_cuts_free().
 struct random_cuts *random_cuts_create(const struct search_request *request, struct error *error);
 void random_cuts_free(struct random_cuts *random);
 
-// The least memory of each device in which cuts were found to fit, to 1 part in 2000. Asked once, before any search.
+// The least memory per device in which fitting cuts were found, to 1 part in 2000. Call it once, before any search.
 bool random_cuts_least_bytes(struct random_cuts *random, uint64_t *bytes, struct error *error);
 
-// The least simulated time after so many seconds of CPU time, UINT64_MAX where nothing fits. Begins with the best
-// cuts of the search before, if they fit: with more memory from call to call, times never rise.
+// The least simulated time (ns) found in `seconds` of CPU time; UINT64_MAX if nothing fits. It starts with the best
+// cuts of the search before, if they fit. If memory grows from call to call, times therefore never increase.
 bool random_cuts_search(struct random_cuts *random, uint64_t memory_bytes, double seconds, uint64_t *iteration_ns,
                         struct error *error);
 

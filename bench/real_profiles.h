@@ -1,4 +1,4 @@
-// PipeDream's profiles, which lie beside the project and not in it.
+// PipeDream's profiles, which are stored next to the project and not in it.
 #ifndef BENCH_REAL_PROFILES_H
 #define BENCH_REAL_PROFILES_H
 
@@ -11,7 +11,7 @@
 
 #define REAL_PROFILES "../shared/data/partition/pipedream/"
 
-// Says so where they are not.
+// Prints a line if they are missing.
 static inline bool real_profiles_are_here(void)
 {
     if (access(REAL_PROFILES, R_OK) == 0)
@@ -27,16 +27,16 @@ static inline struct profile *real_profile(const char *graph, struct error *erro
     return import_pipedream(path, 1, error);
 }
 
-// A bench that plans each of them on 4, 8 and 16 ranks by some schedules. Lists end with NULL.
+// A benchmark that plans each of them on 4, 8 and 16 ranks by some schedules. Lists end with NULL.
 struct real_bench {
     const char *name;
     const char *const *graphs, *const *schedules;
     bool (*plan)(const struct profile *profile, uint32_t ranks, const char *schedule, struct error *error);
 };
 
-static inline bool real_is_wanted(int count, char **arguments, int at, const char *word)
+static inline bool real_is_wanted(int count, char **arguments, int index, const char *word)
 {
-    return count <= at || strcmp(arguments[at], word) == 0;
+    return count <= index || strcmp(arguments[index], word) == 0;
 }
 
 static inline bool real_bench_profile(const struct real_bench *bench, const char *graph, int count, char **arguments,
@@ -53,7 +53,7 @@ static inline bool real_bench_profile(const struct real_bench *bench, const char
     return good;
 }
 
-// All cases, or those of [MODEL [RANKS [SCHEDULE]]]; the exit code.
+// Runs all cases, or those of the arguments [MODEL [RANKS [SCHEDULE]]]; returns the exit code.
 static inline int real_bench_run(const struct real_bench *bench, int count, char **arguments)
 {
     struct error error = { 0 };

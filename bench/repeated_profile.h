@@ -1,4 +1,4 @@
-// A graph several times over, one after the other: larger graphs of the same kind as real ones.
+// A graph repeated several times in sequence: larger graphs of the same kind as real ones.
 #ifndef BENCH_REPEATED_PROFILE_H
 #define BENCH_REPEATED_PROFILE_H
 
@@ -8,7 +8,7 @@
 
 #include "profiler/profile.h"
 
-// What nobody in the graph reads goes to the first layer of the graph after it.
+// Outputs that no layer of the graph reads go to the first layer of the next copy.
 static inline void repeat_links(const struct profile *once, struct profile *profile, uint32_t first, bool is_last)
 {
     const uint32_t count = (uint32_t)once->layer_count;
@@ -25,7 +25,8 @@ static inline void repeat_links(const struct profile *once, struct profile *prof
     }
 }
 
-// Of a graph without tied layers, shapes, spreads and the like, such as an imported one.
+// Repeats a graph. It must have no tied layers, shapes, spreads and the like; imported ones have none. NULL with
+// `error`.
 static inline struct profile *repeated_profile(const struct profile *once, uint32_t times, struct error *error)
 {
     const uint32_t count = (uint32_t)once->layer_count;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# How long `weir sweep --config` takes, and what it finds: 70B and 405B of llama's shape on H100s.
+# How long `weir sweep --config` takes, and what it finds, for Llama-like models of 70B and 405B on H100s.
 #
 #     bench/sweep_configs.sh
 set -eu

@@ -1,12 +1,12 @@
 #!/bin/bash
-# `weir verify` of everything with everything: each schedule by 1 to 6 ranks, with each of the features below, on threads,
-# on threads with a queue each, in processes and, where it is built and mpirun is there, by MPI. A line for each that was
-# refused, and for each that failed: that differs, came to no end, or was refused for no reason that
-# docs/what-runs-where.md, or a schedule's own rules, give. Takes an hour on two cores.
+# Runs `weir verify` for all combinations: each schedule on 1 to 6 ranks, with each of the features below. Places are
+# threads, threads with a queue each, processes, and MPI if it is built and mpirun is there. Prints a line for each
+# combination that was refused or failed. It failed if results differ, if it did not end, or if it was refused for a
+# reason that neither docs/what-runs-where.md nor a schedule's own rules give. Takes an hour on two cores.
 #
 #     bench/verify_everything.sh [EVERY [FIRST]]      each EVERY-th combination, from the FIRST-th (1 and 1)
-#     WEIR_GPU=cuda WEIR_GPUS=2 bench/verify_everything.sh ..     on so many GPUs; with PLAYED_GPUS=16 and
-#         WEIR_PLUGINS=build/release/tests/weir_cuda/played on GPUs that are played (WEIR_LIMIT=600: seconds for each)
+#     WEIR_GPU=cuda WEIR_GPUS=2 bench/verify_everything.sh ..     on that many GPUs; with PLAYED_GPUS=16 and
+#         WEIR_PLUGINS=build/release/tests/weir_cuda/played on emulated GPUs (WEIR_LIMIT=600: seconds for each)
 set -u
 ROOT=$(realpath "$(dirname "$0")/..") build=$(realpath "${WEIR_BUILD:-$ROOT/build/release}")
 export PATH=$build/bin:$PATH WEIR_LIBEXEC=${WEIR_LIBEXEC:-$build/libexec} WEIR_PLUGINS=${WEIR_PLUGINS:-$build/lib}
@@ -20,7 +20,7 @@ schedules="gpipe 1f1b pipedream vertical pipedream-2bw interleaved looped-bfs zb
     chimera dualpipe dualpipev hanayo seq1f1b"
 
 # NAME PROFILE MICRO-BATCHES-OF-P-RANKS REPLICAS, then options of weir partition, "/" and options of weir verify.
-# REPLICAS: of the first and the last stage.
+# REPLICAS: those of the first and the last stage.
 features() {
     cat <<'ROWS'
 plain       gpt      2*p    1 1
@@ -60,8 +60,8 @@ rows-3      tensor   4*p    2 1  --rows --shard weights
 ROWS
 }
 
-# What may be refused, and why: the schedules' own rules of ranks, micro-batches and replicas; and what
-# docs/what-runs-where.md names.
+# Permitted reasons for a refusal: the schedules' own rules of ranks, micro-batches and replicas, and those in
+# docs/what-runs-where.md.
 cat >known <<'SENTENCES'
 ranks must be even
 micro-batches must be
@@ -80,11 +80,11 @@ is for a schedule that flushes
 which has no flush, step at different times
 SENTENCES
 
-# What computes in numbers of a kind: "", fp16 or bf16.
+# The device for a type of numbers: "", fp16 or bf16.
 device() {
     echo "${gpu:-cpu}${1:+:$1}"
 }
-# In fp32 by the processor, where layers take the same bytes, if not the same time.
+# Measured in fp32 on the processor, where layers take the same bytes, though not the same time.
 profile() {
     weir profile "${@:2}" -o $1.json &>said || { cat said; exit 3; }
 }
@@ -105,7 +105,7 @@ profiles parts 256  # of as many as have something to split
 equal=0 refused=0 failed=0 number=0
 row() { printf '%-8s %-15s %s ranks  %-10s  %-9s %s\n' "$@"; }
 
-# What came of a command that ended so, in said: counted, and told.
+# Counts the result of a command whose output is in the file `said`, and prints it unless it is equal.
 count() {  # CODE SCHEDULE RANKS FEATURE PLACE
     local said code=$1
     said=$(tr '\r' '\n' <said | grep '^weir: ' | grep -v untrusted | head -n 1)
@@ -126,7 +126,7 @@ partition() {  # MEMORY DEVICES PROFILE SCHEDULE MICRO-BATCHES OPTIONS..
         --budget 200 "${@:6}" -o plan.json &>said
 }
 
-# Nine tenths of what it takes with room for all.
+# Plans with nine tenths of the memory that the plan with ample memory takes.
 tight() {
     partition 1GiB "$@" || return
     partition $(awk -F'[:,]' '/"peak_bytes"/ && $2 > most { most = $2 } END { print int(most * 0.9) "B" }' plan.json) "$@"
@@ -147,7 +147,7 @@ together() {  # PROCESSES COMMAND..
     return $code
 }
 
-# A queue for each process in one, or a GPU.
+# Devices for threads: a queue each in one process, or a GPU each.
 several() {  # PROCESSES KIND
     local i
     for ((i = 0; i < $1; i++)); do
@@ -172,13 +172,13 @@ verify() {  # SCHEDULE RANKS FEATURE PROCESSES KIND OPTIONS..
     count $? $1 $2 $3 mpi
 }
 
-# Replicas of p stages, "2,1,3"; of all but the first and last, one.
+# Replicas of p stages, "2,1,3": one for all except the first and the last.
 replicas_of() {  # STAGES FIRST LAST
     [ $1 = 1 ] && { echo $2; return; }
     echo "$2$(for ((s = 2; s < $1; s++)); do printf ,1; done),$3"
 }
 
-# That a schedule has on so many ranks; or if it has none, as many.
+# The number of stages that a schedule has on so many ranks; the number of ranks if it cannot be generated.
 stages_of() {  # SCHEDULE RANKS
     weir schedule $1 --ranks $2 --micro-batches $((4 * $2)) --format json 2>/dev/null |
         awk -F'[:,]' -v stages=$2 '/"stages"/ { stages = int($2); exit } END { print stages }'

@@ -31,30 +31,32 @@ static void take_names(struct arrangement_options *given, const char *argument, 
     if (strlen(argument) >= sizeof given->variant_names)
         argp_error(state, "--variants: longer than %zu bytes", sizeof given->variant_names - 1);
     strcpy(given->variant_names, argument);
-    for (char *at = given->variant_names; at; given->variant_count++) {
-        char *comma = strchr(at, ',');
+    for (char *name = given->variant_names; name; given->variant_count++) {
+        char *comma = strchr(name, ',');
         if (comma)
             *comma = '\0';
-        if (given->variant_count == ARRANGEMENT_MOST_STAGES || !*at)
+        if (given->variant_count == ARRANGEMENT_MOST_STAGES || !*name)
             argp_error(state, "--variants: \"%s\" is not names with commas between them", argument);
-        given->variant_of[given->variant_count] = strcmp(at, "-") == 0 ? NULL : at;
-        at = comma ? comma + 1 : NULL;
+        given->variant_of[given->variant_count] = strcmp(name, "-") == 0 ? NULL : name;
+        name = comma ? comma + 1 : NULL;
     }
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_arrangement_option(int key, char *argument, struct argp_state *state)
 {
     struct arrangement_options *given = state->input;
     switch (key) {
     case KEY_REPLICAS:
         given->replicas = argument;
         given->replica_count = is_automatic(argument) ? 0
-            : option_counts(argument, "--replicas", 1, 65535, given->replicas_of, ARRANGEMENT_MOST_STAGES, state);
+            : option_counts(argument, "--replicas", 1, CLUSTER_MOST_DEVICES, given->replicas_of,
+                            ARRANGEMENT_MOST_STAGES, state);
         return 0;
     case KEY_DEVICES:
         given->devices = argument;
         given->device_count = is_automatic(argument) ? 0
-            : option_counts(argument, "--devices", 0, 65535, given->devices_of, ARRANGEMENT_MOST_STAGES, state);
+            : option_counts(argument, "--devices", 0, CLUSTER_MOST_DEVICES - 1, given->devices_of,
+                            ARRANGEMENT_MOST_STAGES, state);
         return 0;
     case KEY_FEWER:
         given->fewer = true;
@@ -68,9 +70,9 @@ static error_t take(int key, char *argument, struct argp_state *state)
     }
 }
 
-const struct argp arrangement_argp = { .options = options, .parser = take };
+const struct argp arrangement_argp = { .options = options, .parser = parse_arrangement_option };
 
-// How many ranks the numbers say there are.
+// The number of ranks that the options imply.
 static uint32_t count_ranks(const struct arrangement_options *given, const struct search_request *request)
 {
     uint32_t ranks = 0;
@@ -95,13 +97,13 @@ bool arrangement_options_apply(const struct arrangement_options *given, struct s
     }
     if (given->variant_count > 0) {
         if (given->replica_count > 0 && given->replica_count != given->variant_count)
-            return error_set(error, "--variants: has %zu names, but --replicas has %zu stages", given->variant_count,
-                             given->replica_count);
+            return error_named(error, "--variants: has %zu names, but --replicas has %zu stages", given->variant_count,
+                               given->replica_count);
         request->layout.variants = given->variant_of;
         request->layout.stages = (uint32_t)given->variant_count;
     }
     if (request->ranks == 0)
         request->ranks = count_ranks(given, request);
     return given->device_count == 0 || search_give_devices(request, given->devices_of, given->device_count, error)
-        || error_at(error, "--devices");
+        || error_name(error, "--devices");
 }

@@ -1,5 +1,5 @@
-// What may be chosen, or is given, of which devices hold which stage: --replicas, --devices,
-// --fewer, --variants. A child of the arguments of plan_request.h.
+// The options that say which devices hold which stage, or leave that to the search: --replicas, --devices, --fewer,
+// --variants. An argp child of the arguments of plan_request.h.
 #ifndef CLI_ARRANGEMENT_OPTIONS_H
 #define CLI_ARRANGEMENT_OPTIONS_H
 
@@ -11,7 +11,7 @@ enum { ARRANGEMENT_MOST_STAGES = 4096 };
 struct arrangement_options {
     const char *replicas, *devices, *variants;  // as given, or NULL
     bool fewer;
-    // Read from these.
+    // Parsed from these.
     uint32_t replicas_of[ARRANGEMENT_MOST_STAGES], devices_of[ARRANGEMENT_MOST_STAGES];
     const char *variant_of[ARRANGEMENT_MOST_STAGES];
     size_t replica_count, device_count, variant_count;
@@ -20,8 +20,9 @@ struct arrangement_options {
 
 extern const struct argp arrangement_argp;
 
-// Adds them, which it then borrows, to a request whose profile and cluster are loaded and whose `ranks` are those of
-// --ranks, or 0 where that was not given: they then follow from these options, else are all devices.
+// Adds the options to a request, which then borrows them. The request's profile and cluster must be loaded, and its
+// `ranks` be those of --ranks, or 0 without that option. In that case the ranks follow from these options, or else
+// are all devices. False with `error` if options contradict each other or the cluster.
 bool arrangement_options_apply(const struct arrangement_options *given, struct search_request *request,
                                struct error *error);
 

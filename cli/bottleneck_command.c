@@ -1,9 +1,9 @@
-// weir bottleneck PROFILE --model NAME: plans by the busiest stage, as other planners have it.
+// weir bottleneck PROFILE --model NAME: plans by the busiest stage, as other planners do.
 
 #include "cli/plan_command.h"
 #include "cli/plan_model.h"
 
-struct given {
+struct bottleneck_arguments {
     struct plan_options plan;
     struct given_plan by_hand;
     struct model_options model;
@@ -12,9 +12,7 @@ struct given {
 
 static void check(void *self, struct argp_state *state)
 {
-    const struct given *given = self;
-    if (!given->model.name)
-        argp_error(state, "--model is missing: pipedream, max-load or tps");
+    const struct bottleneck_arguments *given = self;
     model_check(&given->model, state);
 }
 
@@ -23,7 +21,7 @@ static int run(int count, char **arguments)
     static const char *const of_time[] = { "schedule", "chunks", "pin", "own-order", NULL };
     static const char *const of_places[] = { "devices", "variants", NULL };
     static const char *const of_kept[] = { "recompute", NULL };
-    struct given given = { .plan.is_partial = true };
+    struct bottleneck_arguments given = { .plan.is_partial = true };
     struct hiding by_hand;
     given.by_hand.options = given.model.options = &given.plan;
     given.model.by_hand = &given.by_hand;

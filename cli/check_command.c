@@ -19,13 +19,13 @@
 
 enum { KEY_PROFILE = KEY_OWN, KEY_CHANNELS, KEY_PROVE, KEY_BUDGET };
 
-struct given {
+struct check_arguments {
     struct subject_options subject;
     struct sending_options sending;
-    const char *profile;  // FILE is a plan of it
-    bool prove;           // its certificate, too
+    const char *profile;  // the profile that the plan in FILE is for
+    bool prove;           // also prove the certificate
     uint64_t budget;
-    bool shared;          // a communicator for all channels of a pair of ranks
+    bool shared;          // one communicator for all channels of a pair of ranks
 };
 
 static const struct argp_option options[] = {
@@ -50,7 +50,7 @@ static bool take_channels(const char *argument, struct argp_state *state)
     return strcmp(argument, "shared") == 0;
 }
 
-static void check_options(const struct given *given, struct argp_state *state)
+static void check_options(const struct check_arguments *given, struct argp_state *state)
 {
     const bool json = given->subject.shared.json, all = given->sending.lower == LOWER_ALL;
     if (given->profile && (json || given->sending.has_sends || given->sending.lower || given->shared))
@@ -68,9 +68,9 @@ static void check_options(const struct given *given, struct argp_state *state)
         argp_error(state, "--lower all is a table: ask for early, late or timed with --json");
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_check_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct check_arguments *given = state->input;
     switch (key) {
     case KEY_CHANNELS:
         given->shared = take_channels(argument, state);
@@ -97,13 +97,13 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_check_option,
     .args_doc = "FILE",
-    .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input, or a "
-           "schedule's name. With --profile, a plan's times and bytes are computed anew, by other means than the "
+    .doc = "Proves that a schedule can run, or names rank, position and reason. FILE may be \"-\", standard input, or"
+           " a schedule's name. With --profile, a plan's times and bytes are computed anew, by other means than the "
            "search's; with --prove its certificate is held against a search anew.\v"
-           "Positions count from 0, in a rank's list with its messages. Exit code 1: it cannot run, or does not hold.\n\n"
-           "Examples:\n"
+           "Positions count from 0, in a rank's list with its messages. Exit code 1: it cannot run, or does not"
+           " hold.\n\nExamples:\n"
            "  weir check 1f1b --ranks 4 --micro-batches 8\n"
            "  weir check schedule.json --cost 18522us,18086us,9337us,601us \\\n"
            "      --keep 1.2GiB,400MiB --memory 80GiB\n"
@@ -111,7 +111,7 @@ static const struct argp argp = {
            "  weir check plan.json --profile profile.json --prove\n",
 };
 
-static void add_sends(const struct given *given, uint32_t capacity, struct text *text)
+static void add_sends(const struct check_arguments *given, uint32_t capacity, struct text *text)
 {
     if (capacity == 0)
         text_add(text, "rendezvous sends");
@@ -120,7 +120,7 @@ static void add_sends(const struct given *given, uint32_t capacity, struct text 
                  given->shared ? "pair of ranks" : "channel");
 }
 
-static void add_asked(const struct given *given, struct text *text)
+static void add_asked(const struct check_arguments *given, struct text *text)
 {
     if (given->sending.grouped)
         text_add(text, "messages in groups");
@@ -128,8 +128,8 @@ static void add_asked(const struct given *given, struct text *text)
         add_sends(given, given->sending.capacity, text);
 }
 
-// All with which it comes to its end: buffers, or groups.
-static void add_enough(const struct given *given, const struct check_result *result, struct text *text)
+// Appends what would let the schedule finish: buffers, or groups.
+static void add_enough(const struct check_arguments *given, const struct check_result *result, struct text *text)
 {
     if (result->capacity != CHECK_NEVER)
         add_sends(given, result->capacity, text);
@@ -146,7 +146,7 @@ static void write_fault(const struct check_fault *fault, struct text *text)
     text_add(text, "%s: %s\n", action_format(fault->action, action), fault->reason);
 }
 
-static void write_sharing(const struct given *given, const struct check_sharing *sharing, struct text *text)
+static void write_sharing(const struct check_arguments *given, const struct check_sharing *sharing, struct text *text)
 {
     if (sharing->pairs == 0 || given->shared)
         return;
@@ -180,8 +180,8 @@ static void write_faults(const struct check_result *result, struct text *text)
         text_add(text, "%s\n", result->cycle.data);
 }
 
-// What was found, in lines; last what would be enough.
-static void write_findings(const struct given *given, const struct schedule *schedule,
+// The findings, a line each; last what would be enough to let it run.
+static void write_findings(const struct check_arguments *given, const struct schedule *schedule,
                            const struct check_result *result, struct text *text)
 {
     write_faults(result, text);
@@ -206,8 +206,8 @@ static void write_findings(const struct given *given, const struct schedule *sch
     text_add(text, ".\n");
 }
 
-// With a line of progress once it takes longer than a second.
-static bool prove(const struct given *given, const struct plan *plan, const struct profile *profile,
+// Shows progress once it takes longer than a second.
+static bool prove(const struct check_arguments *given, const struct plan *plan, const struct profile *profile,
                   struct plan_proof *proof, struct error *error)
 {
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
@@ -218,7 +218,7 @@ static bool prove(const struct given *given, const struct plan *plan, const stru
     return good;
 }
 
-static int say_plan(const struct given *given, const struct plan_proof *proof)
+static int say_plan(const struct check_arguments *given, const struct plan_proof *proof)
 {
     struct text text = { 0 };
     static const char *const words[] = { [CLAIM_HOLDS] = "", [CLAIM_OPEN] = "but its certificate is not proved: ",
@@ -232,7 +232,7 @@ static int say_plan(const struct given *given, const struct plan_proof *proof)
     return command_print(&text, given->subject.shared.output, proof->verdict == CLAIM_HOLDS ? 0 : ERROR_ANSWER);
 }
 
-static int check_plan(const struct given *given)
+static int check_plan(const struct check_arguments *given)
 {
     struct error error = { 0 };
     struct plan_proof proof = { .verdict = CLAIM_HOLDS };
@@ -249,7 +249,7 @@ static int check_plan(const struct given *given)
     return holds ? say_plan(given, &proof) : command_fail(&error);
 }
 
-static bool check_as(const struct given *given, const struct priced *subject, enum receives receives,
+static bool check_as(const struct check_arguments *given, const struct priced *subject, enum receives receives,
                      struct check_result *result, struct error *error)
 {
     const struct check_request request = {
@@ -264,8 +264,8 @@ static bool check_as(const struct given *given, const struct priced *subject, en
     return schedule_check_as(subject->schedule, &request, result, error);
 }
 
-// --memory is every rank's limit; a plan's devices have limits of their own.
-static bool limit_memory(const struct given *given, struct priced *subject, struct error *error)
+// --memory limits every rank; a plan's devices have their own limits.
+static bool limit_memory(const struct check_arguments *given, struct priced *subject, struct error *error)
 {
     if (!given->subject.shared.memory_bytes)
         return true;
@@ -275,7 +275,7 @@ static bool limit_memory(const struct given *given, struct priced *subject, stru
 
 // --- one placement of receives, or all ------------------------------------------
 
-static bool check_one(const struct given *given, const struct priced *subject, bool *ok, struct text *text,
+static bool check_one(const struct check_arguments *given, const struct priced *subject, bool *ok, struct text *text,
                       struct error *error)
 {
     static const enum receives places[] = { [LOWER_LATE] = RECEIVES_LATE, [LOWER_TIMED] = RECEIVES_TIMED };
@@ -302,8 +302,8 @@ static void write_row(const char *name, const struct check_result *result, struc
              result->grouped ? "runs" : "cannot", sharing);
 }
 
-// A row for each, then why those that cannot run cannot. Without costs nothing is timed.
-static bool check_all(const struct given *given, const struct priced *subject, bool *ok, struct text *text,
+// A row for each way to lower, then the reasons for those that cannot run. Without costs nothing is timed.
+static bool check_all(const struct check_arguments *given, const struct priced *subject, bool *ok, struct text *text,
                       struct error *error)
 {
     static const char *const names[] = { "early", "late", "timed" };
@@ -320,7 +320,8 @@ static bool check_all(const struct given *given, const struct priced *subject, b
         schedule_write_shape(schedule->ranks, schedule->stages, schedule->micro_batches, text);
         text_add(text, ", with ");
         add_asked(given, text);
-        text_add(text, "\nreceives  verdict  least buffered sends  in groups  pairs of ranks that can share a communicator\n");
+        text_add(text, "\nreceives  verdict  least buffered sends  in groups  pairs of ranks that can share a"
+                       " communicator\n");
     }
     for (unsigned i = 0; good && i < places; i++)
         write_row(names[i], &results[i], text);
@@ -336,7 +337,7 @@ static bool check_all(const struct given *given, const struct priced *subject, b
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .subject.is_judged = true };
+    struct check_arguments given = { .subject.is_judged = true };
     command_parse(&argp, count, arguments, &given);
     if (given.profile)
         return check_plan(&given);

@@ -1,9 +1,13 @@
-// A subcommand of `weir`: parses its arguments, calls the library once, prints the
-// result on stdout and everything else on stderr, and returns the exit code.
+// A subcommand of `weir`: parses its arguments, calls the library once, prints the result on stdout and everything
+// else on stderr, and returns the exit code.
 //
-// Exit codes: 0 done and good; 1 done and the answer is no; 2 usage or input;
-// 3 the machine or a rank failed; 4 a training run was stopped, and can go on. To
-// add a command, write NAME_command.c and name it in the table of weir_main.c.
+//     0   done and good
+//     1   done, and the answer is no
+//     2   wrong usage or input
+//     3   the machine or a rank failed
+//     4   a training run was stopped, and can be resumed
+//
+// To add a command, write NAME_command.c and add it to the table of weir_main.c.
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -42,7 +46,7 @@ extern const struct command command_train;
 extern const struct command command_eval;
 extern const struct command command_sample;
 
-// `weir schedule search`, which has options of its own.
+// `weir schedule search`, which has its own options.
 int command_run_search(int count, char **arguments);
 
 // `weir sweep --config`, likewise.
@@ -51,43 +55,44 @@ int command_run_configs(int count, char **arguments);
 // Parses a command's arguments; -h, --help, --usage and usage errors (exit code 2) are answered here.
 void command_parse(const struct argp *argp, int count, char **arguments, void *input);
 
-// For argp's help filters: what was added to `list` as the help text's last part, or the end of the program where there
-// is no memory for it.
+// For argp's help filters: returns the text in `list` as the last part of the help. Ends the program if there is no
+// memory for it.
 char *command_help(struct text *list);
 
-// Prints "weir: sentence" on stderr, names in it as shown.h says.
+// Prints "weir: sentence" on stderr. Unprintable characters in names are shown as in shown.h.
 void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// The same of those lines of a text that have `which` in them, each with the file in front, unless that is empty. Takes
-// the line ends away. Fails where there was no memory for the text.
-bool command_say_lines(const char *file, struct text *lines, const char *which, struct error *error);
+// The same for each line of a text, with the file's name in front unless it is empty. Changes the text: line ends
+// become NULs. False with `error` if there was no memory for the text.
+bool command_say_lines(const char *file, struct text *lines, struct error *error);
 
-// The same of an error; returns the exit code of the error's kind.
+// The same for an error; returns the exit code for the error's kind.
 int command_fail(const struct error *error);
 
-// Puts in front of a refusal of input what it is about, "FILE: ..." or "FILE with OTHER: ...", unless it names an
-// option or one of the two already; `other` may be NULL. Returns false.
+// Prefixes an error about input with what it is about: "FILE: ..." or "FILE with OTHER: ...". Leaves it if it names
+// its file or option already (error_name()). The argument `other` may be NULL. Returns false.
 bool command_name_files(struct error *error, const char *file, const char *other);
 
-// From now on Ctrl-C makes this 1, and a second one ends the program.
+// From now on Ctrl-C sets this to 1, and a second one ends the program.
 const volatile sig_atomic_t *command_interrupted(void);
 
-// From now on Ctrl-C and SIGTERM make this 1, and a second one ends the program: not within a second, since launchers
-// pass on what a terminal has sent to everybody already.
+// From now on Ctrl-C and SIGTERM set this to 1, and a second signal ends the program. A second one within a second is
+// ignored, since launchers pass on signals that the terminal has already sent to every process.
 const volatile sig_atomic_t *command_asked_to_stop(void);
 
-// From now on SIGUSR1 makes this 1, again and again, and ends no program that has not begun with what it asks for.
+// From now on SIGUSR1 sets this to 1, every time. Call it early: without it the signal would end a program that does
+// not handle it yet.
 volatile sig_atomic_t *command_asked_to_keep(void);
 
-// Writes a result to a file or "-" (NULL: stdout), frees the text, and returns
-// `code`, or the code of what went wrong in writing.
+// Writes a result to a file or to stdout ("-" or NULL), and frees the text. Returns `code`, or the exit code of a
+// failure to write.
 int command_write(struct text *text, const char *path, int code);
 
-// The same of what people read: on a terminal its lines are broken at the width. Not of a document, nor of a chart that
-// is as wide as was asked for.
+// The same for text that people read: on a terminal its lines are wrapped to the width. Not for documents, nor for
+// charts with a requested width.
 int command_print(struct text *text, const char *path, int code);
 
-// What command_print() does to the text before.
+// The wrapping that command_print() does before it writes.
 void command_wrap(struct text *text, const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-// weir compare PLAN TRACE...: what was predicted against what was measured, and why they differ.
+// weir compare PLAN TRACE...: compares predicted with measured times, and says why they differ.
 
 #include "cli/command.h"
 #include "cli/plan_use.h"
@@ -9,7 +9,7 @@
 
 enum { KEY_REFINE = KEY_OWN };
 
-struct given {
+struct compare_arguments {
     const char *refine;  // the profile of --refine
     struct subject_options subject;
     struct trace_options trace;
@@ -26,9 +26,9 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_compare_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct compare_arguments *given = state->input;
     switch (key) {
     case ARGP_KEY_ARG:
         return given->subject.file ? trace_option(KEY_TRACE, argument, &given->trace, state)
@@ -53,11 +53,11 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_compare_option,
     .args_doc = "FILE TRACE...",
     .doc = "Holds a run against its plan, or its schedule with costs: the iteration, the four bubbles, the peaks where "
-           "the trace has them, and what actions take per stage and kind. FILE is as for weir simulate; the trace is of "
-           "PyTorch's profiler or of Weir, of all ranks in a file or a file each.\v"
+           "the trace has them, and what actions take per stage and kind. FILE is as for weir simulate; the trace is"
+           " of PyTorch's profiler or of Weir, of all ranks in a file or a file each.\v"
            "What the two differ by is put down to causes: the plan is simulated anew with the measured values of one "
            "of them at a time, and what the iteration then takes more or less is what it explains. Causes overlap, and "
            "need not sum up; with all of them at once the rest is unexplained.\n"
@@ -74,7 +74,8 @@ static const struct argp argp = {
 
 // --- the profile -------------------------------------------------------------------
 
-static bool refine(const struct given *given, const struct deviation *deviation, struct text *text, struct error *error)
+static bool refine(const struct compare_arguments *given, const struct deviation *deviation, struct text *text,
+                   struct error *error)
 {
     struct plan *plan = plan_load(given->subject.file, error);
     struct profile *profile = plan ? plan_profile(given->refine, error) : NULL;
@@ -90,8 +91,8 @@ static bool refine(const struct given *given, const struct deviation *deviation,
 
 // --- all of it ---------------------------------------------------------------------
 
-// `refined` is the profile, where one is asked for.
-static bool compare(const struct given *given, struct text *text, struct text *refined, struct error *error)
+// Writes the refined profile to `refined`, if it is requested.
+static bool compare(const struct compare_arguments *given, struct text *text, struct text *refined, struct error *error)
 {
     struct priced subject = { 0 };
     struct measured_run run = { 0 };
@@ -113,7 +114,7 @@ static bool compare(const struct given *given, struct text *text, struct text *r
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .trace = { .iteration = TRACE_LAST, .has_iteration = true } };
+    struct compare_arguments given = { .trace = { .iteration = TRACE_LAST, .has_iteration = true } };
     struct error error = { 0 };
     struct text text = { 0 }, refined = { 0 };
     command_parse(&argp, count, arguments, &given);

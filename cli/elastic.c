@@ -16,32 +16,33 @@
 #include "common/clock.h"
 #include "common/path.h"
 #include "runtime/checkpoint/run_folder.h"
-#include "runtime/processes/members.h"
+#include "runtime/groups/processes/members.h"
 
-// In nanoseconds: between two looks; so long nobody has come or gone before an epoch begins, and so long the first one
-// waits for all; so long an epoch may still run that has lost a rank; and a member that does not answer is waited for.
+// Times in nanoseconds. LOOK_NS: between two looks at the folder of members. SETTLED_NS: an epoch begins if no member
+// has come or gone for this long. FIRST_NS: the same for the first epoch, while members are missing. LOST_NS: an
+// epoch that has lost a rank may run for this long. SILENT_NS: a member that does not answer is waited for this long.
 #define LOOK_NS 100000000
 #define SETTLED_NS 1000000000
 #define FIRST_NS 10000000000
 #define LOST_NS 10000000000
 #define SILENT_NS 40000000000
 
-enum { FAILURES = 3 };  // in a row without a checkpoint between them
+enum { FAILURES = 3 };  // in a row, without a checkpoint between them
 
 struct elastic {
     const struct elastic_request *request;
     struct members *members;
-    const volatile sig_atomic_t *stop;  // this member is to leave
-    volatile sig_atomic_t *keep;        // its rank is to keep where it is
-    struct epoch epoch;                 // the last one that is known
-    uint64_t joined_at;                 // epochs up to this one were not for this member
-    uint64_t changed_ns;                // when somebody came or went last
-    uint64_t known;                     // of who was there, a sum that tells changes
-    uint64_t began_step;                // the newest checkpoint when the last epoch was decided on
+    const volatile sig_atomic_t *stop;  // this member was asked to leave
+    volatile sig_atomic_t *keep;        // its rank was asked for a checkpoint
+    struct epoch epoch;                 // the last known one
+    uint64_t joined_at;                 // epochs up to this one are from before this member joined
+    uint64_t changed_ns;                // when a member last came or went
+    uint64_t known;                     // checksum of the members that were there, to detect changes
+    uint64_t began_step;                // the newest checkpoint when the last epoch began
     unsigned failures;
-    bool decides;                       // it is the oldest, at the last look;
-    size_t running;                     // when so many were in an epoch
-    char said[400];                     // why it waits, last
+    bool decides;                       // this member was the oldest at the last look
+    size_t running;                     // members that were in an epoch at that time
+    char said[400];                     // why it waits, as last printed
 };
 
 static void rest(void)
@@ -49,7 +50,7 @@ static void rest(void)
     nanosleep(&(struct timespec){ .tv_nsec = LOOK_NS }, NULL);
 }
 
-// Looks come ten times a second, and what they find is said when it is another thing than before.
+// The folder is looked at ten times a second; a message is printed only if it differs from the last one.
 static void say_why(struct elastic *elastic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void say_why(struct elastic *elastic, const char *format, ...)
@@ -76,7 +77,7 @@ static uint64_t newest_step(const struct elastic *elastic)
 
 // --- a plan for so many -----------------------------------------------------------------------
 
-// The same plan has the same name, whoever made it.
+// The same plan gets the same name, whichever member made it.
 static bool plan_name(const struct plan *plan, uint32_t ranks, char name[EPOCH_PLAN_SIZE], struct error *error)
 {
     char hash[HASH_SIZE];
@@ -107,14 +108,32 @@ static bool save_cluster(const struct plan *plan, const char *path, struct error
 static void become_partition(const struct elastic *elastic, const char *cluster, uint32_t ranks, const char *path)
 {
     const struct plan *plan = elastic->request->plan;
-    char micro_batches[16], count[16], chunks[16];
+    const struct storage *storage = &plan->storage;
+    const char *const hosts[] = { NULL, "optimizer", "activations", "optimizer,activations" };
+    const char *host = hosts[storage->optimizer_on_host + 2 * storage->activations_on_host];
+    char micro_batches[16], count[16], chunks[16], window[16], step_rate[24];
+    snprintf(window, sizeof window, "%u", storage->window);
+    snprintf(step_rate, sizeof step_rate, "%lluB/s", (unsigned long long)storage->step_rate);
     snprintf(micro_batches, sizeof micro_batches, "%u", plan->micro_batches);
     snprintf(count, sizeof count, "%u", ranks);
     snprintf(chunks, sizeof chunks, "%u", plan->chunks);
-    const char *arguments[] = { "weir", "partition", elastic->request->profile, "--cluster", cluster, "--schedule",
-                                plan->schedule, "--micro-batches", micro_batches, "--ranks", count, "--chunks", chunks,
-                                "--optimizer", optimizer_names[plan->holding.optimizer], "--tied",
-                                plan->holding.tied_apart ? "apart" : "together", "--output", path, NULL };
+    const char *arguments[32] = { "weir", "partition", elastic->request->profile, "--cluster", cluster, "--schedule",
+                                  plan->schedule, "--micro-batches", micro_batches, "--ranks", count, "--chunks",
+                                  chunks, "--optimizer", optimizer_names[storage->optimizer], "--tied",
+                                  storage->tied_apart ? "apart" : "together", "--shard", shard_names[storage->shard],
+                                  "--output", path };
+    size_t last = 0;
+    while (arguments[last])
+        last++;
+    const struct {
+        const char *option, *value;
+    } more[] = { { "--host", host }, { "--window", storage->window ? window : NULL },
+                 { "--step-rate", storage->step_rate ? step_rate : NULL } };
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
+        if (more[i].value) {
+            arguments[last++] = more[i].option;
+            arguments[last++] = more[i].value;
+        }
     const int nowhere = open("/dev/null", O_WRONLY);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (nowhere >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0 && dup2(nowhere, STDERR_FILENO) >= 0)
@@ -122,7 +141,7 @@ static void become_partition(const struct elastic *elastic, const char *cluster,
     _exit(3);
 }
 
-// False without an error where there is no plan for so many.
+// False without an error if there is no plan for this number of ranks.
 static bool make_plan(const struct elastic *elastic, uint32_t ranks, const char *path, struct error *error)
 {
     char cluster[PATH_MAX];
@@ -140,7 +159,8 @@ static bool make_plan(const struct elastic *elastic, uint32_t ranks, const char 
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// The file of the plan for the most ranks that can be had from so many members.
+// Finds or makes the plan for the largest possible number of ranks, at most the number of members. Returns that
+// number, and the name of the plan's file in `name`.
 static uint32_t plan_for(const struct elastic *elastic, size_t members, char name[EPOCH_PLAN_SIZE],
                          struct error *error)
 {
@@ -156,7 +176,8 @@ static uint32_t plan_for(const struct elastic *elastic, size_t members, char nam
         if (error->kind != ERROR_NONE)
             return 0;
     }
-    error_set_kind(error, ERROR_ANSWER, "there is no plan for %zu ranks or fewer: weir partition %s --ranks %zu says why",
+    error_set_kind(error, ERROR_ANSWER,
+                   "there is no plan for %zu ranks or fewer: weir partition %s --ranks %zu says why",
                    members, elastic->request->profile, members);
     return 0;
 }
@@ -192,7 +213,7 @@ static void note_changes(struct elastic *elastic, const struct member *seen, siz
     }
 }
 
-// Who has not come to the end of the last epoch is waited for, but not for ever.
+// A member that has not ended the last epoch is waited for, but not forever.
 static bool are_ready(struct elastic *elastic, struct member *seen, size_t *count)
 {
     const bool is_late = clock_now_ns() - elastic->changed_ns > SILENT_NS;
@@ -229,7 +250,7 @@ static bool is_time(struct elastic *elastic, size_t count)
     return still_ns >= FIRST_NS;
 }
 
-// Behind a look and the epoch that is known since: why a member that does not decide is no rank.
+// Says why a member that does not decide is not a rank now, after a look and after reading the last epoch.
 static void say_who_decides(struct elastic *elastic)
 {
     if (elastic->running > 0)
@@ -240,7 +261,7 @@ static void say_who_decides(struct elastic *elastic)
         say_why(elastic, "waits for the first epoch, on which the oldest member decides");
 }
 
-// Between two epochs.
+// Called between two epochs.
 static bool decide(struct elastic *elastic, struct error *error)
 {
     size_t count;
@@ -276,7 +297,7 @@ static void put_number(const char *name, unsigned long long number)
     setenv(name, text, 1);
 }
 
-// What a launcher tells a rank.
+// Sets the environment variables that a launcher sets for a rank.
 static bool put_environment(const struct elastic *elastic, uint32_t rank, char plan[PATH_MAX], struct error *error)
 {
     const struct epoch *epoch = &elastic->epoch;
@@ -300,7 +321,7 @@ static bool put_environment(const struct elastic *elastic, uint32_t rank, char p
     return true;
 }
 
-// Who is a rank of the epoch, of those who are there.
+// The number of the epoch's ranks that are still there; *members receives the number of all members.
 static size_t ranks_there(const struct elastic *elastic, size_t *members)
 {
     struct error none = { 0 };
@@ -313,7 +334,8 @@ static size_t ranks_there(const struct elastic *elastic, size_t *members)
     return seen ? there : elastic->epoch.rank_count;
 }
 
-// While the epoch runs: the member that is rank 0 asks it to stop once somebody has come who could take part.
+// While an epoch runs: whether the member with rank 0 should ask it to stop, because a member has come that could
+// take part.
 static bool somebody_has_come(const struct elastic *elastic, uint32_t rank, size_t members)
 {
     char name[EPOCH_PLAN_SIZE];
@@ -322,7 +344,7 @@ static bool somebody_has_come(const struct elastic *elastic, uint32_t rank, size
         && plan_for(elastic, members, name, &none) > elastic->epoch.rank_count;
 }
 
-// Until the rank's process ends; returns its status.
+// Waits until the rank's process ends; returns its status.
 static int watch(struct elastic *elastic, pid_t child, uint32_t rank, bool *was_asked)
 {
     uint64_t lost_ns = 0, asked_for = 0;
@@ -335,7 +357,7 @@ static int watch(struct elastic *elastic, pid_t child, uint32_t rank, bool *was_
             lost_ns = 0;
         else if (lost_ns == 0)
             lost_ns = now_ns;
-        if (lost_ns > 0 && now_ns - lost_ns > LOST_NS) {  // it has not noticed
+        if (lost_ns > 0 && now_ns - lost_ns > LOST_NS) {  // the rank has not noticed
             say_why(elastic, "epoch %llu has lost a rank, and this one has not noticed that for %d s: it is ended",
                     (unsigned long long)elastic->epoch.number, (int)(LOST_NS / 1000000000));
             *was_asked = true;
@@ -350,7 +372,7 @@ static int watch(struct elastic *elastic, pid_t child, uint32_t rank, bool *was_
                     (unsigned long long)elastic->epoch.number);
         }
         asked_for = members;
-        if (*elastic->keep) {  // it is the rank that keeps
+        if (*elastic->keep) {  // the rank's process makes the checkpoint
             *elastic->keep = 0;
             kill(child, SIGUSR1);
         }
@@ -359,15 +381,17 @@ static int watch(struct elastic *elastic, pid_t child, uint32_t rank, bool *was_
     return status;
 }
 
-// How this member goes on behind an epoch, in which its rank has come to an end.
+// Decides how this member continues after its rank has ended in an epoch.
 static bool judge(struct elastic *elastic, int status, bool was_asked, struct error *error)
 {
     const uint64_t step = newest_step(elastic);
     if (WIFSIGNALED(status) && !was_asked)
-        return error_set_kind(error, ERROR_MACHINE, "this rank was killed by signal %d (%s): the others go on without it",
+        return error_set_kind(error, ERROR_MACHINE,
+                              "this rank was killed by signal %d (%s): the others go on without it",
                               WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (WIFEXITED(status) && (WEXITSTATUS(status) == 1 || WEXITSTATUS(status) == 2)) {
-        error_set_kind(error, WEXITSTATUS(status) == 1 ? ERROR_ANSWER : ERROR_INPUT, "the run cannot go on, as its rank has said");
+        error_set_kind(error, WEXITSTATUS(status) == 1 ? ERROR_ANSWER : ERROR_INPUT, "the run cannot go on, as its"
+                                                                                     " rank has said");
         return false;
     }
     const bool is_stopped = WIFEXITED(status) && WEXITSTATUS(status) == COMMAND_STOPPED;
@@ -385,7 +409,7 @@ static void say_epoch(const struct elastic *elastic, uint32_t rank)
                     newest_step(elastic) > 0 ? ", from the newest checkpoint" : "");
 }
 
-// In the first process true where the run goes on. In the rank's, *part says that it is one.
+// In the member's process: true if the run continues. In the rank's process: false, and *part says that it is a rank.
 static bool run_epoch(struct elastic *elastic, uint32_t rank, enum elastic_part *part, char plan[PATH_MAX],
                       struct error *error)
 {
@@ -420,7 +444,7 @@ static uint32_t rank_in(const struct elastic *elastic)
     return UINT32_MAX;
 }
 
-// The epoch behind the last one, once there is one.
+// Reads the next epoch, once there is one.
 static bool read_next(struct elastic *elastic, bool *is_new, struct error *error)
 {
     struct epoch epoch;
@@ -463,7 +487,7 @@ static enum elastic_part take_part(struct elastic *elastic, char plan[PATH_MAX],
     return ELASTIC_LEFT;
 }
 
-// What the run has without this member.
+// Says what is left of the run without this member.
 static void say_what_is_left(struct elastic *elastic)
 {
     struct error none = { 0 };

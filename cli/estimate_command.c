@@ -1,4 +1,4 @@
-// weir estimate CONFIG: what a transformer's layers would cost on devices that are not here.
+// weir estimate CONFIG: what a transformer's layers would cost on devices that are not available here.
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,17 +6,16 @@
 #include "cli/command.h"
 #include "cli/estimate_options.h"
 #include "cli/options.h"
-#include "profiler/estimate/estimate_variants.h"
+#include "profiler/estimate_variants.h"
 #include "profiler/estimate/framework.h"
 
 enum {
     KEY_RATED_DEVICE = KEY_OWN,
-    KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_DATA, KEY_MICRO_BATCH, KEY_SHARD, KEY_WHOLE_BLOCKS, KEY_VARIANTS, KEY_EXPLAIN, KEY_LIST,
+    KEY_TENSOR, KEY_CONTEXT, KEY_EXPERT, KEY_DATA, KEY_MICRO_BATCH, KEY_SHARD, KEY_WHOLE_BLOCKS, KEY_VARIANTS,
+    KEY_EXPLAIN, KEY_LIST,
 };
 
-enum { MOST_DEGREE = 1 << 16 };
-
-struct given {
+struct estimate_arguments {
     const char *config, *device;
     struct estimate_request request;
     struct estimate_variants variants;
@@ -53,7 +52,7 @@ static int print_devices(void)
 
 static uint64_t degree(const char *argument, const char *name, struct argp_state *state)
 {
-    return option_count(argument, name, 1, MOST_DEGREE, state);
+    return option_count(argument, name, 1, PROFILE_MOST_DEVICES, state);
 }
 
 static error_t take_degree(int key, char *argument, struct estimate_request *request, struct argp_state *state)
@@ -92,9 +91,9 @@ static void take_variants(const char *argument, struct estimate_variants *varian
         argp_error(state, "--variants: %s", error.text);
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_estimate_command_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct estimate_arguments *given = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &given->request;
@@ -128,7 +127,7 @@ static const struct argp_child children[] = { { &estimate_argp, 0, "How:", 1 }, 
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_estimate_command_option,
     .children = children,
     .args_doc = "CONFIG",
     .doc = "Estimates what the layers of a transformer would cost: CONFIG is a Hugging Face model's config.json "
@@ -136,12 +135,12 @@ static const struct argp argp = {
            "gpt_oss, gemma, gemma2, gemma3_text, olmo2, phi3, granite, glm4_moe, kimi_k2, llama4_text)."
            "\v"
            "Layers run as Megatron-Core runs them (NVIDIA/Megatron-LM) or as --like says: what a tuned run reaches "
-           "(docs/estimate.md). The profile's device stands for one of each --tensor x --context group of the cluster.\n\n"
-           "Examples:\n  weir estimate config.json --device h100-sxm --tensor 8 -o profile.json\n"
+           "(docs/estimate.md). The profile's device stands for one of each --tensor x --context group of the"
+           " cluster.\n\nExamples:\n  weir estimate config.json --device h100-sxm --tensor 8 -o profile.json\n"
            "  weir estimate config.json --device a100-80 --sequence 2048 --explain\n",
 };
 
-static int print(const struct given *given, const struct estimate *estimate, const struct profile *profile)
+static int print(const struct estimate_arguments *given, const struct estimate *estimate, const struct profile *profile)
 {
     const char *output = given->shared.output ? given->shared.output : "";
     struct text document = { 0 }, shown = { 0 };
@@ -163,7 +162,7 @@ static int print(const struct given *given, const struct estimate *estimate, con
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .request = estimate_unsaid() };
+    struct estimate_arguments given = { .request = estimate_unsaid() };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct transformer model;
@@ -182,7 +181,7 @@ static int run(int count, char **arguments)
         profile = NULL;
     }
     if (!profile && estimate)
-        estimate_name_files(given.config, given.device, &device, &error);
+        estimate_name_files(given.config, given.device, &error);
     code = profile ? print(&given, estimate, profile) : command_fail(&error);
     profile_free(profile);
     free(estimate);

@@ -9,7 +9,7 @@
 enum {
     KEY_SEQUENCE = KEY_ESTIMATE,
     KEY_DTYPE, KEY_PRODUCTS, KEY_ATTENTION, KEY_OVERLAP, KEY_SEQUENCE_PARALLEL, KEY_GRAPHS, KEY_HIDDEN_EXPERTS,
-    KEY_COMPILED, KEY_DISPATCH, KEY_AGAIN,
+    KEY_COMPILED, KEY_DISPATCH, KEY_RECOMPUTE_TENSORS,
     KEY_BLOCKING, KEY_LOSS, KEY_LIKE, KEY_WITHIN, KEY_GRADIENTS, KEY_MTP,
 };
 
@@ -20,11 +20,11 @@ static const struct argp_option options[] = {
     { "sequence", KEY_SEQUENCE, "N", 0, "Tokens in a sequence (as many as CONFIG says)", 0 },
     { "dtype", KEY_DTYPE, "T", 0, "Of activations and weights (bf16)", 0 },
     { "products", KEY_PRODUCTS, "T", 0, "Of what products read (as --dtype): fp8, fp4", 0 },
-    { "attention", KEY_ATTENTION, "HOW", 0, "fused, flash (FlashAttention 2), plain, again", 0 },
+    { "attention", KEY_ATTENTION, "HOW", 0, "fused, flash (version 2), plain, recomputed", 0 },
     { "overlap", KEY_OVERLAP, "WHAT", 0, "Messages hidden: nothing, backward, all", 0 },
     { "dispatch", KEY_DISPATCH, "HOW", 0, "Tokens to each expert, or once to a group", 0 },
     { "loss", KEY_LOSS, "HOW", 0, "inplace (Megatron), plain, fused, kernel", 0 },
-    { "again", KEY_AGAIN, "WHAT,..", 0, "Run again: norms, activations, latent", 0 },
+    { "recompute-tensors", KEY_RECOMPUTE_TENSORS, "WHAT", 0, "Within layers: norms, activations, latent", 0 },
     { "sequence-parallel", KEY_SEQUENCE_PARALLEL, "NO", OPTION_ARG_OPTIONAL, "Norms split over the tensor group", 0 },
     { "graphs", KEY_GRAPHS, "NO", OPTION_ARG_OPTIONAL, "Launches cost the host nothing (CUDA graphs)", 0 },
     { "blocking", KEY_BLOCKING, 0, 0, "CUDA_LAUNCH_BLOCKING is set", 0 },
@@ -36,11 +36,11 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static void take_again(const char *argument, struct estimate_request *request, struct argp_state *state)
+static void take_recomputed(const char *argument, struct estimate_request *request, struct argp_state *state)
 {
     struct error error = { 0 };
-    if (!estimate_again_parse(argument, &request->again, &error))
-        argp_error(state, "--again: %s", error.text);
+    if (!estimate_recompute_parse(argument, &request->recompute_tensors, &error))
+        argp_error(state, "--recompute-tensors: %s", error.text);
 }
 
 static const struct framework *take_like(const char *argument, struct argp_state *state)
@@ -52,7 +52,7 @@ static const struct framework *take_like(const char *argument, struct argp_state
     return found;
 }
 
-// An option that may say no: "--graphs", "--graphs=no".
+// An option that can be turned off: "--graphs", "--graphs=no".
 static bool take_choice(const char *argument, const char *name, struct argp_state *state)
 {
     static const char *const words[] = { "no", "yes", NULL };
@@ -67,7 +67,7 @@ static uint32_t take_gradients(const char *argument, struct argp_state *state)
     return (uint32_t)bytes;
 }
 
-// What is not as the framework has it.
+// Options that differ from the framework's defaults.
 static void take_said(int key, const char *argument, struct estimate_request *request, struct argp_state *state)
 {
     switch (key) {
@@ -105,7 +105,7 @@ static void take_said(int key, const char *argument, struct estimate_request *re
     }
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_estimate_option(int key, char *argument, struct argp_state *state)
 {
     struct estimate_request *request = state->input;
     switch (key) {
@@ -121,8 +121,8 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_LIKE:
         request->like = take_like(argument, state);
         return 0;
-    case KEY_AGAIN:
-        take_again(argument, request, state);
+    case KEY_RECOMPUTE_TENSORS:
+        take_recomputed(argument, request, state);
         return 0;
     case KEY_BLOCKING:
         request->blocking = true;
@@ -151,18 +151,15 @@ static error_t take(int key, char *argument, struct argp_state *state)
     }
 }
 
-const struct argp estimate_argp = { .options = options, .parser = take };
+const struct argp estimate_argp = { .options = options, .parser = parse_estimate_option };
 
-void estimate_name_files(const char *config, const char *device_file, const struct rated_device *device,
-                         struct error *error)
+void estimate_name_files(const char *config, const char *device_file, struct error *error)
 {
     const bool is_file = strpbrk(device_file, "./") != NULL;
-    const size_t length = strlen(device->name);
-    const bool is_of_device = strncmp(error->text, device->name, length) == 0 && error->text[length] == ' ';
-    if (is_of_device && is_file)
+    if (error->names_place && is_file)  // its sentence names the device alone
         error_at(error, "%s", device_file);
-    else if (!is_of_device && is_file)
-        error_at(error, "%s with %s", config, device_file);
-    else if (!is_of_device)
-        error_at(error, "%s", config);
+    else if (is_file)
+        error_name(error, "%s with %s", config, device_file);
+    else
+        error_name(error, "%s", config);
 }

@@ -1,5 +1,5 @@
-// How layers are estimated, as commands are told that do so: --sequence, --dtype, --attention, .. A child of a command's
-// own arguments.
+// The options that say how layers are estimated: --sequence, --dtype, --attention, ... An argp child of the arguments
+// of commands that estimate.
 #ifndef CLI_ESTIMATE_OPTIONS_H
 #define CLI_ESTIMATE_OPTIONS_H
 
@@ -10,9 +10,9 @@
 // Its input is a struct estimate_request.
 extern const struct argp estimate_argp;
 
-// In front of why something cannot be estimated: of what the device lacks its file, where it has one; of all else the
-// model's config.json, and the device's file, too.
-void estimate_name_files(const char *config, const char *device_file, const struct rated_device *device,
-                         struct error *error);
+// Prefixes the reason why something cannot be estimated with the file that it is about. For what a device lacks, whose
+// sentence names the device, this is the device's file, if it has one. Otherwise it is the model's config.json, and the
+// device's file if there is one.
+void estimate_name_files(const char *config, const char *device_file, struct error *error);
 
 #endif

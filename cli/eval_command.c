@@ -1,4 +1,4 @@
-// weir eval MODEL --checkpoint FOLDER --data D: what weights that were kept make of held-out text.
+// weir eval MODEL --checkpoint FOLDER --data D: the loss of saved weights on held-out text.
 
 #include <math.h>
 
@@ -12,20 +12,21 @@
 
 enum { KEY_CHECKPOINT = KEY_OWN, KEY_DATA };
 
-struct given {
+struct eval_arguments {
     const char *model, *checkpoint, *data, *device;
 };
 
 static const struct argp_option options[] = {
-    { "checkpoint", KEY_CHECKPOINT, "FOLDER", 0, "A folder of checkpoints, one step-N of it, or of a model as transformers writes it", 0 },
+    { "checkpoint", KEY_CHECKPOINT, "FOLDER", 0, "A folder of checkpoints, one step-N of it, or of a model as"
+                                                 " transformers writes it", 0 },
     { "data", KEY_DATA, "D", 0, "A file, or a folder of files, of text", 0 },
     OPTION_DEVICE,
     { 0 },
 };
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_eval_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct eval_arguments *given = state->input;
     switch (key) {
     case KEY_CHECKPOINT:
         given->checkpoint = argument;
@@ -51,7 +52,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_eval_option,
     .args_doc = "MODEL",
     .doc = "Measures the weights of a checkpoint on held-out text, as weir train does at the end of a run: every tenth"
            " 4,096 tokens of the data, which nothing was trained on if it is the same data. Of several checkpoints the"
@@ -65,19 +66,19 @@ static void say(const char *sentence)
     command_say("%s", sentence);
 }
 
-static bool measure(const struct given *given, const struct kept_model *kept, const struct text_data *data,
+static bool measure(const struct eval_arguments *given, const struct kept_model *kept, const struct text_data *data,
                     double *bits, struct error *error)
 {
     const enum precision precision = kept->model->sizes.precision;
     struct held_out held = { 0 };
     if (data->vocabulary > kept->model->vocabulary)
-        return error_set(error, "%s: the text is of a vocabulary of %u tokens, and model %s has one of %zu",
-                         given->data, data->vocabulary, kept->model->name, kept->model->vocabulary);
+        return error_named(error, "%s: the text is of a vocabulary of %u tokens, and model %s has one of %zu",
+                           given->data, data->vocabulary, kept->model->name, kept->model->vocabulary);
     struct device *device = device_open(given->device ? given->device : device_name_in(precision), error);
     bool good = device
         && (device_precision(device) == precision
-            || error_set(error, "--device %s is in %s, and the weights in %s", given->device,
-                         precision_name(device_precision(device)), precision_name(precision)))
+            || error_named(error, "--device %s is in %s, and the weights in %s", given->device,
+                           precision_name(device_precision(device)), precision_name(precision)))
         && held_out_open(&held, kept->model, device, data, 0, error);
     if (good)
         kept_model_put(kept, held.twin);
@@ -89,7 +90,7 @@ static bool measure(const struct given *given, const struct kept_model *kept, co
 
 static int run(int count, char **arguments)
 {
-    struct given given = { 0 };
+    struct eval_arguments given = { 0 };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct kept_model kept = { 0 };

@@ -48,21 +48,21 @@ void exhibit_clear(struct exhibit *exhibit)
 
 // --- two of them ----------------------------------------------------------------------
 
-// No measured action takes exactly what was predicted: a hundredth of the iteration passes for the same.
+// Measured times are never exactly those predicted: differences up to a hundredth of the iteration are ignored.
 static bool find_difference(const struct exhibit *a, const struct exhibit *b, struct difference *difference,
                             struct error *error)
 {
-    const uint64_t longer_ns = a->run.simulation.iteration_ns > b->run.simulation.iteration_ns ? a->run.simulation.iteration_ns
-                                                                                       : b->run.simulation.iteration_ns;
-    return timeline_compare(&a->run.timeline, &b->run.timeline, a->measured || b->measured ? longer_ns / 100 : 0, difference,
-                            error);
+    const uint64_t one_ns = a->run.simulation.iteration_ns, other_ns = b->run.simulation.iteration_ns;
+    const uint64_t longer_ns = one_ns > other_ns ? one_ns : other_ns;
+    return timeline_compare(&a->run.timeline, &b->run.timeline, a->measured || b->measured ? longer_ns / 100 : 0,
+                            difference, error);
 }
 
-// Two numbers beside each other, and how much more the one is than the other, the base.
+// Two numbers side by side, and how much larger one is than the other, the base.
 struct columns {
     struct text *text;
     bool first_is_base;
-    uint64_t unit_ns;  // what 1 is, where the costs of both have no units
+    uint64_t unit_ns;  // what 1 is, if the costs of both have no units
 };
 
 static void write_share(const struct columns *columns, const char *what, double a, double b)
@@ -88,7 +88,7 @@ static void write_time(const struct columns *columns, const char *what, uint64_t
     text_add(text, "\n");
 }
 
-// The ranks that differ; all together where none does.
+// The ranks that differ, or all together if none does.
 static void write_busy(const struct columns *columns, const struct simulation *x, const struct simulation *y)
 {
     uint64_t sum = 0;
@@ -132,7 +132,7 @@ bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct te
 
 // --- the page ---------------------------------------------------------------------------
 
-// What tells two runs apart: their files, where their names do not.
+// Names a run so that it can be told from the other: with its file, if both have the same name.
 static void name_run(const struct exhibit *exhibit, const struct exhibit *other, char *name, size_t size)
 {
     if (other && strcmp(exhibit->name, other->name) == 0)

@@ -1,4 +1,4 @@
-// weir explain PLAN: why a plan is not faster, and what would make it so.
+// weir explain PLAN: why a plan is not faster, and what would make it faster.
 
 #include "cli/command.h"
 #include "cli/options.h"
@@ -9,7 +9,7 @@
 
 enum { KEY_PROFILE = KEY_OWN, KEY_BUDGET };
 
-struct given {
+struct explain_arguments {
     const char *plan, *profile;
     uint64_t budget;
     struct shared_options shared;  // OPTION_RESULT
@@ -22,9 +22,9 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_explain_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct explain_arguments *given = state->input;
     switch (key) {
     case KEY_PROFILE:
         given->profile = argument;
@@ -47,7 +47,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_explain_option,
     .args_doc = "PLAN",
     .doc = "Says why a plan is not faster: what binds, where the time of an iteration goes, why the busiest rank's"
            " layers are not moved to its neighbours; and what more memory, quicker links, more micro-batches or ranks"
@@ -61,12 +61,13 @@ static void show(void *self, size_t done)
     progress_show(self, "%zu changes planned anew", done);
 }
 
-static int explain(const struct given *given, const struct plan *plan, const struct profile *profile,
+static int explain(const struct explain_arguments *given, const struct plan *plan, const struct profile *profile,
                    struct error *error)
 {
     struct progress progress = { 0 };
     const struct explain_request request = { .plan = plan, .profile = profile, .budget = given->budget,
-                                             .interrupted = command_interrupted(), .progress = show, .self = &progress };
+                                             .interrupted = command_interrupted(), .progress = show,
+                                             .self = &progress };
     struct explanation *explanation = explain_plan(&request, error);
     progress_end(&progress);
     if (!explanation) {
@@ -84,7 +85,7 @@ static int explain(const struct given *given, const struct plan *plan, const str
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .plan = NULL };
+    struct explain_arguments given = { .plan = NULL };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct plan *plan = plan_load(given.plan, &error);

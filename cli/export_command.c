@@ -1,4 +1,4 @@
-// weir export FORMAT PLAN: the plan in another framework's words.
+// weir export FORMAT PLAN: the plan in another framework's format.
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { KEY_PROFILE = KEY_OWN, KEY_UNITS, KEY_BASE };
 
-struct given {
+struct export_arguments {
     const char *format, *plan, *profile, *base;
     uint32_t *units;
     size_t unit_count;
@@ -25,13 +25,13 @@ static const struct argp_option options[] = {
       0 },
     { "units", KEY_UNITS, "N,N,..", 0, "How many layers are the input, each block, and the output there; where names do"
       " not tell", 0 },
-    { "base", KEY_BASE, "MODULE.FUNCTION", 0, "The config function of torchtitan's that the plan is added to; what is written"
-      " is then a module that torchtitan loads, with the config function planned", 0 },
+    { "base", KEY_BASE, "MODULE.FUNCTION", 0, "The config function of torchtitan's that the plan is added to; what is"
+      " written is then a module that torchtitan loads, with the config function planned", 0 },
     OPTION_OUTPUT,
     { 0 },
 };
 
-static void take_units(struct given *given, const char *argument, struct argp_state *state)
+static void take_units(struct export_arguments *given, const char *argument, struct argp_state *state)
 {
     size_t room = 1;
     for (const char *comma = argument; (comma = strchr(comma, ',')); comma++)
@@ -45,9 +45,9 @@ static void take_units(struct given *given, const char *argument, struct argp_st
     given->unit_count = option_counts(argument, "--units", 0, PROFILE_MOST_LAYERS, given->units, room, state);
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_export_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct export_arguments *given = state->input;
     switch (key) {
     case KEY_PROFILE:
         given->profile = argument;
@@ -73,7 +73,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return 0;
 }
 
-// The formats, a line each, at the end of the help text.
+// The formats, one per line, at the end of the help text.
 static char *list_formats(int key, const char *text, void *input)
 {
     (void)input;
@@ -91,14 +91,14 @@ static char *list_formats(int key, const char *text, void *input)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_export_option,
     .args_doc = "FORMAT PLAN",
     .doc = "Writes a plan as another framework is told it: arguments, a part of its configuration, or Python. What the"
            " format cannot say is a sentence each, on standard error and as comments.\v-",
     .help_filter = list_formats,
 };
 
-static void say_all(const struct given *given, const struct text *said)
+static void say_all(const struct export_arguments *given, const struct text *said)
 {
     for (char *line = said->data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
@@ -106,7 +106,7 @@ static void say_all(const struct given *given, const struct text *said)
     }
 }
 
-static int export(const struct given *given, const struct export_format *format, const struct plan *plan,
+static int export(const struct export_arguments *given, const struct export_format *format, const struct plan *plan,
                   const struct profile *profile)
 {
     const struct export_request request = { .plan = plan, .profile = profile, .units = given->units,
@@ -120,14 +120,13 @@ static int export(const struct given *given, const struct export_format *format,
     if (good)
         return command_write(&text, given->shared.output, 0);
     text_clear(&text);
-    if (strncmp(error.text, "--", 2) != 0)
-        error_at(&error, "%s", strcmp(given->plan, "-") == 0 ? "standard input" : given->plan);
+    error_name(&error, "%s", strcmp(given->plan, "-") == 0 ? "standard input" : given->plan);
     return command_fail(&error);
 }
 
 static int run(int count, char **arguments)
 {
-    struct given given = { 0 };
+    struct export_arguments given = { 0 };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     const struct export_format *format = export_find(given.format, &error);

@@ -1,9 +1,9 @@
-// weir front PROFILE: time against memory and devices.
+// weir front PROFILE: the Pareto front of time, memory and devices.
 
 #include "cli/plan_command.h"
 #include "cli/plan_front_options.h"
 
-struct given {
+struct front_arguments {
     struct plan_options plan;
     struct front_options front;
     struct shared_options output;
@@ -11,14 +11,14 @@ struct given {
 
 static void check(void *self, struct argp_state *state)
 {
-    const struct given *given = self;
+    const struct front_arguments *given = self;
     front_check(&given->front, &given->plan, &given->output, state);
 }
 
 static int run(int count, char **arguments)
 {
     static const char *const replaced[] = { "ranks", NULL };
-    struct given given = { .front.is_asked = true };
+    struct front_arguments given = { 0 };
     const struct plan_command command = {
         .plan = &given.plan,
         .output = &given.output,

@@ -1,10 +1,11 @@
-// The line on held-out text, alike where a run has ended and where a checkpoint is measured.
+// The line on held-out text, in the same form at the end of a run and when a checkpoint is measured.
 #ifndef CLI_HELD_TEXT_H
 #define CLI_HELD_TEXT_H
 
 #include "common/text.h"
 
-// Bits per token; of the counting models NAN where the text is of no bytes.
+// Appends the line. All numbers are in bits per token; those of the n-gram models (order 0 and 1) are NAN if tokens
+// are not bytes.
 void held_text_say(double bits, double order0_bits, double order1_bits, struct text *text);
 
 #endif

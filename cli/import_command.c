@@ -1,4 +1,4 @@
-// weir import FORMAT FILE: makes a profile of what another tool wrote.
+// weir import FORMAT FILE: makes a profile from a file of another tool.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 
 enum { KEY_MICRO_BATCH = KEY_OWN, KEY_CLUSTER_OUTPUT };
 
-struct given {
+struct import_arguments {
     const char *format, *file;
-    const char *cluster;  // where the machine goes, or NULL
+    const char *cluster;  // output file for the cluster, or NULL
     uint64_t micro_batch;
     struct shared_options shared;
 };
@@ -27,7 +27,7 @@ struct format {
     struct profile *(*import)(const char *path, uint64_t micro_batch, struct cluster **cluster, struct error *error);
 };
 
-// PipeDream's graphs say nothing of a machine.
+// PipeDream's graphs say nothing about a machine.
 static struct profile *import_graph(const char *path, uint64_t micro_batch, struct cluster **cluster,
                                     struct error *error)
 {
@@ -56,9 +56,9 @@ static bool is_standard(const char *path)
     return path && strcmp(path, "-") == 0;
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_import_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct import_arguments *given = state->input;
     switch (key) {
     case KEY_MICRO_BATCH:
         given->micro_batch = option_count(argument, "--micro-batch", 1, JSON_MAX, state);
@@ -83,7 +83,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return 0;
 }
 
-// The formats, a line each, at the end of the help text.
+// The formats, one per line, at the end of the help text.
 static char *list_formats(int key, const char *text, void *input)
 {
     (void)input;
@@ -99,13 +99,13 @@ static char *list_formats(int key, const char *text, void *input)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_import_option,
     .args_doc = "FORMAT FILE",
     .doc = "Makes a profile of what another tool wrote. FILE may be \"-\", standard input.\v-",
     .help_filter = list_formats,
 };
 
-static struct profile *import(const struct given *given, struct cluster **cluster, struct error *error)
+static struct profile *import(const struct import_arguments *given, struct cluster **cluster, struct error *error)
 {
     struct alike alike = { .distance = 0 };
     char said[ALIKE_SAID];
@@ -119,7 +119,7 @@ static struct profile *import(const struct given *given, struct cluster **cluste
     return NULL;
 }
 
-// What was imported, where the document itself goes elsewhere.
+// Prints a summary if the document itself goes to another place.
 static int print_summary(const struct profile *profile, const char *path)
 {
     struct text text = { 0 };
@@ -136,7 +136,7 @@ static int print_summary(const struct profile *profile, const char *path)
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .micro_batch = 1 };
+    struct import_arguments given = { .micro_batch = 1 };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };

@@ -1,9 +1,9 @@
-// weir keep PROFILE --plan FILE: whether to stay with a plan, and what plans lose when times vary.
+// weir keep PROFILE --plan FILE: whether to keep a plan, and what plans lose when times vary.
 
 #include "cli/plan_command.h"
 #include "cli/plan_find.h"
 
-struct given {
+struct keep_arguments {
     struct plan_options plan;
     struct stability_options stability;
     struct shared_options output;
@@ -11,7 +11,7 @@ struct given {
 
 static void check(void *self, struct argp_state *state)
 {
-    const struct given *given = self;
+    const struct keep_arguments *given = self;
     if (!given->stability.keep && !given->stability.has_noise)
         argp_error(state, "--plan FILE is missing, the plan to keep; or --noise, for what a new one loses");
     if (!given->stability.keep)
@@ -20,7 +20,7 @@ static void check(void *self, struct argp_state *state)
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .plan.is_partial = true };  // until it is known that there is no plan to keep
+    struct keep_arguments given = { .plan.is_partial = true };  // until it is known that there is no plan to keep
     const struct plan_command command = {
         .plan = &given.plan,
         .output = &given.output,
@@ -39,7 +39,7 @@ static int run(int count, char **arguments)
     };
     plan_command_parse(&command, count, arguments);
     return plan_find_run(&(struct plan_finding){ .plan = &given.plan, .stability = &given.stability,
-                                                 .takes_kept_request = true, .output = &given.output });
+                                                 .output = &given.output });
 }
 
 const struct command command_keep = { "keep", "stay with a plan unless another gains enough", run };

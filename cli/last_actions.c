@@ -5,9 +5,9 @@
 #include "cli/command.h"
 #include "common/path.h"
 
-enum { MOST_ACTIONS = 8, MOST_RANKS = 16 };  // in words; the trace has all
+enum { MOST_ACTIONS = 8, MOST_RANKS = 16 };  // in the printed text; the trace has all
 
-// "rank 2 did 2F4 2F5 2B0 2F6", its last ones, where it did any.
+// "rank 2 did 2F4 2F5 2B0 2F6": its last actions, if it did any.
 static void say_rank(const struct timeline *timeline, uint32_t rank)
 {
     size_t count = 0, skipped = 0;

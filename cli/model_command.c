@@ -1,4 +1,4 @@
-// weir model [NAME]: the built-in models; one model's layers.
+// weir model [NAME]: lists the built-in models, or the layers of one.
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,16 +11,16 @@
 #include "common/shown.h"
 #include "trainer/model_spec.h"
 
-struct given {
+struct model_arguments {
     const char *name;
     struct shared_options shared;
 };
 
 static const struct argp_option options[] = { OPTION_PAD_VOCABULARY, OPTION_JSON, OPTION_OUTPUT, { 0 } };
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_model_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct model_arguments *given = state->input;
     if (key != ARGP_KEY_ARG)
         return shared_option(key, argument, &given->shared, state);
     option_argument(&given->name, argument, "model", state);
@@ -29,7 +29,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_model_option,
     .args_doc = "[NAME]",
     .doc = "Lists the built-in models, or the layers of one: what each hands on, its parameters and its floating-point "
            "operations in a forward of one micro-batch (a backward does twice as many).\v"
@@ -67,10 +67,10 @@ static bool list_models(struct text *text, struct error *error)
 
 enum { SHAPE_SIZE = 64 };
 
-// What a layer hands on, as [batch][sequence][width]; a head hands on its loss.
+// A layer's output as [batch][sequence][width]; the output of a head is its loss.
 static const char *shape_format(const struct layer *layer, char shape[SHAPE_SIZE])
 {
-    if (layer->kind == &layer_head)
+    if (layer_data(layer) == DATA_TARGETS)
         return "loss";
     snprintf(shape, SHAPE_SIZE, "%zu x %zu x %zu", layer->shape.batch, layer->shape.sequence, layer->shape.out);
     return shape;
@@ -120,7 +120,7 @@ static void write_tensors(const struct layer *layer, struct json_writer *writer)
 
 static void write_layer(const struct layer *layer, struct json_writer *writer)
 {
-    static const char *const input_words[] = { "none", "weight", "both" };  // as a profile says them
+    static const char *const input_words[] = { "none", "weight", "both" };  // as in profiles
     const struct layer_sizes sizes = layer_sizes(layer);
     json_begin_object(writer, NULL, JSON_LINES);
     json_put_string(writer, "name", layer->name);
@@ -142,8 +142,7 @@ static void write_document(const struct model *model, const char *name, struct t
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.model");
-    json_put_u64(&writer, "version", 1);
+    json_put_format(&writer, "weir.model");
     json_put_string(&writer, "model", name);
     json_put_u64(&writer, "micro_batch", model->sizes.micro_batch);
     json_put_u64(&writer, "sequence", model->sizes.sequence);
@@ -161,7 +160,7 @@ static void write_document(const struct model *model, const char *name, struct t
     json_close(&writer);
 }
 
-static bool describe_model(const struct given *given, struct text *text, struct error *error)
+static bool describe_model(const struct model_arguments *given, struct text *text, struct error *error)
 {
     char *spec = model_spec_named(given->name, given->shared.pad_vocabulary, error);
     struct model *model = spec ? model_from_spec(spec, PRECISION_FP32, error) : NULL;
@@ -177,7 +176,7 @@ static bool describe_model(const struct given *given, struct text *text, struct 
 
 static int run(int count, char **arguments)
 {
-    struct given given = { 0 };
+    struct model_arguments given = { 0 };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };

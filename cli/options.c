@@ -46,15 +46,15 @@ uint64_t option_deadline(const char *argument, struct argp_state *state)
     return ns;
 }
 
-size_t option_names(const char *argument, const char *name, char **own, const char **names, size_t room,
+size_t option_names(const char *argument, const char *name, char **copy, const char **names, size_t room,
                     struct argp_state *state)
 {
     size_t count = 0;
-    free(*own);
-    *own = strdup(argument);
-    if (!*own)
+    free(*copy);
+    *copy = strdup(argument);
+    if (!*copy)
         argp_failure(state, ERROR_MACHINE, 0, "no memory for --%s", name);
-    for (char *rest = *own, *one; (one = strsep(&rest, ","));) {
+    for (char *rest = *copy, *one; (one = strsep(&rest, ","));) {
         if (count == room)
             argp_error(state, "--%s: takes up to %zu names", name, room);
         names[count++] = one;
@@ -67,17 +67,17 @@ size_t option_counts(const char *argument, const char *name, uint64_t least, uin
 {
     const bool in_brackets = *argument == '[';
     size_t count = 0;
-    for (const char *at = argument + in_brackets;; at++) {
+    for (const char *cursor = argument + in_brackets;; cursor++) {
         char number[32];
-        const size_t length = strcspn(at, in_brackets ? ",]" : ",");
+        const size_t length = strcspn(cursor, in_brackets ? ",]" : ",");
         if (count == room)
             argp_error(state, "%s: takes up to %zu numbers", name, room);
-        snprintf(number, sizeof number, "%.*s", (int)length, at);
+        snprintf(number, sizeof number, "%.*s", (int)length, cursor);
         counts[count++] = (uint32_t)option_count(number, name, least, most, state);
-        at += length;
-        if (*at == ',')
+        cursor += length;
+        if (*cursor == ',')
             continue;
-        if (strcmp(at, in_brackets ? "]" : "") != 0)
+        if (strcmp(cursor, in_brackets ? "]" : "") != 0)
             argp_error(state, "%s: \"%s\" is not numbers with commas between them", name, argument);
         return count;
     }
@@ -86,14 +86,14 @@ size_t option_counts(const char *argument, const char *name, uint64_t least, uin
 uint32_t option_share(const char *argument, const char *name, uint32_t most_ppm, struct argp_state *state)
 {
     uint64_t ppm = 0, unit = 10000;
-    const char *at = argument;
-    for (; *at >= '0' && *at <= '9' && ppm <= most_ppm; at++)
-        ppm = ppm * 10 + (uint64_t)(*at - '0') * unit;
-    if (at > argument && *at == '.') {
-        for (at++; *at >= '0' && *at <= '9' && unit > 1; at++)
-            ppm += (uint64_t)(*at - '0') * (unit /= 10);
+    const char *cursor = argument;
+    for (; *cursor >= '0' && *cursor <= '9' && ppm <= most_ppm; cursor++)
+        ppm = ppm * 10 + (uint64_t)(*cursor - '0') * unit;
+    if (cursor > argument && *cursor == '.') {
+        for (cursor++; *cursor >= '0' && *cursor <= '9' && unit > 1; cursor++)
+            ppm += (uint64_t)(*cursor - '0') * (unit /= 10);
     }
-    if (at == argument || strcmp(at, "%") != 0 || ppm > most_ppm)
+    if (cursor == argument || strcmp(cursor, "%") != 0 || ppm > most_ppm)
         argp_error(state, "%s: \"%s\" is no share such as 5%% (0%% to %u%%, at most four decimals)", name, argument,
                    most_ppm / 10000);
     return (uint32_t)ppm;
@@ -151,13 +151,13 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
     struct error error = { 0 };
     switch (key) {
     case KEY_RANKS:
-        options->ranks = option_count(argument, "--ranks", 1, 4096, state);
+        options->ranks = option_count(argument, "--ranks", 1, ASKED_MOST_RANKS, state);
         break;
     case KEY_CHUNKS:
-        options->chunks = option_count(argument, "--chunks", 1, 1024, state);
+        options->chunks = option_count(argument, "--chunks", 1, ASKED_MOST_CHUNKS, state);
         break;
     case KEY_MICRO_BATCHES:
-        options->micro_batches = option_count(argument, "--micro-batches", 1, 1 << 20, state);
+        options->micro_batches = option_count(argument, "--micro-batches", 1, ASKED_MOST_MICRO_BATCHES, state);
         break;
     case KEY_SCHEDULE:
         options->schedule = argument;

@@ -1,6 +1,5 @@
-// The options that several commands share: the same name and the same meaning
-// everywhere. A command lists those it takes among its argp options and hands the
-// keys it does not know to shared_option():
+// The options that several commands share, with the same name and the same meaning everywhere. A command lists the
+// ones it takes among its argp options, and passes keys that it does not know to shared_option():
 //
 //     static const struct argp_option options[] = { OPTION_RANKS, OPTION_JSON, { 0 } };
 //
@@ -14,7 +13,7 @@
 #include <stdint.h>
 
 #include "partitioner/plan/plan.h"
-#include "runtime/loss_scaling.h"
+#include "runtime/updates/loss_scaling.h"
 
 struct shared_options {
     uint64_t ranks;          // 0: not given, as everywhere below
@@ -29,7 +28,7 @@ struct shared_options {
     const char *output;
 };
 
-// What is asked for most has a letter, the one that papers have where there is one.
+// The most frequent options have a letter: the one that papers use, if there is one.
 enum {
     KEY_RANKS = 'p',
     KEY_CHUNKS = 'v',
@@ -46,19 +45,21 @@ enum {
     KEY_FREEZE,
     KEY_BATCH,
     KEY_LOSS_SCALE,
-    KEY_SUBJECT,        // where those of subject.h begin
-    KEY_PICTURE = 0x180,  // where those of pictures.h begin
-    KEY_HOLDING = 0x1c0,  // where those of holding_options.h begin
-    KEY_ESTIMATE = 0x1e0,  // where those of estimate_options.h begin
-    KEY_OWN = 0x200,    // where a command's own keys begin
+    KEY_SUBJECT,        // first key of subject.h
+    KEY_PICTURE = 0x180,  // first key of pictures.h
+    KEY_STORAGE = 0x1c0,  // first key of storage_options.h
+    KEY_ESTIMATE = 0x1e0,  // first key of estimate_options.h
+    KEY_OWN = 0x200,    // first of a command's own keys
 };
 
 #define OPTION_RANKS { "ranks", KEY_RANKS, "P", 0, "Number of ranks", 0 }
 #define OPTION_CHUNKS { "chunks", KEY_CHUNKS, "V", 0, "Stages per rank (the schedule's usual number)", 0 }
 #define OPTION_MICRO_BATCHES { "micro-batches", KEY_MICRO_BATCHES, "M", 0, "Micro-batches per iteration", 0 }
 #define OPTION_SCHEDULE { "schedule", KEY_SCHEDULE, "NAME", 0, "gpipe, 1f1b, pipedream, ...", 0 }
-// Of a group: its options stand together in --help, groups in ascending order.
-#define OPTION_CLUSTER_IN(group) { "cluster", KEY_CLUSTER, "C", 0, "A cluster's file, or \"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"", group }
+// For a group: the options of a group are together in --help, and groups are in ascending order.
+#define OPTION_CLUSTER_IN(group) \
+    { "cluster", KEY_CLUSTER, "C", 0, "A cluster's file, or \"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"", \
+      group }
 #define OPTION_CLUSTER OPTION_CLUSTER_IN(0)
 #define OPTION_MEMORY { "memory", KEY_MEMORY, "SIZE", 0, "Memory of each device, such as 80GiB", 0 }
 #define OPTION_JSON_IN(group) { "json", KEY_JSON, 0, 0, "Print the document instead of a table", group }
@@ -73,7 +74,7 @@ enum {
 #define OPTION_LOSS_SCALE \
     { "loss-scale", KEY_LOSS_SCALE, "S,N", 0, \
       "In fp16: gradients are scaled by S, halved when they overflow, doubled after N steps (65536,2000)", 0 }
-// Of commands that name a model and no plan; see model_spec_named().
+// For commands that name a model and no plan; see model_spec_named().
 #define OPTION_PAD_VOCABULARY \
     { "pad-vocabulary", KEY_PAD_VOCABULARY, 0, 0, "Room for a multiple of 128 words: MODEL,padded", 0 }
 #define OPTION_OWN_ORDER \
@@ -81,12 +82,14 @@ enum {
 #define OPTION_OUTPUT { "output", 'o', "FILE", 0, "Where the document goes (\"-\": standard output)", 0 }
 #define OPTION_RESULT OPTION_JSON, OPTION_OUTPUT
 
-// Takes a shared option; ARGP_ERR_UNKNOWN for any other key. A bad value ends the
-// program through argp_error() with a sentence and exit code 2.
+enum { MOST_JOBS = 1024 };  // of --jobs
+
+// Parses a shared option; returns ARGP_ERR_UNKNOWN for any other key. A bad value ends the program through
+// argp_error(), with a sentence and exit code 2.
 error_t shared_option(int key, char *argument, struct shared_options *options, struct argp_state *state);
 
-// The same arguments, of which --help does not show the options of these names (NULL: all): they are taken all the
-// same, and shown where they matter more.
+// The same arguments, with the named options (NULL: all) hidden from --help. They are still accepted; --help shows
+// them for the commands for which they matter more. The result is borrowed from `hiding`.
 enum { HIDING_MOST_OPTIONS = 24 };
 struct hiding {
     struct argp argp;
@@ -94,34 +97,36 @@ struct hiding {
 };
 const struct argp *options_hide(const struct argp *argp, const char *const names[], struct hiding *hiding);
 
-// A number above 0 and below `most`; the other also as a float.
+// A number above 0 and below `most`; as a double or as a float. All option_ functions end the program with a usage
+// error if the argument is wrong.
 double option_number(const char *argument, const char *name, double most, struct argp_state *state);
 float option_float(const char *argument, const char *name, double most, struct argp_state *state);
 
-// Takes a command's one argument, which is a `what` ("profile").
+// Takes a command's only argument, which is a `what` (for example "profile").
 void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state);
 
-// The place of the argument of --option among the names it can be; the list ends in NULL.
+// The index of the argument of --option in the list of names that it can be, which ends in NULL.
 unsigned option_name(const char *argument, const char *option, const char *const names[], struct argp_state *state);
 
-// "5%", "0.25%" given to --name, in millionths.
+// A percentage given to --name, such as "5%" or "0.25%", in millionths.
 uint32_t option_share(const char *argument, const char *name, uint32_t most_ppm, struct argp_state *state);
 
-// A whole number in [least, most] given to --name, or the end of the program.
+// A whole number in [least, most] given to --name.
 uint64_t option_count(const char *argument, const char *name, uint64_t least, uint64_t most, struct argp_state *state);
 
-// A deadline given to --deadline, in ns: more than nothing.
+// A deadline given to --deadline, in ns; more than 0.
 uint64_t option_deadline(const char *argument, struct argp_state *state);
 
-// A list of names with commas between them, given to --name: how many. They stand in *own, which the caller frees.
-size_t option_names(const char *argument, const char *name, char **own, const char **names, size_t room,
+// A comma-separated list of names given to --name; returns their number, at most `room`. The names point into *own,
+// which the caller frees.
+size_t option_names(const char *argument, const char *name, char **copy, const char **names, size_t room,
                     struct argp_state *state);
 
-// Such numbers with commas between them, in brackets or not: how many, at most `room`.
+// Whole numbers as above, separated by commas, with or without brackets; returns how many there are, at most `room`.
 size_t option_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t *counts,
                      size_t room, struct argp_state *state);
 
-// What --clip, --batch and --loss-scale ask for.
+// The arguments of --clip, --batch and --loss-scale.
 float option_clip(const char *argument, struct argp_state *state);
 uint64_t option_batch(const char *argument, struct argp_state *state);
 struct loss_scaling option_loss_scale(const char *argument, struct argp_state *state);

@@ -9,7 +9,7 @@
 typedef void handler(void);
 typedef handler *set_handler(handler *new_handler);
 
-// Nothing is allocated, and nothing run that others left for the end.
+// Must not allocate, nor run exit handlers.
 static void end_for_want_of_memory(void)
 {
     static const char sentence[] = "weir: no memory for oneDNN's matrix products\n";
@@ -19,10 +19,11 @@ static void end_for_want_of_memory(void)
 
 void out_of_memory_say(void)
 {
-    // std::set_new_handler: called before operator new throws. oneDNN brings it, and is itself linked dynamically.
+    // std::set_new_handler: the handler is called before operator new throws. oneDNN provides the function, and is
+    // itself linked dynamically.
     void *found = dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
     set_handler *set;
-    memcpy(&set, &found, sizeof set);  // ISO C knows no cast from an object to a function
+    memcpy(&set, &found, sizeof set);  // ISO C has no cast from an object to a function pointer
     if (found)
         set(end_for_want_of_memory);
 }

@@ -58,7 +58,7 @@ static bool is_dumb(void)
     return terminal && strcmp(terminal, "dumb") == 0;
 }
 
-// Where there is no terminal, or one that is too narrow for a chart, the usual.
+// The usual number if there is no terminal, or one too narrow for a chart.
 static uint64_t columns_of_output(void)
 {
     const size_t columns = terminal_columns(STDOUT_FILENO);

@@ -14,7 +14,7 @@ static size_t count_own(const struct plan_command *command)
     return count;
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_plan_command_option(int key, char *argument, struct argp_state *state)
 {
     const struct plan_command *command = state->input;
     switch (key) {
@@ -34,10 +34,10 @@ static error_t take(int key, char *argument, struct argp_state *state)
 void plan_command_parse(const struct plan_command *command, int count, char **arguments)
 {
     static const char *const nothing[] = { NULL };
-    struct hiding plan, holding, arrangement;
+    struct hiding plan, storage, arrangement;
     const struct argp_child of_plans[PLAN_CHILDREN] = {
         { options_hide(&plan_argp, command->without ? command->without : nothing, &plan), 0, NULL, 0 },
-        { options_hide(&holding_argp, NULL, &holding), 0, NULL, 0 },
+        { options_hide(&storage_argp, NULL, &storage), 0, NULL, 0 },
         { options_hide(&arrangement_argp, command->without_devices, &arrangement), 0, command->devices_heading,
           command->devices_heading ? 6 : 0 },
     };
@@ -47,7 +47,8 @@ void plan_command_parse(const struct plan_command *command, int count, char **ar
     for (size_t i = 0; i < PLAN_CHILDREN; i++)
         children[(command->replaces ? count_own(command) : 0) + i] = of_plans[i];
     const struct argp argp = {
-        .options = options, .parser = take, .children = children, .args_doc = "PROFILE", .doc = command->doc
+        .options = options, .parser = parse_plan_command_option, .children = children, .args_doc = "PROFILE",
+        .doc = command->doc
     };
     command_parse(&argp, count, arguments, (void *)command);
 }

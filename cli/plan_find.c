@@ -13,7 +13,7 @@
 #include "partitioner/search/search_telling.h"
 #include "partitioner/target_search.h"
 
-// What is said of the plan besides stands under the table, or on standard error where there is none.
+// Notes about the plan are printed under its table, or on standard error if there is no table.
 static int print(const struct shared_options *output, const struct plan *plan, const struct text *said)
 {
     struct text table = { 0 };
@@ -28,7 +28,7 @@ static int print(const struct shared_options *output, const struct plan *plan, c
     return plan_output(plan, output, &table, 0);
 }
 
-// GLPK's opinion, too, is on standard error where the other has a document.
+// GLPK's second opinion also goes to standard error if standard output has a document.
 static int print_second_opinion(const struct search_request *request, const struct plan *plan,
                                 const struct shared_options *output, struct error *error)
 {
@@ -51,8 +51,8 @@ static void show(void *self, size_t done)
     progress_show(self, "nothing fits as asked; looking for what near by does, %zu requests planned", done);
 }
 
-// What near by does fit, in what is left of the time. The sentence that nothing does has been said; the answer stays
-// no.
+// Prints what similar requests would fit, within the time that is left. The sentence that nothing fits was printed
+// before; the answer stays no.
 static int print_nearest(const struct search_request *request, uint64_t began_ns, struct error *error)
 {
     struct progress progress = { 0 };
@@ -79,7 +79,7 @@ void plan_show_search(void *self, const struct search_progress *now)
     progress_show(self, "%s", search_progress_format(now, words));
 }
 
-// With a line of progress once it takes longer than a second.
+// Shows progress once it takes longer than a second.
 static struct plan *search(struct search_request *request, enum plan_target target, struct error *error)
 {
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
@@ -89,7 +89,7 @@ static struct plan *search(struct search_request *request, enum plan_target targ
     struct plan *plan = plan_search_for(request, target, error);
     request->wanted.never_worse = false;
     progress_end(&progress);
-    plan_search_blame_deadline(request->limits.deadline_ns, error);
+    plan_search_blame_deadline(error);
     request->limits.progress = NULL;
     return plan;
 }
@@ -103,10 +103,11 @@ static int find(const struct plan_finding *finding, struct plan_request *request
     struct text said = { 0 };
     const uint64_t began_ns = clock_now_ns();
     struct plan *plan = search(&request->request, finding->target, &found_none);
-    if (found_none.kind == ERROR_MACHINE)  // no reason to keep another plan
+    if (found_none.kind == ERROR_MACHINE)  // no reason to keep the other plan
         return command_fail(&found_none);
     const bool good = stability_judge(finding->stability, &request->request, kept, &found_none, &plan, &said, error);
-    int code = good ? print(finding->output, plan, &said) : plan_request_fail(finding->plan, finding->stability->keep, error);
+    int code = good ? print(finding->output, plan, &said)
+                    : plan_request_fail(finding->plan, finding->stability->keep, error);
     text_clear(&said);
     if (code == 0 && finding->second_opinion)
         code = print_second_opinion(&request->request, plan, finding->output, error);
@@ -126,35 +127,36 @@ static struct plan_defaults defaults_of(const struct plan_finding *finding, cons
         .ranks = kept->ranks,
         .chunks = kept->chunks,
         .micro_batches = kept->micro_batches,
-        .has_holding = true,
-        .holding = kept->holding,
+        .has_storage = true,
+        .storage = kept->storage,
     };
 }
 
-// As the plan to be kept was asked for, and, by the same schedule, as free as that is in what it has chosen. A plan of
-// other layers has no such question; why it cannot be kept is said later.
+// Searches for a plan with the request of the plan to be kept. By the same schedule, the search is free in what that
+// plan has chosen. A plan of other layers has no such question; why it cannot be kept is said later.
 static int find_like(const struct plan_finding *finding, const struct plan *kept, struct error *error)
 {
     struct error ignored = { 0 };
     struct plan_request request;
-    struct question of = { .replicas = NULL };
+    struct question question = { .replicas = NULL };
     const struct plan_defaults defaults = defaults_of(finding, kept);
     if (!plan_request_load(finding->plan, &defaults, &request, error))
         return plan_request_fail(finding->plan, finding->stability->keep, error);
-    if (strcmp(kept->schedule, request.request.schedule) == 0 && question_of(kept, request.profile, &of, &ignored))
-        plan_request_free_like(kept, &of, &request.request);
+    if (strcmp(kept->schedule, request.request.schedule) == 0
+        && question_of(kept, request.profile, &question, &ignored))
+        plan_request_free_like(kept, &question, &request.request);
     const int code = find(finding, &request, kept, error);
-    question_clear(&of);
+    question_clear(&question);
     plan_request_clear(&request);
     return code;
 }
 
-static int find_asked(const struct plan_finding *finding, const struct plan *kept, struct error *error)
+static int find_asked(const struct plan_finding *finding, struct error *error)
 {
     struct plan_request request;
     if (!plan_request_load(finding->plan, NULL, &request, error))
         return plan_request_fail(finding->plan, NULL, error);
-    const int code = find(finding, &request, kept, error);
+    const int code = find(finding, &request, NULL, error);
     plan_request_clear(&request);
     return code;
 }
@@ -165,8 +167,7 @@ int plan_find_run(const struct plan_finding *finding)
     struct plan *kept = NULL;
     if (finding->stability->keep && !(kept = plan_load(finding->stability->keep, &error)))
         return command_fail(&error);
-    const int code = kept && finding->takes_kept_request ? find_like(finding, kept, &error)
-                                                         : find_asked(finding, kept, &error);
+    const int code = kept ? find_like(finding, kept, &error) : find_asked(finding, &error);
     plan_free(kept);
     return code;
 }

@@ -9,60 +9,43 @@
 #include "partitioner/plan_search.h"
 #include "partitioner/sweep/plan_front.h"
 
-enum { KEY_FRONT = KEY_OWN, KEY_SVG, KEY_RESOLUTION, KEY_RANKS_LIST = KEY_RANKS };
-
-#define OPTION_RESOLUTION \
-    { "resolution", KEY_RESOLUTION, "PERCENT", 0, "How far apart limits are (2%; 0% misses no plan)", 0 }
-#define OPTION_SVG { "svg", KEY_SVG, "FILE", 0, "Where a picture of it goes", 0 }
+enum { KEY_SVG = KEY_OWN, KEY_RESOLUTION, KEY_RANKS_LIST = KEY_RANKS };
 
 static const struct argp_option options[] = {
     { "ranks", KEY_RANKS_LIST, "P,P,...", 0, "Numbers of devices (1,2,4,... up to all)", 0 },
-    OPTION_RESOLUTION,
-    OPTION_SVG,
+    { "resolution", KEY_RESOLUTION, "PERCENT", 0, "How far apart limits are (2%; 0% misses no plan)", 0 },
+    { "svg", KEY_SVG, "FILE", 0, "Where a picture of it goes", 0 },
     { 0 },
 };
 
-static const struct argp_option old_options[] = {
-    { "front", KEY_FRONT, "RANKS", OPTION_ARG_OPTIONAL, NULL, 0 },
-    OPTION_RESOLUTION,
-    OPTION_SVG,
-    { 0 },
-};
-
-// "1,2,4", each more than the one before.
-static void take_ranks(const char *argument, const char *option, struct front_options *given, struct argp_state *state)
+// "1,2,4": increasing numbers.
+static void take_ranks(const char *argument, struct front_options *given, struct argp_state *state)
 {
     char copy[512];
-    given->ranks_option = option;
     if (strlen(argument) >= sizeof copy)
-        argp_error(state, "%s: is longer than %zu letters", option, sizeof copy - 1);
+        argp_error(state, "--ranks: is longer than %zu letters", sizeof copy - 1);
     snprintf(copy, sizeof copy, "%s", argument);
     given->rank_count = 0;
-    for (char *at = copy; at;) {
-        char *comma = strchr(at, ',');
+    for (char *word = copy; word;) {
+        char *comma = strchr(word, ',');
         if (comma)
             *comma++ = '\0';
         if (given->rank_count == sizeof given->ranks / sizeof given->ranks[0])
-            argp_error(state, "%s: takes up to %zu numbers", option, given->rank_count);
-        const uint32_t ranks = (uint32_t)option_count(at, option, 1, 4096, state);
+            argp_error(state, "--ranks: takes up to %zu numbers", given->rank_count);
+        const uint32_t ranks = (uint32_t)option_count(word, "--ranks", 1, ASKED_MOST_RANKS, state);
         if (given->rank_count > 0 && ranks <= given->ranks[given->rank_count - 1])
-            argp_error(state, "%s: %u does not come after %u", option, ranks, given->ranks[given->rank_count - 1]);
+            argp_error(state, "--ranks: %u does not come after %u", ranks, given->ranks[given->rank_count - 1]);
         given->ranks[given->rank_count++] = ranks;
-        at = comma;
+        word = comma;
     }
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_front_option(int key, char *argument, struct argp_state *state)
 {
     struct front_options *given = state->input;
     switch (key) {
-    case KEY_FRONT:
-        given->is_asked = true;
-        if (argument)
-            take_ranks(argument, "--front", given, state);
-        return 0;
     case KEY_RANKS_LIST:
-        take_ranks(argument, "--ranks", given, state);
+        take_ranks(argument, given, state);
         return 0;
     case KEY_SVG:
         given->svg = argument;
@@ -72,8 +55,6 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->resolution_ppm = option_share(argument, "--resolution", 500000, state);
         return 0;
     case ARGP_KEY_END:
-        if (!given->is_asked && (given->svg || given->has_resolution))
-            argp_error(state, "--front is missing, which --svg and --resolution are about");
         if (!given->has_resolution)
             given->resolution_ppm = FRONT_DEFAULT_PPM;
         return 0;
@@ -82,16 +63,15 @@ static error_t take(int key, char *argument, struct argp_state *state)
     }
 }
 
-const struct argp front_argp = { .options = options, .parser = take };
-const struct argp front_old_argp = { .options = old_options, .parser = take };
+const struct argp front_argp = { .options = options, .parser = parse_front_option };
 
 void front_check(const struct front_options *given, const struct plan_options *plan,
                  const struct shared_options *output, struct argp_state *state)
 {
     const struct arrangement_options *arrangement = &plan->arrangement;
     if (given->rank_count > 0 && (arrangement->replica_count > 0 || arrangement->device_count > 0))
-        argp_error(state, "%s=RANKS takes several numbers of devices, --replicas and --devices name one; leave the"
-                          " numbers of %s out", given->ranks_option, given->ranks_option);
+        argp_error(state, "--ranks takes several numbers of devices, and --replicas and --devices name one; leave"
+                          " --ranks out");
     if (given->svg && strcmp(given->svg, "-") == 0 && (output->json || output->output))
         argp_error(state, "--svg -: standard output is for the picture alone; name a file for it");
 }
@@ -134,7 +114,7 @@ static int find(const struct front_options *given, const struct plan_options *pl
                                          .resolution_ppm = given->resolution_ppm, .progress = show, .self = &progress };
     struct plan_front *front = front_find(&asked, &error);
     progress_end(&progress);
-    plan_search_blame_deadline(request->limits.deadline_ns, &error);
+    plan_search_blame_deadline(&error);
     const int code = front ? print(given, front, output) : plan_request_fail(plan, NULL, &error);
     front_free(front);
     return code;

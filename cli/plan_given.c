@@ -14,35 +14,24 @@
 
 enum { KEY_PLAN = KEY_OWN, KEY_CUTS, KEY_RECOMPUTE };
 
-#define OPTION_CUTS { "cuts", KEY_CUTS, "[N,...]", 0, "Layers on each stage, in order, such as [9,9,10]", 0 }
-#define OPTION_RECOMPUTE \
-    { "recompute", KEY_RECOMPUTE, "[K,...]", 0, "With --cuts: first layers of each to run again", 0 }
-
 static const struct argp_option options[] = {
     { "plan", KEY_PLAN, "FILE", 0, "The plan", 0 },
-    OPTION_CUTS,
-    OPTION_RECOMPUTE,
-    { 0 },
-};
-
-static const struct argp_option old_options[] = {
-    { "evaluate", KEY_PLAN, "PLAN", 0, NULL, 0 },
-    OPTION_CUTS,
-    OPTION_RECOMPUTE,
+    { "cuts", KEY_CUTS, "[N,...]", 0, "Layers on each stage, in order, such as [9,9,10]", 0 },
+    { "recompute", KEY_RECOMPUTE, "[K,...]", 0, "With --cuts: first layers of each to run again", 0 },
     { 0 },
 };
 
 static void complete(const struct given_plan *given, struct argp_state *state)
 {
     if (given->plan && given->cuts)
-        argp_error(state, "%s or --cuts, not both", given_plan_option(given));
+        argp_error(state, "--plan or --cuts, not both");
     if (given->recompute && !given->cuts)
         argp_error(state, "--recompute says how many layers of each stage are run again; give --cuts too");
     if (given->is_wanted && !given_plan_is_asked(given))
         argp_error(state, "a plan is missing: --plan FILE or --cuts [N,...], layers on each stage");
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_given_plan_option(int key, char *argument, struct argp_state *state)
 {
     struct given_plan *given = state->input;
     switch (key) {
@@ -64,30 +53,21 @@ static error_t take(int key, char *argument, struct argp_state *state)
     }
 }
 
-const struct argp given_plan_argp = { .options = options, .parser = take };
-const struct argp given_plan_old_argp = { .options = old_options, .parser = take };
+const struct argp given_plan_argp = { .options = options, .parser = parse_given_plan_option };
 
 bool given_plan_is_asked(const struct given_plan *given)
 {
     return given->plan || given->cuts;
 }
 
-const char *given_plan_option(const struct given_plan *given)
-{
-    return !given->plan ? "--cuts" : given->is_old_spelling ? "--evaluate" : "--plan";
-}
-
 void given_plan_check(const struct given_plan *given, struct argp_state *state)
 {
     const struct arrangement_options *arrangement = &given->options->arrangement;
-    if (arrangement->variants && given->is_old_spelling)
-        argp_error(state, "%s prices one plan; --keep, --noise, --variants and --second-opinion are for a search",
-                   given_plan_option(given));
     if (arrangement->variants)
-        argp_error(state, "%s prices one plan; --variants is for a search", given_plan_option(given));
+        argp_error(state, "%s prices one plan; --variants is for a search", given->plan ? "--plan" : "--cuts");
     if (given->plan && (arrangement->replica_count > 0 || arrangement->device_count > 0))
-        argp_error(state, "%s: which devices have which stages is for the plan's file to say; --replicas and"
-                          " --devices go with --cuts", given_plan_option(given));
+        argp_error(state, "--plan: which devices have which stages is for the plan's file to say; --replicas and"
+                          " --devices go with --cuts");
 }
 
 static struct plan_defaults defaults_of(const struct given_plan *given, const struct handmade *handmade)
@@ -100,8 +80,8 @@ static struct plan_defaults defaults_of(const struct given_plan *given, const st
         .ranks = handmade->ranks,
         .chunks = handmade->chunks,
         .micro_batches = handmade->micro_batches,
-        .has_holding = handmade->has_holding,
-        .holding = handmade->holding,
+        .has_storage = handmade->has_storage,
+        .storage = handmade->storage,
     };
 }
 
@@ -112,8 +92,8 @@ static double percent_slower(uint64_t slow, uint64_t fast)
     return fast > 0 ? 100 * ((double)slow / (double)fast - 1) : 0;
 }
 
-// The best plan there is of a plan's freedom, NULL where nothing fits; and what that was free in, which is what the plan
-// has chosen.
+// What a given plan is compared with: the best plan with the same freedom, NULL if nothing fits. The search was free
+// in what the given plan has chosen.
 struct compared {
     struct plan *best;
     struct search_freedom free;
@@ -140,19 +120,20 @@ static void say_distance(const struct plan *plan, const struct compared *with, b
 {
     char time[NUMBER_SIZE];
     const struct plan *best = with->best;
-    const uint64_t own = plan->iteration_ns, other = best->iteration_ns;
+    const uint64_t plan_ns = plan->iteration_ns, other = best->iteration_ns;
     const char *claim = best->certificate.proved ? ", which is proved" : "";
     time_format(other, time);
-    const bool is_as_quick = own == other && fits;
+    const bool is_as_quick = plan_ns == other && fits;
     if (is_as_quick)
         text_add(text, "As quick as ");
     else
-        text_add(text, "%.1f %% %s than ", own > other ? percent_slower(own, other) : percent_slower(other, own),
-                 own > other ? "slower" : "quicker");
+        text_add(text, "%.1f %% %s than ",
+                 plan_ns > other ? percent_slower(plan_ns, other) : percent_slower(other, plan_ns),
+                 plan_ns > other ? "slower" : "quicker");
     say_found(with, text);
     if (is_as_quick)
         text_add(text, "%s.\n", claim);
-    else if (own > other)
+    else if (plan_ns > other)
         text_add(text, ", which %s %s%s.\n", fits ? "takes" : "fits and takes", time,
                  best->certificate.proved ? ": proved" : "");
     else
@@ -166,7 +147,7 @@ static int no_memory(void)
     return command_fail(&error);
 }
 
-// The plan's table is the answer; what is wrong with it, and what differs, goes to standard error.
+// Prints the plan's table as the answer; what is wrong with it, and what differs, goes to standard error.
 static int print(const struct plan *plan, const struct compared *with, const struct plan_excess *excess,
                  struct text *differences, const struct shared_options *output)
 {
@@ -190,22 +171,22 @@ static int print(const struct plan *plan, const struct compared *with, const str
     return code;
 }
 
-// False where more went wrong than that nothing fits.
+// True also if nothing fits; false for any other failure.
 static bool find_best(const struct plan *plan, const struct search_request *request, struct compared *with,
                       struct error *error)
 {
     struct error why = { 0 };
     struct search_shortage shortage = { 0 };
     struct search_request quick = *request;
-    struct question of;
-    if (!question_of(plan, request->profile, &of, error))
+    struct question question;
+    if (!question_of(plan, request->profile, &question, error))
         return false;
     quick.found.shortage = &shortage;
     quick.wanted.never_worse = true;
-    plan_request_free_like(plan, &of, &quick);
+    plan_request_free_like(plan, &question, &quick);
     *with = (struct compared){ plan_search(&quick, &why), quick.free, quick.wanted.own_order };
-    question_clear(&of);
-    return with->best || why.kind == ERROR_ANSWER || error_set_kind(error, why.kind, "%s", why.text);
+    question_clear(&question);
+    return with->best || why.kind == ERROR_ANSWER || error_hand_on(error, &why);
 }
 
 static int judge(const struct given_plan *given, struct plan *plan, const struct search_request *request,
@@ -233,15 +214,15 @@ static int judge(const struct given_plan *given, struct plan *plan, const struct
 
 // --- the whole --------------------------------------------------------------------------
 
-// Whether a whole plan is priced as it was made: what an option changed is no surprise.
+// Whether a whole plan is priced with the options with which it was made. Otherwise differences are to be expected.
 static bool is_as_it_was(const struct plan_options *given_options)
 {
     const struct shared_options *given = &given_options->shared;
     return !given->cluster && !given->schedule && !given->ranks && !given->chunks && !given->micro_batches
-        && !given->memory_bytes && !holding_options_any(&given_options->holding);
+        && !given->memory_bytes && !storage_options_any(&given_options->storage);
 }
 
-// Pricing it by another profile, such as a newer one of the same model, may be what is meant.
+// Says so if the profile is another one. This may be intended, for example with a newer profile of the same model.
 static bool say_profile(const struct given_plan *given, const struct handmade *handmade, const struct profile *profile,
                         struct error *error)
 {

@@ -1,6 +1,6 @@
-// A plan that somebody made by hand, at our prices: weir price --plan, --cuts and
-// --recompute, of which `weir partition` knows the first as --evaluate. A child of the
-// command's arguments, whose input has `options` set to those of the planning itself.
+// A plan that was made by hand (given as a file or as cuts), priced by Weir: weir price --plan, --cuts and
+// --recompute. An argp child of the command's arguments, whose input has `options` set to those of the planning
+// itself.
 #ifndef CLI_PLAN_GIVEN_H
 #define CLI_PLAN_GIVEN_H
 
@@ -8,24 +8,20 @@
 
 struct given_plan {
     struct plan_options *options;
-    bool is_old_spelling;         // of weir partition
-    bool is_wanted;               // one of the two must be there
+    bool is_wanted;               // either --plan or --cuts must be given
     const char *plan;             // a file
     const char *cuts, *recompute;  // layers per stage
 };
 
-extern const struct argp given_plan_argp, given_plan_old_argp;
+extern const struct argp given_plan_argp;
 
 bool given_plan_is_asked(const struct given_plan *given);
 
-// How it was asked for: "--plan".
-const char *given_plan_option(const struct given_plan *given);
-
-// Refuses options of the planning that have no place beside a plan that is given; for the end of parsing.
+// Refuses planning options that have no meaning beside a given plan; call it at the end of parsing.
 void given_plan_check(const struct given_plan *given, struct argp_state *state);
 
-// Prices it, prints it beside the best plan of the same request, and returns the exit
-// code: 1 where it does not fit.
+// Prices the plan, prints it and how it compares with the best plan for the same request. Returns the exit code: 1 if
+// the plan does not fit.
 int given_plan_run(const struct given_plan *given, const struct shared_options *output);
 
 #endif

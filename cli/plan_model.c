@@ -31,37 +31,34 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static error_t check(const struct model_options *given, struct argp_state *state)
+static void check(const struct model_options *given, struct argp_state *state)
 {
-    const bool has_own = given->is_straight || given->counts_activations || given->heeds_memory || given->cpus;
-    if (!given->name && has_own)
-        argp_error(state, "--straight, --activation-traffic, --heed-memory and --cpus go with --model");
-    if (given->name && !given->options->shared.cluster)
+    const struct arrangement_options *arrangement = &given->options->arrangement;
+    if (!given->name)
+        argp_error(state, "--model is missing: pipedream, max-load or tps");
+    if (!given->options->shared.cluster)
         argp_error(state, "--model needs a profile and --cluster");
-    if (given->name && given->options->shared.schedule)
+    if (given->options->shared.schedule)
         argp_error(state, "--model plans for no schedule; leave --schedule out");
     if (given->counts_activations && given->model != BOTTLENECK_PIPEDREAM)
         argp_error(state, "--activation-traffic goes with --model pipedream; %s always counts it", given->name);
     if (given->cpus > 0 && given->model != BOTTLENECK_MAX_LOAD)
         argp_error(state, "--cpus goes with --model max-load; %s knows no processors of the host", given->name);
-    if (given->is_scattered
-        && (!given->name || given->model != BOTTLENECK_MAX_LOAD || given_plan_is_asked(given->by_hand)))
+    if (given->is_scattered && (given->model != BOTTLENECK_MAX_LOAD || given_plan_is_asked(given->by_hand)))
         argp_error(state, "--scattered goes with --model max-load, and searches");
-    if (given->name && given->options->arrangement.replicas && !given->by_hand->cuts)
+    if (arrangement->replicas && !given->by_hand->cuts)
         argp_error(state, "--replicas says how many devices each stage has; give --cuts too");
-    if (given->name && given->options->arrangement.replicas && given->options->arrangement.replica_count == 0)
+    if (arrangement->replicas && arrangement->replica_count == 0)
         argp_error(state, "--replicas auto: --model chooses them where it searches; leave --cuts or --replicas out");
-    return 0;
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_objective_option(int key, char *argument, struct argp_state *state)
 {
     struct model_options *given = state->input;
     switch (key) {
     case KEY_MODEL:
         given->model = (enum bottleneck_model)option_name(argument, "--model", bottleneck_names, state);
         given->name = argument;
-        given->options->is_partial = true;
         return 0;
     case KEY_STRAIGHT:
         given->is_straight = true;
@@ -79,26 +76,27 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->is_scattered = true;
         return 0;
     case ARGP_KEY_END:
-        return check(given, state);
+        check(given, state);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-const struct argp model_argp = { .options = options, .parser = take };
+const struct argp model_argp = { .options = options, .parser = parse_objective_option };
 
 void model_check(const struct model_options *given, struct argp_state *state)
 {
     const struct plan_options *plan = given->options;
     if (plan->pin_count > 0 || plan->shared.own_order || plan->shared.chunks > 0 || plan->arrangement.devices
         || plan->arrangement.variants || given->by_hand->recompute)
-        argp_error(state, "--pin, --own-order, --chunks, --devices, --variants and --recompute are for plans by simulated"
-                          " time, not for --model");
+        argp_error(state, "--pin, --own-order, --chunks, --devices, --variants and --recompute are for plans by"
+                          " simulated time, not for --model");
 }
 
 // --- a plan that was given ------------------------------------------------------------
 
-// How many numbers, or 0 with the error.
+// Returns how many numbers there are, or 0 with the error.
 static size_t read_counts(const char *text, const char *option, uint32_t *counts, size_t most, struct error *error)
 {
     struct json_document *document = handmade_counts(text, option, error);
@@ -129,9 +127,9 @@ static struct bottleneck_result *make_counted(const struct model_options *given,
     for (size_t s = 0; s < stages; s++)
         sum += layers[s];
     if (counts > 0 && counts != stages)
-        error_set(error, "--replicas has %zu numbers, but --cuts has %zu", counts, stages);
+        error_named(error, "--replicas has %zu numbers, but --cuts has %zu", counts, stages);
     else if (counts > 0 && sum != most)
-        error_set(error, "--cuts: the stages hold %llu layers, the profile %zu", (unsigned long long)sum, most);
+        error_named(error, "--cuts: the stages hold %llu layers, the profile %zu", (unsigned long long)sum, most);
     struct bottleneck_result *plan = counts == stages && counts > 0 && sum == most
                                        ? bottleneck_create(request, stages, error) : NULL;
     for (size_t s = 0; plan && s < stages; s++) {
@@ -158,7 +156,7 @@ static struct bottleneck_result *make_given(const struct model_options *given, s
     return result;
 }
 
-// Ends the line of progress, too.
+// Searches, and ends the line of progress.
 static struct bottleneck_result *search(const struct bottleneck_request *request, struct error *error)
 {
     struct bottleneck_result *result = bottleneck_search(request, error);
@@ -168,9 +166,9 @@ static struct bottleneck_result *search(const struct bottleneck_request *request
 
 // --- what is printed and written -------------------------------------------------------
 
-// The table, which is freed, and the document of what it is about, where that is asked for.
+// Prints the table, which is freed, and writes the document if it is requested.
 static int print_result(const struct model_options *given, const struct bottleneck_request *request,
-                        const struct bottleneck_result *result, const struct holding *holding,
+                        const struct bottleneck_result *result, const struct storage *storage,
                         const struct shared_options *output, struct text *table, struct error *error)
 {
     if (!output->json && !output->output)
@@ -181,7 +179,7 @@ static int print_result(const struct model_options *given, const struct bottlene
         return plan_output_document(&document, output, table, 0);
     }
     struct plan_excess excess;
-    struct plan *plan = bottleneck_plan(request, result, holding, error);
+    struct plan *plan = bottleneck_plan(request, result, storage, error);
     if (!plan || !plan_find_excess(plan, plan->cluster, &excess, error)) {
         plan_free(plan);
         text_clear(table);
@@ -200,9 +198,9 @@ static int print_result(const struct model_options *given, const struct bottlene
     return code;
 }
 
-// A plan that was given: what it is worth, and how far it is from the best.
+// Prices a given plan, and says how far it is from the best.
 static int run_given(const struct model_options *given, struct bottleneck_request *request,
-                     const struct holding *holding, const struct shared_options *output, struct error *error)
+                     const struct storage *storage, const struct shared_options *output, struct error *error)
 {
     struct bottleneck_result *plan = make_given(given, request, error);
     if (!plan || !bottleneck_value(request, plan, error)) {
@@ -218,7 +216,7 @@ static int run_given(const struct model_options *given, struct bottleneck_reques
         struct text table = { 0 };
         bottleneck_certify_by(plan, best);
         bottleneck_print_given(request, plan, best, &table);
-        code = print_result(given, request, plan, holding, output, &table, error);
+        code = print_result(given, request, plan, storage, output, &table, error);
     }
     bottleneck_free(best);
     bottleneck_free(plan);
@@ -226,15 +224,15 @@ static int run_given(const struct model_options *given, struct bottleneck_reques
 }
 
 static int run_search(const struct model_options *given, const struct bottleneck_request *request,
-                      const struct holding *holding, const struct shared_options *output, struct error *error)
+                      const struct storage *storage, const struct shared_options *output, struct error *error)
 {
     struct bottleneck_result *result = search(request, error);
-    plan_search_blame_deadline(request->until_ns, error);
+    plan_search_blame_deadline(error);
     if (!result)
         return plan_request_fail(given->options, NULL, error);
     struct text table = { 0 };
     bottleneck_print(request, result, &table);
-    const int code = print_result(given, request, result, holding, output, &table, error);
+    const int code = print_result(given, request, result, storage, output, &table, error);
     bottleneck_free(result);
     return code;
 }
@@ -271,12 +269,13 @@ static struct bottleneck_request make_request(const struct model_options *given,
     };
 }
 
-// GLPK gets a minute, or what the search for its start leaves of the --deadline, and 4 GiB.
+// GLPK gets 4 GiB and a minute, or what the search for its start leaves of --deadline.
 static int run_scattered(const struct model_options *given, const struct bottleneck_request *request,
                          const struct shared_options *output, struct error *error)
 {
     if (output->json || output->output) {
-        error_set(error, "--scattered prints a table only: a plan document has stages, which such layers do not make");
+        error_named(error, "--scattered prints a table only: a plan document has stages, which such layers do not"
+                           " make");
         return command_fail(error);
     }
     const uint64_t seconds = given->options->deadline_ns / 1000000000 + (given->options->deadline_ns % 1000000000 > 0);
@@ -285,7 +284,7 @@ static int run_scattered(const struct model_options *given, const struct bottlen
     struct scattered scattered;
     const bool good = scattered_search(request, limits, &scattered, error);
     progress_end(request->listener.self);
-    plan_search_blame_deadline(request->until_ns, error);
+    plan_search_blame_deadline(error);
     if (!good)
         return plan_request_fail(given->options, NULL, error);
     struct text table = { 0 };
@@ -298,17 +297,17 @@ int model_run(const struct model_options *given, const struct shared_options *ou
 {
     struct error error = { 0 };
     struct plan_request loaded;
-    // The models know no schedule; their plans run by PipeDream's.
+    // The models have no schedules; their plans run by PipeDream's.
     const struct plan_defaults defaults = { .document = "--model", .schedule = "pipedream", .micro_batches = 1 };
     if (!plan_request_load(given->options, &defaults, &loaded, &error))
         return plan_request_fail(given->options, NULL, &error);
-    // A line of progress once it takes longer than a second.
+    // Shows progress once it takes longer than a second.
     struct progress progress = { .not_before_ns = clock_now_ns() + 1000000000 };
     struct bottleneck_request request = make_request(given, &loaded, &progress);
-    const struct holding *holding = &loaded.request.holding;
+    const struct storage *storage = &loaded.request.storage;
     const int code = given->is_scattered                  ? run_scattered(given, &request, output, &error)
-                   : given_plan_is_asked(given->by_hand) ? run_given(given, &request, holding, output, &error)
-                                                         : run_search(given, &request, holding, output, &error);
+                   : given_plan_is_asked(given->by_hand) ? run_given(given, &request, storage, output, &error)
+                                                         : run_search(given, &request, storage, output, &error);
     plan_request_clear(&loaded);
     return code;
 }

@@ -1,6 +1,5 @@
-// Planning by somebody else's cost model: weir bottleneck --model. A child of the command's
-// arguments, whose input has `options` set to those of the planning itself; given --model,
-// it needs no schedule.
+// Planning by another planner's cost model: weir bottleneck --model. An argp child of the command's arguments, whose
+// input has `options` set to those of the planning itself.
 #ifndef CLI_PLAN_MODEL_H
 #define CLI_PLAN_MODEL_H
 
@@ -9,8 +8,8 @@
 
 struct model_options {
     struct plan_options *options;
-    const struct given_plan *by_hand;  // with it: the value of that plan
-    const char *name;                  // NULL: not asked for
+    const struct given_plan *by_hand;  // if a plan is given, its value is computed
+    const char *name;
     enum bottleneck_model model;
     uint64_t cpus;
     bool is_straight, counts_activations, heeds_memory, is_scattered;
@@ -18,10 +17,10 @@ struct model_options {
 
 extern const struct argp model_argp;
 
-// Refuses options of the planning by simulated time; for the end of parsing.
+// Refuses options that belong to planning by simulated time; call it at the end of parsing.
 void model_check(const struct model_options *given, struct argp_state *state);
 
-// Plans, or prices the plan given, and returns the exit code.
+// Plans, or prices the given plan, prints the result, and returns the exit code.
 int model_run(const struct model_options *given, const struct shared_options *output);
 
 #endif

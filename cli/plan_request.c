@@ -52,7 +52,7 @@ void plan_require_all(const struct plan_options *given, struct argp_state *state
         argp_error(state, "%s is missing: a profile, --cluster, --schedule and --micro-batches are needed", missing);
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_plan_option(int key, char *argument, struct argp_state *state)
 {
     struct plan_options *given = state->input;
     switch (key) {
@@ -79,23 +79,37 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return 0;
 }
 
-const struct argp plan_argp = { .options = options, .parser = take };
+const struct argp plan_argp = { .options = options, .parser = parse_plan_option };
 
 void plan_child_inputs(struct plan_options *given, void **inputs)
 {
     inputs[0] = given;
-    inputs[1] = &given->holding;
+    inputs[1] = &given->storage;
     inputs[2] = &given->arrangement;
 }
 
-// The ranks of a document are those of its own cluster.
-static void fill(const struct plan_options *given, const struct plan_defaults *defaults, struct plan_request *request)
+static bool load_files(const struct plan_options *given, const struct plan_defaults *defaults,
+                       struct plan_request *request, struct error *error)
+{
+    const struct shared_options *shared = &given->shared;
+    const bool is_order = shared->schedule && subject_is_order(shared->schedule);
+    request->profile = plan_profile(given->profile, error);
+    if (request->profile)
+        request->cluster = shared->cluster ? cluster_load(shared->cluster, error) : defaults->cluster;
+    if (request->cluster && is_order)
+        request->given = subject_load_order(shared->schedule, error);
+    return request->cluster && (request->given || !is_order);
+}
+
+// Fills in the request. The ranks in a document apply only together with its own cluster.
+static bool fill(const struct plan_options *given, const struct plan_defaults *defaults, struct plan_request *request,
+                 struct error *error)
 {
     const struct shared_options *shared = &given->shared;
     struct cluster *cluster = request->cluster;
     for (size_t i = 0; shared->memory_bytes && i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = shared->memory_bytes;
-    // An order that is given has its own ranks and micro-batches; of other ones it says itself that it cannot be had.
+    // A given order has its own ranks and micro-batches. If others are requested, it refuses them itself later.
     const struct schedule *order = request->given ? request->given : shared->schedule ? NULL : defaults->given;
     const uint32_t ranks = order ? order->ranks : defaults->ranks && !shared->cluster ? defaults->ranks : 0;
     const uint32_t micro_batches = order ? order->micro_batches : defaults->micro_batches;
@@ -107,23 +121,22 @@ static void fill(const struct plan_options *given, const struct plan_defaults *d
         .ranks = shared->ranks ? (uint32_t)shared->ranks : ranks,
         .chunks = shared->chunks ? (uint32_t)shared->chunks : shared->schedule ? 0 : defaults->chunks,
         .micro_batches = shared->micro_batches ? (uint32_t)shared->micro_batches : micro_batches,
-        .holding = defaults->holding,
+        .storage = defaults->storage,
         .wanted.own_order = shared->own_order,
         .limits.budget = given->budget,
         .limits.deadline_ns = given->deadline_ns,
         .limits.interrupted = command_interrupted(),
     };
-    struct holding *holding = &request->request.holding;
-    struct generator generator;
-    struct error unknown = { 0 };  // the search refuses it
-    if (!defaults->has_holding)
-        *holding = (struct holding){ .optimizer = OPTIMIZER_USUAL };
-    holding_options_apply(&given->holding, holding);
-    if (!defaults->has_holding || given->holding.has_tied)
-        holding_options_tie(&given->holding, request->profile,
-                            search_generator(&request->request, &generator, &unknown)
-                                && generator.weights == WEIGHTS_FLUSH,
-                            holding);
+    if (!search_resolve(&request->request, error))
+        return false;
+    struct storage *storage = &request->request.storage;
+    if (!defaults->has_storage)
+        *storage = (struct storage){ .optimizer = OPTIMIZER_USUAL };
+    storage_options_apply(&given->storage, storage);
+    if (!defaults->has_storage || given->storage.has_tied)
+        storage_options_tie(&given->storage, request->profile,
+                            search_generator(&request->request)->weights == WEIGHTS_FLUSH, storage);
+    return true;
 }
 
 static bool says_all(const struct plan_options *given, const struct plan_defaults *defaults, struct error *error)
@@ -150,7 +163,7 @@ static bool set_pins(const struct plan_options *given, struct plan_request *requ
             return false;
         if (!search_give_pin(request->profile, name, (size_t)(equals - name), (uint32_t)stage, request->pins, &count,
                              error))
-            return error_at(error, "--pin");
+            return error_name(error, "--pin");
     }
     request->request.pinned.at = request->pins;
     request->request.pinned.count = count;
@@ -163,26 +176,13 @@ bool plan_request_load(const struct plan_options *given, const struct plan_defau
     const struct plan_defaults none = { .document = "nothing else" };
     const struct plan_defaults *defaults = given_defaults ? given_defaults : &none;
     *request = (struct plan_request){ .cluster_is_borrowed = !given->shared.cluster };
-    if (!says_all(given, defaults, error))
-        return false;
-    request->profile = plan_profile(given->profile, error);
-    if (request->profile)
-        request->cluster = given->shared.cluster ? cluster_load(given->shared.cluster, error) : defaults->cluster;
-    if (!request->cluster) {
-        plan_request_clear(request);
-        return false;
-    }
-    if (given->shared.schedule && subject_is_order(given->shared.schedule)
-        && !(request->given = subject_load_order(given->shared.schedule, error))) {
-        plan_request_clear(request);
-        return false;
-    }
-    fill(given, defaults, request);
-    if (!set_pins(given, request, error) || !arrangement_options_apply(&given->arrangement, &request->request, error)) {
-        plan_request_clear(request);
-        return false;
-    }
-    return true;
+    if (says_all(given, defaults, error) && load_files(given, defaults, request, error)
+        && fill(given, defaults, request, error) && set_pins(given, request, error)
+        && arrangement_options_apply(&given->arrangement, &request->request, error))
+        return true;
+    error->names_place = true;  // all of these are about a file that they name, or about options
+    plan_request_clear(request);
+    return false;
 }
 
 void plan_request_clear(struct plan_request *request)
@@ -197,38 +197,32 @@ void plan_request_clear(struct plan_request *request)
 
 int plan_request_fail(const struct plan_options *given, const char *document, struct error *error)
 {
-    struct error ignored = { 0 };
-    const char *cluster = given->shared.cluster, *schedule = given->shared.schedule;
-    const bool is_synopsis = cluster && cluster_is_synopsis(cluster);
-    const char *other = document ? document : is_synopsis ? NULL : cluster;
-    // What is wrong with an option is of no file, or of its own.
-    const bool is_of_order = schedule && subject_is_order(schedule) && strstr(error->text, schedule);
-    const bool is_known = !schedule || subject_is_order(schedule) || generator_find(schedule, &ignored);
-    if ((!is_synopsis || !strstr(error->text, cluster)) && is_known && !is_of_order)
-        command_name_files(error, given->profile, other);
+    const char *cluster = given->shared.cluster;
+    command_name_files(error, given->profile,
+                       document ? document : cluster && !cluster_is_synopsis(cluster) ? cluster : NULL);
     return command_fail(error);
 }
 
-// Pins are for stages that are given: with them it has the plan's own replicas, devices and variants, or those it says.
-// Where none are given they are those of the plan.
-void plan_request_free_like(const struct plan *plan, const struct question *of, struct search_request *request)
+// Pins need fixed stages. With pins the request has the plan's own replicas, devices and variants, unless it gives
+// others. Without pins in the request, the plan's are used.
+void plan_request_free_like(const struct plan *plan, const struct question *question, struct search_request *request)
 {
-    request->pinned = request->pinned.count > 0 ? request->pinned : of->request.pinned;
+    request->pinned = request->pinned.count > 0 ? request->pinned : question->request.pinned;
     const bool chooses = request->pinned.count == 0;
-    request->free.replicas |= chooses && of->request.layout.replicas && !request->layout.replicas;
-    request->free.devices |= chooses && of->request.layout.devices && !request->layout.devices;
-    request->free.variants |= chooses && of->request.layout.variants && !request->layout.variants;
-    if (request->free.variants) {  // then it is devices that are counted
+    request->free.replicas |= chooses && question->request.layout.replicas && !request->layout.replicas;
+    request->free.devices |= chooses && question->request.layout.devices && !request->layout.devices;
+    request->free.variants |= chooses && question->request.layout.variants && !request->layout.variants;
+    if (request->free.variants) {  // then `ranks` counts devices
         request->ranks = 0;
         for (size_t s = 0; s < plan->stage_count; s++)
             request->ranks += (uint32_t)plan_stage_seats(&plan->stages[s]);
     }
     if (chooses || request->layout.replicas || request->layout.devices || request->layout.variants)
         return;
-    request->layout.replicas = of->request.layout.replicas;
-    request->layout.devices = of->request.layout.devices;
-    request->layout.variants = of->request.layout.variants;
-    request->layout.stages = of->request.layout.stages;
+    request->layout.replicas = question->request.layout.replicas;
+    request->layout.devices = question->request.layout.devices;
+    request->layout.variants = question->request.layout.variants;
+    request->layout.stages = question->request.layout.stages;
 }
 
 bool plan_output_is_document(const struct shared_options *output)

@@ -1,19 +1,19 @@
-// What is to be planned, as commands that plan are given it: the profile, the
-// cluster, the schedule, and how long to search; how states are held; which devices
-// there are. A command takes them as the first three children of its own arguments:
+// The request of commands that plan: the profile, the cluster, the schedule, and how long to search; how states are
+// held (sharding, offload); and which devices there are. A command takes these as the first three children of its own
+// arguments:
 //
-//     { &plan_argp, 0, NULL, 0 }, { &holding_argp, 0, ... }, { &arrangement_argp, 0, ... }
+//     { &plan_argp, 0, NULL, 0 }, { &storage_argp, 0, ... }, { &arrangement_argp, 0, ... }
 //
 //     case ARGP_KEY_INIT:
 //         plan_child_inputs(&given->plan, state->child_inputs);
 //
-// In --help, groups 2 to 5 are what is planned, where, how long, and where it goes
-// (OPTION_JSON_IN(5)); a command's own options stand before them, in groups 0 and 1.
+// In --help, groups 2 to 5 are what is planned, on which devices, how long, and to which output (OPTION_JSON_IN(5)).
+// A command's own options come before them, in groups 0 and 1.
 #ifndef CLI_PLAN_REQUEST_H
 #define CLI_PLAN_REQUEST_H
 
 #include "cli/arrangement_options.h"
-#include "cli/holding_options.h"
+#include "cli/storage_options.h"
 #include "cli/options.h"
 #include "partitioner/evaluate/question.h"
 #include "partitioner/search/search.h"
@@ -25,21 +25,21 @@ struct plan_options {
     uint64_t budget, deadline_ns;
     const char *pins[PLAN_MOST_PINS];  // LAYER=STAGE
     size_t pin_count;
-    bool is_partial;  // set by a command that knows where the rest comes from
+    bool is_partial;  // set by commands that know where missing options come from
     struct shared_options shared;
-    struct holding_options holding;
+    struct storage_options storage;
     struct arrangement_options arrangement;
 };
 
-// What a document says that the options leave out; NULL or 0 where it does not, too.
+// Values from a document for options that were not given; NULL or 0 for those that it lacks too.
 struct plan_defaults {
     const char *document;
     struct cluster *cluster;  // borrowed
     const char *schedule;
-    const struct schedule *given;  // its order, where that was given
+    const struct schedule *given;  // its order, if it is from a file
     uint32_t ranks, chunks, micro_batches;
-    bool has_holding;
-    struct holding holding;
+    bool has_storage;
+    struct storage storage;
 };
 
 extern const struct argp plan_argp;
@@ -47,41 +47,43 @@ extern const struct argp plan_argp;
 enum { PLAN_CHILDREN = 3 };
 void plan_child_inputs(struct plan_options *options, void **inputs);
 
-// Refuses options that are not all there is to know; without `is_partial` the arguments' own end does.
+// Ends the program with a usage error if a required option is missing. Without `is_partial` this is done at the end
+// of parsing.
 void plan_require_all(const struct plan_options *options, struct argp_state *state);
 
-// What these options ask for, loaded. `request` borrows from the rest; Ctrl-C ends its
-// search, and a second one the program.
+// The request with its files loaded. `request` borrows from the other fields. Ctrl-C ends its search, and a second
+// one the program.
 struct plan_request {
     struct profile *profile;
     struct cluster *cluster;
     bool cluster_is_borrowed;
-    struct schedule *given;  // of a file that --schedule names; or NULL
+    struct schedule *given;  // if --schedule names a file; else NULL
     struct search_pin *pins;
     struct search_request request;
 };
 
-// `defaults` may be NULL where the options are not partial.
+// Loads the request; `defaults` may be NULL if the options are not partial. False with `error`, and then nothing is
+// left to clear.
 bool plan_request_load(const struct plan_options *options, const struct plan_defaults *defaults,
                        struct plan_request *request, struct error *error);
 void plan_request_clear(struct plan_request *request);
 
-// command_fail() of what was loaded so: a refusal names the profile, and the document of a plan (NULL: the cluster's
-// file, if there is one) with it.
+// The same as command_fail() for an error about such a request. A refusal names the profile. It also names the plan's
+// document, or, if that is NULL, the cluster's file if there is one.
 int plan_request_fail(const struct plan_options *given, const char *document, struct error *error);
 
-// Makes a search free in what the plan has chosen and the request does not say: replicas,
-// devices, variants. `of` is the plan's question, from which the request then borrows.
-void plan_request_free_like(const struct plan *plan, const struct question *of, struct search_request *request);
+// Lets a search choose what the plan has chosen and the request does not say: replicas, devices, variants. The plan's
+// question is `question`, from which the request borrows afterwards.
+void plan_request_free_like(const struct plan *plan, const struct question *question, struct search_request *request);
 
-// Whether --json or -o - ask for a plan's document on standard output, and nothing else there.
+// Whether --json or -o - ask for a plan's document on standard output, which then has nothing else.
 bool plan_output_is_document(const struct shared_options *output);
 
-// Writes the document where it is asked for, else `table`, which is freed; and returns
-// `code`, or the code of what went wrong in writing.
+// Writes the document to where it was requested, else prints `table`, which is freed. Returns `code`, or the exit
+// code of a failure to write.
 int plan_output(const struct plan *plan, const struct shared_options *output, struct text *table, int code);
 
-// The same of a document that is there already; both texts are the callee's.
+// The same for a finished document. Frees both texts.
 int plan_output_document(struct text *document, const struct shared_options *output, struct text *table, int code);
 
 #endif

@@ -17,23 +17,14 @@
 enum { KEY_KEEP = KEY_OWN, KEY_GAIN, KEY_NOISE, KEY_DRAWS, KEY_SEED, KEY_ROBUST };
 enum { USUAL_GAIN_PPM = 20000, USUAL_DRAWS = 100, USUAL_SEED = 1, MOST_DRAWS = 100000 };
 
-#define OPTION_GAIN { "gain", KEY_GAIN, "PERCENT", 0, "Gain worth a change, of an iteration's time (2%)", 0 }
-#define OPTION_NOISE \
-    { "noise", KEY_NOISE, "PERCENT", 0, "Say what is lost when layers vary by 3% (standard deviation), \"spread\": as" \
-      " they were measured to, \"spread,3%\": the others by 3%", 1 }
-#define OPTION_DRAWS { "draws", KEY_DRAWS, "N", 0, "How often the model is planned anew (100)", 0 }
-#define OPTION_SEED { "seed", KEY_SEED, "N", 0, "Of the draws (1)", 0 }
-#define OPTION_ROBUST { "robust", KEY_ROBUST, 0, 0, "Take the plan that loses least in 95 % of draws", 0 }
-
 static const struct argp_option options[] = {
     { "plan", KEY_KEEP, "FILE", 0, "The plan to keep unless another gains more", 0 },
-    OPTION_GAIN, OPTION_NOISE, OPTION_DRAWS, OPTION_SEED, OPTION_ROBUST,
-    { 0 },
-};
-
-static const struct argp_option old_options[] = {
-    { "keep", KEY_KEEP, "PLAN", 0, NULL, 0 },
-    OPTION_GAIN, OPTION_NOISE, OPTION_DRAWS, OPTION_SEED, OPTION_ROBUST,
+    { "gain", KEY_GAIN, "PERCENT", 0, "Gain worth a change, of an iteration's time (2%)", 0 },
+    { "noise", KEY_NOISE, "PERCENT", 0, "Say what is lost when layers vary by 3% (standard deviation), \"spread\": as"
+      " they were measured to, \"spread,3%\": the others by 3%", 1 },
+    { "draws", KEY_DRAWS, "N", 0, "How often the model is planned anew (100)", 0 },
+    { "seed", KEY_SEED, "N", 0, "Of the draws (1)", 0 },
+    { "robust", KEY_ROBUST, 0, 0, "Take the plan that loses least in 95 % of draws", 0 },
     { 0 },
 };
 
@@ -41,11 +32,10 @@ static error_t complete(struct stability_options *given, struct argp_state *stat
 {
     if (!given->has_noise && (given->has_draws || given->has_seed || given->robust))
         argp_error(state, "--draws, --seed and --robust are of --noise, which is missing");
-    const char *option = given->is_old_spelling ? "--keep" : "--plan";
     if (given->has_gain && !given->keep && !given->has_noise)
-        argp_error(state, "--gain says when a plan is worth a change; give %s or --noise too", option);
+        argp_error(state, "--gain says when a plan is worth a change; give --plan or --noise too");
     if (given->keep && given->robust)
-        argp_error(state, "%s or --robust, not both: one stays with a plan, the other looks for one", option);
+        argp_error(state, "--plan or --robust, not both: one stays with a plan, the other looks for one");
     if (!given->has_gain)
         given->gain_ppm = USUAL_GAIN_PPM;
     if (!given->has_draws)
@@ -55,7 +45,7 @@ static error_t complete(struct stability_options *given, struct argp_state *stat
     return 0;
 }
 
-// "3%", "spread", or "spread,3%": as they were measured to, and the others by a share.
+// "3%", "spread", or "spread,3%": layers vary as they were measured to, and those without a spread by a share.
 static void take_noise(const char *argument, struct noise_amount *noise, struct argp_state *state)
 {
     static const char spread[] = "spread";
@@ -65,7 +55,7 @@ static void take_noise(const char *argument, struct noise_amount *noise, struct 
     noise->ppm = noise->by_spread && !argument[length] ? 0 : option_share(share, "--noise", NOISE_MOST_PPM, state);
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_stability_option(int key, char *argument, struct argp_state *state)
 {
     struct stability_options *given = state->input;
     switch (key) {
@@ -98,8 +88,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     }
 }
 
-const struct argp stability_argp = { .options = options, .parser = take };
-const struct argp stability_old_argp = { .options = old_options, .parser = take };
+const struct argp stability_argp = { .options = options, .parser = parse_stability_option };
 
 // --- noise --------------------------------------------------------------------------------
 
@@ -203,7 +192,8 @@ static bool judge_keep(const struct stability_options *given, const struct searc
     return true;
 }
 
-// A new plan is searched for all the same; whoever gave the wrong file need not wait for it.
+// Says right away if the plan cannot be kept. A new plan is searched for all the same, but a user who gave the wrong
+// file need not wait for it.
 static bool say_at_once(const struct stability_options *given, const struct search_request *request,
                         const struct plan *kept, struct error *error)
 {
@@ -215,7 +205,7 @@ static bool say_at_once(const struct stability_options *given, const struct sear
         return false;
     if (can)
         return true;
-    // Where there is no such order, no new plan is taken either.
+    // If the requested order does not exist, there will be no new plan either.
     struct schedule *order = search_is_free(request) ? NULL : search_order(request, request->micro_batches, error);
     const bool may_be_planned = order || search_is_free(request);
     schedule_free(order);
@@ -228,7 +218,7 @@ bool stability_check(const struct stability_options *given, const struct search_
                      const struct plan *kept, struct error *error)
 {
     if (given->noise.by_spread && noisy_profile_spreads(request->profile) == 0)
-        return error_set(error, "--noise spread: the profile does not say how much its layers vary; give a share such"
+        return error_named(error, "--noise spread: the profile does not say how much its layers vary; give a share such"
                                 " as 3%%");
     return !kept || say_at_once(given, request, kept, error);
 }
@@ -240,6 +230,6 @@ bool stability_judge(const struct stability_options *given, const struct search_
     if (kept && !judge_keep(given, request, kept, found_none, plan, text, error))
         return false;
     if (!*plan)
-        return error_set_kind(error, found_none->kind, "%s", found_none->text);
+        return error_hand_on(error, found_none);
     return !given->has_noise || judge_noise(given, request, plan, text, error);
 }

@@ -7,8 +7,8 @@ bool plan_use(const struct plan *plan, const char *file, struct plan_company wit
               struct error *error)
 {
     struct text said = { 0 };
-    const bool good = plan_belongs(plan, with, asked, refused, &said, error) ? command_say_lines(file, &said, "", error)
-                                                                             : error_at(error, "%s", file);
+    const bool good = plan_belongs(plan, with, asked, refused, &said, error) ? command_say_lines(file, &said, error)
+                                                                             : error_name(error, "%s", file);
     text_clear(&said);
     return good;
 }
@@ -39,7 +39,8 @@ struct profile *plan_profile(const char *path, struct error *error)
     struct text found = { 0 };
     if (!profile)
         return NULL;
-    if (profile_lint(profile, path, &found).grave > 0 && !command_say_lines("", &found, "untrusted: ", error)) {
+    profile_lint_grave(profile, path, &found);
+    if (!command_say_lines("", &found, error)) {
         profile_free(profile);
         profile = NULL;
     }

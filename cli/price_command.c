@@ -1,9 +1,9 @@
-// weir price PROFILE --plan FILE: what a plan that is there is worth.
+// weir price PROFILE --plan FILE: prices an existing plan.
 
 #include "cli/plan_command.h"
 #include "cli/plan_given.h"
 
-struct given {
+struct price_arguments {
     struct plan_options plan;
     struct given_plan by_hand;
     struct shared_options output;
@@ -11,14 +11,14 @@ struct given {
 
 static void check(void *self, struct argp_state *state)
 {
-    const struct given *given = self;
+    const struct price_arguments *given = self;
     given_plan_check(&given->by_hand, state);
 }
 
 static int run(int count, char **arguments)
 {
     static const char *const not_shown[] = { "fewer", "variants", NULL };
-    struct given given = { .by_hand.is_wanted = true };
+    struct price_arguments given = { .by_hand.is_wanted = true };
     given.by_hand.options = &given.plan;
     const struct plan_command command = {
         .plan = &given.plan,

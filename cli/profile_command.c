@@ -1,4 +1,4 @@
-// weir profile: measures a built-in model on this machine, or the links between ranks; or looks a profile over.
+// weir profile: measures a built-in model on this machine, or the links between ranks, or checks a profile.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +20,11 @@
 
 enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE };
 
-struct given {
+struct profile_arguments {
     const char *model, *lint, *device;
     struct measure_options how;
     bool says_clock, is_links, is_calibration, verbose;
-    uint32_t tensor[8];  // each a variant
+    uint32_t tensor[8];  // each one a variant
     size_t tensor_count;
     struct shared_options shared;
 };
@@ -46,7 +46,7 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static void take_clock(struct given *given, const char *argument, struct argp_state *state)
+static void take_clock(struct profile_arguments *given, const char *argument, struct argp_state *state)
 {
     given->says_clock = true;
     given->how.clock = strcmp(argument, "wall") == 0 ? MEASURE_WALL : MEASURE_THREAD_CPU;
@@ -54,9 +54,9 @@ static void take_clock(struct given *given, const char *argument, struct argp_st
         argp_error(state, "--clock: \"%s\" is neither cpu nor wall", argument);
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_profile_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct profile_arguments *given = state->input;
     switch (key) {
     case KEY_REPEATS:
         given->how.repeats = option_count(argument, "--repeats", 20, 100000, state);
@@ -109,15 +109,15 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_profile_option,
     .args_doc = "MODEL\n--links\n--calibrate\n--lint FILE",
     .doc = "Measures what the layers of a built-in model cost on this machine, or the links between ranks; or looks a "
            "profile over.\v"
-           "--pad-vocabulary is the word padded behind a model's name (weir model --help): the profile, plans made of it "
-           "and weir train name the model with it.\n\n"
-           "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split, for weir partition --variants, "
-           "and, sequence parallel, \"tensor2sp\", ..; their sums take what they take here, or over the innermost link of "
-           "--cluster.\n\n"
+           "--pad-vocabulary is the word padded behind a model's name (weir model --help): the profile, plans made of"
+           " it and weir train name the model with it.\n\n"
+           "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split, for weir partition"
+           " --variants, and, sequence parallel, \"tensor2sp\", ..; their sums take what they take here, or over the"
+           " innermost link of --cluster.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one; "
            "the document is what --cluster takes. That of --calibrate is what weir estimate --device takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted (--lint).\n\n"
@@ -159,8 +159,9 @@ static void show(void *self, size_t done, size_t all)
     progress_show(self, "measuring: %zu of %zu", done, all);
 }
 
-// The document goes into its file; stdout gets the table, or with --json the document.
-static int write_result(const struct given *given, const struct profile *profile, const struct measurement *measurement)
+// The document goes to its file; stdout gets the table, or with --json the document.
+static int write_result(const struct profile_arguments *given, const struct profile *profile,
+                        const struct measurement *measurement)
 {
     const char *output = given->shared.output ? given->shared.output : "";
     const bool is_document = given->shared.json || strcmp(output, "-") == 0;
@@ -179,7 +180,7 @@ static int write_result(const struct given *given, const struct profile *profile
     return code;
 }
 
-static bool has_that_clock(const struct device *device, const struct given *given, struct error *error)
+static bool has_that_clock(const struct device *device, const struct profile_arguments *given, struct error *error)
 {
     if (!device_runs_ahead(device) || !given->says_clock || given->how.clock == MEASURE_WALL)
         return true;
@@ -187,8 +188,8 @@ static bool has_that_clock(const struct device *device, const struct given *give
                      "nothing of the layers'; leave --clock out", given->device);
 }
 
-static bool add_shards(const struct given *given, const char *spec, struct device *device, struct profile *profile,
-                       struct error *error)
+static bool add_shards(const struct profile_arguments *given, const char *spec, struct device *device,
+                       struct profile *profile, struct error *error)
 {
     const char *named = given->shared.cluster;
     struct cluster *cluster = named ? cluster_load(named, error) : NULL;
@@ -199,7 +200,7 @@ static bool add_shards(const struct given *given, const char *spec, struct devic
     return good;
 }
 
-static int measure(const struct given *given)
+static int measure(const struct profile_arguments *given)
 {
     struct error error = { 0 };
     struct measurement *measurement = NULL;
@@ -218,7 +219,7 @@ static int measure(const struct given *given)
     return code;
 }
 
-static int calibrate(const struct given *given)
+static int calibrate(const struct profile_arguments *given)
 {
     struct error error = { 0 };
     struct rated_device rated;
@@ -235,7 +236,7 @@ static int calibrate(const struct given *given)
 static int run(int count, char **arguments)
 {
     struct progress progress = { 0 };
-    struct given given = { .how = measure_usual_options() };
+    struct profile_arguments given = { .how = measure_usual_options() };
     given.how.progress = show;
     given.how.self = &progress;
     command_parse(&argp, count, arguments, &given);

@@ -1,4 +1,4 @@
-// What `weir profile --links` does: the links between ranks, as a cluster.
+// Implements `weir profile --links`: measures the links between ranks, as a cluster.
 #ifndef CLI_PROFILE_LINKS_H
 #define CLI_PROFILE_LINKS_H
 
@@ -12,7 +12,7 @@ struct links_given {
     bool verbose;  // as in ranks.h
 };
 
-// The exit code.
+// Measures and prints; returns the exit code.
 int profile_links(const struct links_given *given);
 
 #endif

@@ -6,7 +6,8 @@
 #include "cli/command.h"
 #include "cli/last_actions.h"
 
-// On what every command has that runs ranks, and then, all being the same command, on what is its own.
+// Checks that all processes agree: first on what every command with ranks has. Only then, since they all run the same
+// command, on what this command has.
 static bool agree(const struct ranks_request *request, const struct process_group *group, struct error *error)
 {
     enum { SHARED = 5 };
@@ -23,7 +24,7 @@ static bool agree(const struct ranks_request *request, const struct process_grou
         && (request->agreed_count == 0 || ranks_agree(group, request->agreed, request->agreed_count, error));
 }
 
-// What a place of this process works on.
+// What a place (a process or thread with a device of its own) works on.
 struct working {
     const struct ranks_request *request;
     const struct place *place;
@@ -88,20 +89,22 @@ bool devices_explain(const char *names, struct error *error)
 
 bool ranks_run(struct ranks *ranks, const struct ranks_request *request, struct error *error)
 {
-    struct places_request places = { .ranks = request->plan ? (uint32_t)plan_seat_count(request->plan) : 0, .named = "--device",
-                                     .are_in_groups = request->plan && plan_seat_count(request->plan) > request->plan->ranks,
+    struct places_request places = { .ranks = request->plan ? (uint32_t)plan_seat_count(request->plan) : 0,
+                                     .named = "--device",
+                                     .are_in_groups = request->plan
+                                         && plan_seat_count(request->plan) > request->plan->ranks,
                                      .tell = say_who_is_waited_for };
-    struct ranks_request own = *request;
+    struct ranks_request settled = *request;
     struct launch launch;
     *ranks = (struct ranks){ 0 };
     if (!launch_from_environment(&launch, error))
         return false;
-    places.device = own.device = request->device ? request->device : places_usual_device(launch.ranks);
-    if (request->verbose && launch.rank == 0 && !devices_explain(own.device, error))
+    places.device = settled.device = request->device ? request->device : places_usual_device(launch.ranks);
+    if (request->verbose && launch.rank == 0 && !devices_explain(settled.device, error))
         return false;
     ranks->places = places_open(&places, &launch, error);
-    return ranks->places && (launch.ranks <= 1 || agree(&own, places_first(ranks->places)->group, error))
-        && places_do(ranks->places, do_work, &own, error);
+    return ranks->places && (launch.ranks <= 1 || agree(&settled, places_first(ranks->places)->group, error))
+        && places_do(ranks->places, do_work, &settled, error);
 }
 
 int ranks_part(struct ranks *ranks, int code)

@@ -1,4 +1,4 @@
-// weir sample MODEL --checkpoint FOLDER TEXT: what a model writes behind a text.
+// weir sample MODEL --checkpoint FOLDER TEXT: what a model writes after a text.
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,13 +10,14 @@
 
 enum { KEY_CHECKPOINT = KEY_OWN, KEY_TOKENS, KEY_TEMPERATURE, KEY_SEED };
 
-struct given {
+struct sample_arguments {
     const char *model, *checkpoint;
     struct sample_settings settings;
 };
 
 static const struct argp_option options[] = {
-    { "checkpoint", KEY_CHECKPOINT, "FOLDER", 0, "A folder of checkpoints, one step-N of it, or of a model as transformers writes it", 0 },
+    { "checkpoint", KEY_CHECKPOINT, "FOLDER", 0, "A folder of checkpoints, one step-N of it, or of a model as"
+                                                 " transformers writes it", 0 },
     { "tokens", KEY_TOKENS, "N", 0, "How many bytes to write (200)", 0 },
     { "temperature", KEY_TEMPERATURE, "T", 0,
       "1: by the model's probabilities; below: the likely more often; 0: always the likeliest (1)", 0 },
@@ -33,9 +34,9 @@ static double parse_temperature(const char *argument, struct argp_state *state)
     return number;
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_sample_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct sample_arguments *given = state->input;
     switch (key) {
     case KEY_CHECKPOINT:
         given->checkpoint = argument;
@@ -71,7 +72,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_sample_option,
     .args_doc = "MODEL TEXT",
     .doc = "Writes text as a model of bytes goes on from TEXT, with the weights of a checkpoint, on the CPU. The same"
            " seed writes the same."
@@ -83,20 +84,20 @@ static void say(const char *sentence)
     command_say("%s", sentence);
 }
 
-// A terminal obeys some bytes, and a model may write any.
+// Replaces unprintable bytes by '?': a model may write any, and a terminal obeys some.
 static void make_harmless(struct text *text)
 {
-    for (size_t at = 0; at < text->length;) {
-        const size_t length = utf8_length(text->data + at, text->length - at);
-        if (!utf8_is_printable(text->data + at, length) && text->data[at] != '\n' && text->data[at] != '\t')
-            text->data[at] = '?';
-        at += utf8_is_printable(text->data + at, length) ? length : 1;
+    for (size_t offset = 0; offset < text->length;) {
+        const size_t length = utf8_length(text->data + offset, text->length - offset);
+        if (!utf8_is_printable(text->data + offset, length) && text->data[offset] != '\n' && text->data[offset] != '\t')
+            text->data[offset] = '?';
+        offset += utf8_is_printable(text->data + offset, length) ? length : 1;
     }
 }
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .settings = { .tokens = 200, .temperature = 1, .seed = 1 } };
+    struct sample_arguments given = { .settings = { .tokens = 200, .temperature = 1, .seed = 1 } };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct kept_model kept = { 0 };

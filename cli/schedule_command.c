@@ -1,4 +1,4 @@
-// weir schedule NAME: generates a schedule, or takes one from a file, and writes it in some form.
+// weir schedule NAME: generates a schedule, or reads one from a file, and writes it in some format.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +19,12 @@ enum { KEY_FORMAT = KEY_OWN, KEY_DIALECT, KEY_LOWERED, KEY_LF, KEY_SPLITS, KEY_R
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
 static const char *const format_names[] = { "text", "json", "csv", NULL };
 
-struct given {
-    const char *name;  // or file
+struct schedule_arguments {
+    const char *name;  // or a file
     enum format format;
     bool lowered, moves;
     struct sending_options sending;
-    struct subject_options from;  // what a file's stages cost
+    struct subject_options from;  // costs of a file's stages
     uint32_t splits;
     uint32_t *replicas;  // per stage, or NULL
     uint32_t stages;
@@ -43,7 +43,8 @@ static const struct argp_option options[] = {
     OPTION_OUTPUT,
     { "format", KEY_FORMAT, "F", 0,
       "text (a row per rank; the default), json (the document) or csv (PyTorch's file)", 0 },
-    { "moves", KEY_MOVES, 0, 0, "Send what is kept for backwards to the host and fetch it back: EVICT and PREFETCH", 0 },
+    { "moves", KEY_MOVES, 0, 0, "Send what is kept for backwards to the host and fetch it back: EVICT and PREFETCH",
+      0 },
     { "lowered", KEY_LOWERED, 0, 0, "With the SENDs and RECVs between ranks", 0 },
     OPTION_LOWER,
     OPTION_COST,
@@ -54,20 +55,20 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static void take_replicas(struct given *given, const char *argument, struct argp_state *state)
+static void take_replicas(struct schedule_arguments *given, const char *argument, struct argp_state *state)
 {
     size_t room = 1;
-    for (const char *at = argument; *at; at++)
-        room += *at == ',';
+    for (const char *letter = argument; *letter; letter++)
+        room += *letter == ',';
     free(given->replicas);
     given->replicas = calloc(room, sizeof given->replicas[0]);
     if (!given->replicas)
         argp_failure(state, ERROR_MACHINE, 0, "not enough memory for %zu stages", room);
-    given->stages = (uint32_t)option_counts(argument, "--replicas", 1, 4096, given->replicas, room, state);
+    given->stages = (uint32_t)option_counts(argument, "--replicas", 1, ASKED_MOST_RANKS, given->replicas, room, state);
 }
 
-// Each rank holds one stage, so that the replicas say how many ranks there are.
-static void count_ranks(struct given *given)
+// Each rank holds one stage, so the replicas give the number of ranks.
+static void count_ranks(struct schedule_arguments *given)
 {
     if (given->shared.ranks)
         return;
@@ -80,7 +81,7 @@ static bool is_file(const char *name)
     return strcmp(name, "-") == 0 || strpbrk(name, "./");
 }
 
-static void check_given(struct given *given, struct argp_state *state)
+static void check_given(struct schedule_arguments *given, struct argp_state *state)
 {
     if (given->sending.lower == LOWER_ALL)
         argp_error(state, "--lower all is for weir check");
@@ -100,9 +101,9 @@ static void check_given(struct given *given, struct argp_state *state)
         argp_error(state, "a schedule's name, --ranks and --micro-batches are needed, or a file");
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_schedule_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct schedule_arguments *given = state->input;
     switch (key) {
     case KEY_FORMAT:
         given->format = (enum format)option_name(argument, "--format", format_names, state);
@@ -143,7 +144,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return 0;
 }
 
-// The generators, a line each, at the end of the help text.
+// The generators, one per line, at the end of the help text.
 static char *list_generators(int key, const char *text, void *input)
 {
     (void)input;
@@ -169,7 +170,7 @@ static char *list_generators(int key, const char *text, void *input)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_schedule_option,
     .args_doc = "NAME\nFILE",
     .doc = "Generates a schedule: what each rank does, in which order. Or takes it from a file, in any form that weir "
            "check takes.\v-",
@@ -179,20 +180,20 @@ static const struct argp argp = {
 static void write_rows(const struct schedule *schedule, struct text *text)
 {
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        const struct action *at = schedule->lists[rank].at, *end = list_end(&schedule->lists[rank]);
+        const struct action *group = schedule->lists[rank].at, *end = list_end(&schedule->lists[rank]);
         text_add(text, "rank %-3u", rank);
-        for (size_t size; at < end; at += size) {
-            size = group_size(at, end);
+        for (size_t size; group < end; group += size) {
+            size = group_size(group, end);
             text_add(text, " ");
-            group_write(at, size, text);
+            group_write(group, size, text);
         }
         text_add(text, "\n");
     }
 }
 
-// A chart of the order alone, with costs that everyone knows; only where a
-// column or more is left for each unit of time.
-static bool draw_chart(const struct given *given, const struct schedule *schedule, struct text *text, struct error *error)
+// Draws the order alone, with well-known costs, if at least a column is left for each unit of time.
+static bool draw_chart(const struct schedule_arguments *given, const struct schedule *schedule, struct text *text,
+                       struct error *error)
 {
     enum { MOST_UNITS = 150, UNIT_COLUMNS = 3, CHART_COLUMNS = 100, LABEL_COLUMNS = 9 };
     struct cost_row *costs = calloc(schedule->stages, sizeof *costs);
@@ -206,7 +207,8 @@ static bool draw_chart(const struct given *given, const struct schedule *schedul
                                           .backward_weight_ns = schedule->splits };
     const bool good = schedule_simulate(schedule, costs, NULL, &simulation, &timeline, error);
     if (good && simulation.iteration_ns <= MOST_UNITS) {
-        const size_t label = schedule->ranks > 100 ? LABEL_COLUMNS : schedule->ranks > 10 ? LABEL_COLUMNS - 1 : LABEL_COLUMNS - 2;
+        const size_t label = schedule->ranks > 100 ? LABEL_COLUMNS
+                           : schedule->ranks > 10  ? LABEL_COLUMNS - 1 : LABEL_COLUMNS - 2;
         struct text_chart chart = picture_chart(&given->picture, given->shared.output);
         const size_t room = chart.width > label ? chart.width - label : 1;
         uint64_t columns = (room < CHART_COLUMNS ? room : CHART_COLUMNS) / simulation.iteration_ns;
@@ -225,7 +227,7 @@ static bool draw_chart(const struct given *given, const struct schedule *schedul
     return good;
 }
 
-static bool write_csv(const struct given *given, const struct schedule *schedule, struct text *text,
+static bool write_csv(const struct schedule_arguments *given, const struct schedule *schedule, struct text *text,
                       struct error *error)
 {
     struct csv_left_out left_out;
@@ -239,8 +241,9 @@ static bool write_csv(const struct given *given, const struct schedule *schedule
     return true;
 }
 
-// With the messages that the schedule has, unless they are asked for elsewhere.
-static bool lower_if_asked(const struct given *given, struct priced *subject, struct error *error)
+// Lowers the schedule if this is requested. A schedule that has messages keeps them, unless --lower says where
+// receives are.
+static bool lower_if_asked(const struct schedule_arguments *given, struct priced *subject, struct error *error)
 {
     if (given->sending.lower == LOWER_TIMED && !subject_wants_costs(&given->from, subject, error))
         return false;
@@ -254,7 +257,7 @@ static bool lower_if_asked(const struct given *given, struct priced *subject, st
     return subject->schedule != NULL;
 }
 
-static bool write_schedule(const struct given *given, const struct schedule *schedule, struct text *text,
+static bool write_schedule(const struct schedule_arguments *given, const struct schedule *schedule, struct text *text,
                            struct error *error)
 {
     switch (given->format) {
@@ -270,7 +273,7 @@ static bool write_schedule(const struct given *given, const struct schedule *sch
     return draw_chart(given, schedule, text, error);
 }
 
-static bool load_schedule(struct given *given, struct priced *subject, struct error *error)
+static bool load_schedule(struct schedule_arguments *given, struct priced *subject, struct error *error)
 {
     given->from.file = given->name;
     if (is_file(given->name))
@@ -283,16 +286,16 @@ static bool load_schedule(struct given *given, struct priced *subject, struct er
     return subject->schedule != NULL;
 }
 
-static bool take_schedule(struct given *given, struct priced *subject, struct error *error)
+static bool take_schedule(struct schedule_arguments *given, struct priced *subject, struct error *error)
 {
     if (!load_schedule(given, subject, error))
         return false;
     if (!given->moves)
         return true;
     if (subject->schedule->moves)
-        return error_set(error, "%s: has EVICTs and PREFETCHes already; leave --moves out", given->name);
+        return error_named(error, "%s: has EVICTs and PREFETCHes already; leave --moves out", given->name);
     if (subject->schedule->lowered)
-        return error_set(error, "%s: has SENDs and RECVs already; --moves wants an order without", given->name);
+        return error_named(error, "%s: has SENDs and RECVs already; --moves wants an order without", given->name);
     return schedule_add_moves(subject->schedule, error);
 }
 
@@ -302,7 +305,7 @@ static int run(int count, char **arguments)
         if (strcmp(arguments[i], "search") == 0)
             return command_run_search(count, arguments);
     }
-    struct given given = { .style.dialect = CSV_TORCH_2_9, .from.is_order = true };
+    struct schedule_arguments given = { .style.dialect = CSV_TORCH_2_9, .from.is_order = true };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };

@@ -1,5 +1,4 @@
-// weir schedule search: the best order for stages that cost what they cost, and how
-// far from the best possible it is.
+// weir schedule search: the best order for stages with given costs, and its optimality gap.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +12,10 @@
 
 enum { KEY_PLACEMENT = KEY_OWN, KEY_OBJECTIVE, KEY_BUDGET, KEY_LATENCY };
 
-struct given {
+struct search_arguments {
     bool has_name;
     bool has_latency;
-    uint64_t latency_ns;  // instead of what the costs say
+    uint64_t latency_ns;  // overrides the costs
     uint64_t unit_ns;     // what 1 is (costs.h)
     enum order_placement placement;
     enum order_objective objective;
@@ -44,7 +43,7 @@ static const struct argp_option options[] = {
 
 // --- arguments ------------------------------------------------------------------
 
-static void check_given(const struct given *given, struct argp_state *state)
+static void check_given(const struct search_arguments *given, struct argp_state *state)
 {
     const struct shared_options *shared = &given->subject.shared;
     if (!shared->ranks || !shared->micro_batches)
@@ -55,9 +54,9 @@ static void check_given(const struct given *given, struct argp_state *state)
         argp_error(state, "--memory says nothing without --keep A,B: what stages keep of a micro-batch");
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_search_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct search_arguments *given = state->input;
     switch (key) {
     case KEY_LATENCY: {
         struct error error = { 0 };
@@ -75,7 +74,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
     case KEY_BUDGET:
         given->budget = option_count(argument, "--budget", 1, UINT64_MAX / 2, state);
         break;
-    case ARGP_KEY_ARG:  // "search" itself
+    case ARGP_KEY_ARG:  // the word "search"
         if (given->has_name)
             argp_error(state, "one schedule, not also \"%s\"", argument);
         given->has_name = true;
@@ -91,12 +90,12 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
-    .doc = "Searches the order in which each rank does its F, I and W, for what each stage costs and the bytes that each "
-           "rank has. Prints the best order found, a bound that no order beats, and the gap between them. Every "
+    .parser = parse_search_option,
+    .doc = "Searches the order in which each rank does its F, I and W, for what each stage costs and the bytes that"
+           " each rank has. Prints the best order found, a bound that no order beats, and the gap between them. Every "
            "backward is done as I and W, also where a full B would take less than both.\v"
-           "Bytes: kept_forward_bytes from F to the end of I, kept_weight_bytes from there to the end of W, fixed_bytes "
-           "and the largest transient_bytes; buffers of messages are not counted.\n\nExample:\n"
+           "Bytes: kept_forward_bytes from F to the end of I, kept_weight_bytes from there to the end of W,"
+           " fixed_bytes and the largest transient_bytes; buffers of messages are not counted.\n\nExample:\n"
            "  weir schedule search --ranks 8 --micro-batches 24 \\\n"
            "      --cost 18522us,18086us,9337us,601us --keep 192MiB,70MiB --memory 1536MiB\n",
 };
@@ -116,13 +115,13 @@ static void show(void *self, uint64_t units)
                   (unsigned long long)meter->budget);
 }
 
-static uint32_t chunks_of(const struct given *given)
+static uint32_t chunks_of(const struct search_arguments *given)
 {
     const uint64_t chunks = given->subject.shared.chunks;
     return chunks ? (uint32_t)chunks : order_usual_chunks(given->placement);
 }
 
-static struct order_request request_of(const struct given *given, const struct costs *costs)
+static struct order_request request_of(const struct search_arguments *given, const struct costs *costs)
 {
     const struct shared_options *shared = &given->subject.shared;
     return (struct order_request){
@@ -180,7 +179,8 @@ static void write_rows(const struct schedule *schedule, struct text *text)
     }
 }
 
-static int print(const struct given *given, const struct order_request *request, const struct order_found *found)
+static int print(const struct search_arguments *given, const struct order_request *request,
+                 const struct order_found *found)
 {
     const char *output = given->subject.shared.output;
     struct text table = { 0 }, document = { 0 };
@@ -198,7 +198,7 @@ static int print(const struct given *given, const struct order_request *request,
 
 int command_run_search(int count, char **arguments)
 {
-    struct given given = { .has_name = false };
+    struct search_arguments given = { .has_name = false };
     char name[] = "weir schedule search";
     arguments[0] = name;
     command_parse(&argp, count, arguments, &given);

@@ -45,12 +45,12 @@ error_t sending_option(int key, char *argument, struct sending_options *options,
     return 0;
 }
 
-static bool replace(struct schedule **schedule, struct schedule *by)
+static bool replace(struct schedule **schedule, struct schedule *replacement)
 {
-    if (!by)
+    if (!replacement)
         return false;
     schedule_free(*schedule);
-    *schedule = by;
+    *schedule = replacement;
     return true;
 }
 
@@ -65,7 +65,8 @@ bool sending_lower(const struct sending_options *options, struct priced *subject
     if (!sending_strip(options, subject, error))
         return false;
     if (options->lower == LOWER_LATE) {
-        struct schedule *early = schedule_lower(subject->schedule, error);  // refuses what no place is right for
+        // refuses a schedule in which no place for a receive is right
+        struct schedule *early = schedule_lower(subject->schedule, error);
         schedule_free(early);
         return early && replace(&subject->schedule, schedule_lower_late(subject->schedule, error));
     }

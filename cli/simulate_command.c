@@ -1,4 +1,4 @@
-// weir simulate FILE: what a schedule, or a plan, takes.
+// weir simulate FILE: simulates a schedule or a plan.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG, FORMAT_HTML, FORMAT_TRACE };
 
 static const char *const format_names[] = { "text", "json", "svg", "html", "trace", NULL };
 
-struct given {
+struct simulate_arguments {
     struct subject_options subject;
     struct trace_options trace;
     const char *against;
@@ -72,12 +72,15 @@ static void check_picture(const struct picture_options *picture, enum format for
         argp_error(state, "--width: an SVG has %d pixels or more", SVG_LEAST_WIDTH);
 }
 
-// What does not go together. `state` knows how to end the program.
-static void check_options(const struct given *given, struct argp_state *state)
+// Refuses options that exclude each other; `state` can end the program.
+static void check_options(const struct simulate_arguments *given, struct argp_state *state)
 {
-    const bool measured = given->trace.count > 0, asks_worlds = given->world.use != LANES_FREE || given->world.has_noise;
-    if (given->unit_steps && (has_costs(&given->subject) || given->against || given->format != FORMAT_TEXT || asks_worlds))
-        argp_error(state, "--unit-steps: prints a number of steps: it goes without costs, links, lanes, noise and formats");
+    const bool measured = given->trace.count > 0, asks_worlds = given->world.use != LANES_FREE
+        || given->world.has_noise;
+    if (given->unit_steps
+        && (has_costs(&given->subject) || given->against || given->format != FORMAT_TEXT || asks_worlds))
+        argp_error(state,
+                   "--unit-steps: prints a number of steps: it goes without costs, links, lanes, noise and formats");
     if (given->against && given->format != FORMAT_TEXT && given->format != FORMAT_HTML)
         argp_error(state, "--against: only text and html show two");
     if (measured && (given->unit_steps || asks_worlds))
@@ -89,9 +92,9 @@ static void check_options(const struct given *given, struct argp_state *state)
     check_picture(&given->picture, given->format, state);
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_simulate_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct simulate_arguments *given = state->input;
     switch (key) {
     case KEY_FORMAT:
         given->format = (enum format)option_name(argument, "--format", format_names, state);
@@ -121,7 +124,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_simulate_option,
     .args_doc = "FILE",
     .doc = "Says what a plan or a schedule (PyTorch's CSV among them) takes: time, the four bubbles, bytes per rank. "
            "FILE may be \"-\", standard input, or a schedule's name.\v"
@@ -146,7 +149,7 @@ static const struct argp argp = {
 
 // --- results -----------------------------------------------------------------------
 
-static void draw_chart(const struct given *given, const struct exhibit *shown, struct text *text)
+static void draw_chart(const struct simulate_arguments *given, const struct exhibit *shown, struct text *text)
 {
     struct text_chart chart = picture_chart(&given->picture, given->subject.shared.output);
     chart.sides = true;
@@ -154,8 +157,8 @@ static void draw_chart(const struct given *given, const struct exhibit *shown, s
     timeline_draw_text(&shown->run.timeline, &chart, text);
 }
 
-// What `weir simulate` has to show: a run in the usual world, what else was asked of it, and
-// what it is compared with, if anything.
+// What `weir simulate` prints: a run in the usual simulation, the additions that were requested (worlds.h), and what
+// it is compared with, if anything.
 struct result {
     struct exhibit shown;
     struct worlds worlds;
@@ -163,7 +166,8 @@ struct result {
     bool has_other;
 };
 
-static bool write_text(const struct given *given, const struct result *result, struct text *text, struct error *error)
+static bool write_text(const struct simulate_arguments *given, const struct result *result, struct text *text,
+                       struct error *error)
 {
     const struct exhibit *shown = &result->shown;
     const uint64_t unit_ns = shown->subject.unit_ns;
@@ -190,19 +194,21 @@ static bool write_text(const struct given *given, const struct result *result, s
     return true;
 }
 
-static bool write_result(const struct given *given, const struct result *result, struct text *text,
+static bool write_result(const struct simulate_arguments *given, const struct result *result, struct text *text,
                          struct error *error)
 {
     const struct exhibit *shown = &result->shown;
     const struct svg_chart chart = picture_svg(&given->picture, shown->name, shown->peak_bytes);
     const struct simulation_extras extras = worlds_extras(&result->worlds);
     const struct schedule measured = { .name = "measured", .ranks = shown->run.simulation.ranks,
-                                       .stages = shown->run.trace.stages, .micro_batches = shown->run.trace.micro_batches };
+                                       .stages = shown->run.trace.stages,
+                                       .micro_batches = shown->run.trace.micro_batches };
     switch (given->format) {
     case FORMAT_TEXT:
         return write_text(given, result, text, error);
     case FORMAT_JSON:
-        simulation_write_with(&shown->run.simulation, shown->measured ? &measured : shown->subject.schedule, &extras, text);
+        simulation_write_with(&shown->run.simulation, shown->measured ? &measured : shown->subject.schedule, &extras,
+                              text);
         return true;
     case FORMAT_SVG:
         timeline_draw_svg(&shown->run.timeline, &chart, text);
@@ -216,25 +222,27 @@ static bool write_result(const struct given *given, const struct result *result,
     return true;
 }
 
-// Numbers alone have no place to say what 1 is. Numbers of unlike work cannot be compared, though they are.
-static void warn(const struct given *given, const struct result *result)
+// Warns about two things: numbers without units do not say what 1 is, and runs with unlike work are not comparable,
+// even though they are compared.
+static void warn(const struct simulate_arguments *given, const struct result *result)
 {
     const struct priced *subject = &result->shown.subject;
     struct text why = { 0 };
-    if (given->against && !timeline_is_same_work(&result->shown.run.timeline, &result->other.run.timeline, &why) && !why.failed)
+    if (given->against && !timeline_is_same_work(&result->shown.run.timeline, &result->other.run.timeline, &why)
+        && !why.failed)
         command_say("%s", why.data);
     text_clear(&why);
     if (subject->unit_ns > 1 && (given->format == FORMAT_JSON || given->format == FORMAT_TRACE))
         command_say("1 is %llu ns, so that all costs are whole", (unsigned long long)subject->unit_ns);
 }
 
-static enum exhibit_detail detail_of(const struct given *given)
+static enum exhibit_detail detail_of(const struct simulate_arguments *given)
 {
     return given->format == FORMAT_JSON ? DETAIL_NUMBERS
          : given->format == FORMAT_HTML || given->format == FORMAT_TRACE ? DETAIL_LEVELS : DETAIL_TIMELINE;
 }
 
-static bool load_other(const struct given *given, struct exhibit *other, struct error *error)
+static bool load_other(const struct simulate_arguments *given, struct exhibit *other, struct error *error)
 {
     if (trace_is_likely(given->against)) {
         struct trace_options trace = { .files = { given->against }, .count = 1, .iteration = given->trace.iteration,
@@ -246,7 +254,7 @@ static bool load_other(const struct given *given, struct exhibit *other, struct 
     return exhibit_simulate(&subject, detail_of(given), other, error);
 }
 
-// A page shows shared lanes beside lanes that nobody shares.
+// On a page, the run with shared lanes is shown beside the same run with unshared ones.
 static bool show_lanes_beside(struct result *result, enum lane_use use, struct error *error)
 {
     struct exhibit *shown = &result->shown, *other = &result->other;
@@ -257,8 +265,8 @@ static bool show_lanes_beside(struct result *result, enum lane_use use, struct e
     return timeline_measure(&other->run.timeline, &other->run.simulation, error);
 }
 
-// Else, where lanes are shared, what is drawn is that world; its bytes nobody counts.
-static bool run_worlds(const struct given *given, struct result *result, struct error *error)
+// In all other output, shared lanes replace the usual run. The bytes of such a run are not counted.
+static bool run_worlds(const struct simulate_arguments *given, struct result *result, struct error *error)
 {
     struct exhibit *shown = &result->shown;
     const bool beside = given->format == FORMAT_HTML && !given->against;
@@ -278,7 +286,7 @@ static bool run_worlds(const struct given *given, struct result *result, struct 
     return timeline_measure(&shown->run.timeline, &shown->run.simulation, error);
 }
 
-static bool simulate(const struct given *given, struct text *text, struct error *error)
+static bool simulate(const struct simulate_arguments *given, struct text *text, struct error *error)
 {
     struct result result = { .worlds.has_lanes = false };
     bool good = given->trace.count > 0
@@ -300,7 +308,7 @@ static bool simulate(const struct given *given, struct text *text, struct error 
     return good;
 }
 
-static bool count_steps(const struct given *given, struct text *text, struct error *error)
+static bool count_steps(const struct simulate_arguments *given, struct text *text, struct error *error)
 {
     struct priced subject = { 0 };
     uint64_t steps;
@@ -316,7 +324,7 @@ static bool count_steps(const struct given *given, struct text *text, struct err
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .format = FORMAT_TEXT };
+    struct simulate_arguments given = { .format = FORMAT_TEXT };
     struct error error = { 0 };
     struct text text = { 0 };
     command_parse(&argp, count, arguments, &given);
@@ -327,4 +335,5 @@ static int run(int count, char **arguments)
     return command_fail(&error);
 }
 
-const struct command command_simulate = { "simulate", "what a plan or schedule takes: time, bubbles, bytes, a chart", run };
+const struct command command_simulate = { "simulate", "what a plan or schedule takes: time, bubbles, bytes, a chart",
+                                          run };

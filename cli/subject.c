@@ -15,7 +15,7 @@
 #include "schedules/costs.h"
 #include "schedules/csv.h"
 #include "schedules/generators/generate.h"
-#include "schedules/given_order.h"
+#include "schedules/generators/given_order.h"
 
 // --- arguments ------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ bool subject_says_size(const struct subject_options *options)
     return options->shared.ranks || options->shared.chunks || options->splits;
 }
 
-// A name that stands behind --schedule, without a FILE whose schedule that could be, is meant all the same.
+// A name after --schedule also counts as FILE's name if no FILE is given.
 static void take_name(struct subject_options *options)
 {
     const char *schedule = options->shared.schedule;
@@ -86,23 +86,23 @@ static const char *name_of(const char *file)
 
 // --- schedules ------------------------------------------------------------------
 
-// The document says itself what it is. What is no document at all is left to the
-// schedule's reader to refuse; an error only without memory.
+// The document itself says what it is. Text that is no document is left to the schedule's reader, which refuses it.
+// The only error here is a lack of memory.
 static bool is_plan(const char *text, size_t length, const char *name, struct error *error)
 {
     struct error why = { 0 };
     struct json_document *document = json_parse(text, length, name, &why);
     if (!document)
-        return why.kind == ERROR_MACHINE && error_set_kind(error, why.kind, "%s", why.text);
+        return why.kind == ERROR_MACHINE && error_hand_on(error, &why);
     struct json root = json_root(document);
     const bool plan = strcmp(json_string(&root, "format"), "weir.plan") == 0;
     if (!json_ok(document, &why) && why.kind == ERROR_MACHINE)
-        error_set_kind(error, why.kind, "%s", why.text);
+        error_hand_on(error, &why);
     json_free(document);
     return plan;
 }
 
-// The rows of a plan's stages.
+// The costs of a plan's stages.
 static bool take_plans_costs(const char *text, size_t length, const char *name, struct costs *costs,
                              struct error *error)
 {
@@ -120,15 +120,15 @@ static bool take_plans_costs(const char *text, size_t length, const char *name, 
 static bool load_costs(const struct subject_options *options, struct costs *costs, struct error *error)
 {
     if (strchr(options->cost, ','))
-        return costs_parse(options->cost, options->overlapped, costs, error) || error_at(error, "--cost");
+        return costs_parse(options->cost, options->overlapped, costs, error) || error_name(error, "--cost");
     if (options->overlapped)
-        return error_set(error, "--overlapped goes with --cost F,I,W,C; a document says overlapped_ns itself");
+        return error_named(error, "--overlapped goes with --cost F,I,W,C; a document says overlapped_ns itself");
     size_t length;
     char *text = text_load(options->cost, &length, error);
     if (!text)
         return error_at(error, "--cost");
     const bool good = csv_is_likely(text, length)
-                        ? error_set(error, "--cost: %s: is PyTorch's CSV, which has no costs", options->cost)
+                        ? error_named(error, "--cost: %s: is PyTorch's CSV, which has no costs", options->cost)
                     : is_plan(text, length, options->cost, error)
                         ? take_plans_costs(text, length, options->cost, costs, error)
                         : error->kind == ERROR_NONE && costs_read(text, length, options->cost, costs, error);
@@ -136,19 +136,19 @@ static bool load_costs(const struct subject_options *options, struct costs *cost
     return good;
 }
 
-// A row for each of so many stages.
+// Loads a row of costs for each stage.
 static bool spread_costs(const struct subject_options *options, uint32_t stages, struct costs *costs,
                          struct error *error)
 {
     return load_costs(options, costs, error)
-        && (costs_spread(costs, stages, error) || error_at(error, "%s", options->cost));
+        && (costs_spread(costs, stages, error) || error_name(error, "%s", options->cost));
 }
 
 bool subject_costs(const struct subject_options *options, uint32_t stages, struct costs *costs, struct error *error)
 {
     *costs = (struct costs){ .rows = NULL };
     if (!options->cost)
-        return error_set(error, "--cost is needed: F,I,W,C or a document with costs");
+        return error_named(error, "--cost is needed: F,I,W,C or a document with costs");
     if (spread_costs(options, stages, costs, error)) {
         costs_keep(costs->rows, stages, &options->kept);
         return true;
@@ -167,12 +167,12 @@ static struct schedule *read_csv(const char *text, size_t length, const char *na
     return schedule;
 }
 
-// What the options say takes the place of what the schedule says.
+// Sets costs and cluster; options override what the schedule says.
 static bool set_prices(const struct subject_options *options, struct priced *subject, struct error *error)
 {
     struct costs costs = { .rows = NULL };
     if (!options->cost && options->overlapped)
-        return error_set(error, "--overlapped goes with --cost F,I,W,C");
+        return error_named(error, "--overlapped goes with --cost F,I,W,C");
     bool good = !options->cost || spread_costs(options, subject->schedule->stages, &costs, error);
     struct cluster *cluster = good && options->shared.cluster ? cluster_load(options->shared.cluster, error) : NULL;
     const struct pricing pricing = { options->cost ? &costs : NULL, options->kept, cluster };
@@ -214,7 +214,7 @@ static bool read_plan(const struct subject_options *options, const char *text, s
                       struct error *error)
 {
     if (options->cost || options->overlapped || options->kept.has_forward || options->shared.cluster)
-        return error_set(error, "%s: is a plan, which brings its own costs and cluster: leave --cost, "
+        return error_named(error, "%s: is a plan, which brings its own costs and cluster: leave --cost, "
                                 "--overlapped, --keep and --cluster out", options->file);
     struct plan *plan = plan_read(text, length, options->file, error);
     if (!plan)
@@ -232,7 +232,8 @@ static bool read_plan(const struct subject_options *options, const char *text, s
 
 // --- schedules by name ----------------------------------------------------------
 
-// A word is a name where options say how large the schedule is, or where no file is called so.
+// A word is a schedule's name if options give the size of a schedule, or if there is no such file but such a
+// schedule.
 static bool is_name(const struct subject_options *options)
 {
     struct error unknown = { 0 };
@@ -248,10 +249,10 @@ static bool load_named(const struct subject_options *options, struct priced *sub
     if (!generator_find(options->file, &unknown))
         return error_set(error, "%s; a file's name has a \".\" or a \"/\"", unknown.text);
     if (!shared->ranks || !shared->micro_batches)
-        return error_set(error, "%s: is a schedule's name, which needs --ranks and --micro-batches (a file's name has a"
-                         " \".\" or a \"/\")", options->file);
+        return error_named(error, "%s: is a schedule's name, which needs --ranks and --micro-batches (a file's name"
+                           " has a \".\" or a \"/\")", options->file);
     if (shared->schedule)
-        return error_set(error, "%s: is a schedule itself: leave --schedule out", options->file);
+        return error_named(error, "%s: is a schedule itself: leave --schedule out", options->file);
     const struct generate_request request = { .ranks = (uint32_t)shared->ranks,
                                               .micro_batches = (uint32_t)shared->micro_batches,
                                               .chunks = (uint32_t)shared->chunks, .splits = options->splits };
@@ -259,7 +260,7 @@ static bool load_named(const struct subject_options *options, struct priced *sub
     return subject->schedule && set_prices(options, subject, error);
 }
 
-// A file that is not there may be a schedule's name, not quite.
+// A missing file may be a misspelt name of a schedule.
 static bool refuse_missing(const char *file, struct error *error)
 {
     struct alike alike = { .distance = 0 };
@@ -289,15 +290,15 @@ bool subject_load(const struct subject_options *given, struct priced *subject, s
     const bool has_plan = is_plan(text, length, options.file, error);
     bool good = error->kind == ERROR_NONE;
     if (good && subject_says_size(given))
-        good = error_set(error, "%s: is a file, which says itself how large it is: leave --ranks, --chunks and --splits"
-                         " out", options.file);
+        good = error_named(error, "%s: is a file, which says itself how large it is: leave --ranks, --chunks and"
+                           " --splits out", options.file);
     else if (good && has_plan)
         good = read_plan(&options, text, length, subject, error);
     else if (good && options.shared.micro_batches)
-        good = error_set(error, "%s: is a schedule, whose micro-batches are its own: leave --micro-batches out",
-                         options.file);
+        good = error_named(error, "%s: is a schedule, whose micro-batches are its own: leave --micro-batches out",
+                           options.file);
     else if (good && options.shared.schedule)
-        good = error_set(error, "%s: is a schedule itself: leave --schedule out", options.file);
+        good = error_named(error, "%s: is a schedule itself: leave --schedule out", options.file);
     else if (good)
         good = read_schedule(&options, text, length, subject, error);
     if (!good) {
@@ -330,5 +331,5 @@ struct schedule *subject_load_order(const char *file, struct error *error)
 bool subject_wants_costs(const struct subject_options *options, const struct priced *subject, struct error *error)
 {
     return subject->schedule->costs
-        || error_set(error, "%s: has no costs: give --cost F,I,W,C or a document of them", name_of(options->file));
+        || error_named(error, "%s: has no costs: give --cost F,I,W,C or a document of them", name_of(options->file));
 }

@@ -1,8 +1,8 @@
-// What a command that takes a schedule is given: FILE, which is a schedule, a plan
-// or PyTorch's CSV (its content says which), and the options that say what it costs;
-// or, in FILE's place, a schedule's name, with the options that say how large it is.
+// The arguments of a command that takes a schedule: FILE and the options that give its costs. The file's content says
+// whether it is a schedule, a plan or PyTorch's CSV. Instead of FILE there can be a schedule's name, with the options
+// that give its size.
 //
-//     struct given { struct subject_options subject; ... };
+//     struct check_arguments { struct subject_options subject; ... };
 //
 //     static const struct argp_option options[] = { SUBJECT_OPTIONS, OPTION_JSON, { 0 } };
 //
@@ -16,12 +16,12 @@
 
 struct subject_options {
     const char *file;
-    const char *cost;        // as it was given, or NULL
+    const char *cost;        // as given, or NULL
     const char *overlapped;
     struct kept_bytes kept;  // of --keep
-    bool is_order;           // of a plan only what its ranks compute, without the messages
-    uint32_t splits;         // of a schedule by name, as its ranks, chunks and micro-batches
-    bool is_judged;          // by the command itself: a schedule that cannot run is read, too
+    bool is_order;           // take only a plan's compute actions, without messages
+    uint32_t splits;         // for a schedule by name, like ranks, chunks and micro-batches
+    bool is_judged;          // the command checks the schedule itself, so one that cannot run is loaded too
     struct shared_options shared;
 };
 
@@ -32,8 +32,8 @@ enum { KEY_COST = KEY_SUBJECT, KEY_OVERLAPPED, KEY_KEEP, KEY_NAMED_SPLITS };
       "(B is both), and a message's latency; times, or numbers without units; or a document with rows of costs", 0 }
 #define OPTION_KEEP \
     { "keep", KEY_KEEP, "A,B", 0, "Bytes that a stage keeps of a micro-batch after F, and after I; with units", 0 }
-// Of a command that takes a schedule's name for FILE: what `weir schedule NAME` is told. (Of a plan --micro-batches
-// changes the number, where a command lets it.)
+// For commands that accept a schedule's name instead of FILE: the options of `weir schedule NAME`. (For a plan,
+// --micro-batches changes the number, if the command permits it.)
 #define NAMED_OPTIONS \
     { "ranks", KEY_RANKS, "P", 0, "Of a schedule by name: its ranks", 0 }, \
     { "chunks", KEY_CHUNKS, "V", 0, "Of a schedule by name: its stages per rank", 0 }, \
@@ -47,22 +47,24 @@ enum { KEY_COST = KEY_SUBJECT, KEY_OVERLAPPED, KEY_KEEP, KEY_NAMED_SPLITS };
     OPTION_KEEP, \
     OPTION_CLUSTER
 
-// Whether it says how large a schedule by name is.
+// Whether the options give the size of a schedule by name.
 bool subject_says_size(const struct subject_options *options);
 
-// Takes FILE, an option of SUBJECT_OPTIONS or a shared one; ARGP_ERR_UNKNOWN for any other key.
+// Parses FILE, an option of SUBJECT_OPTIONS or a shared one; returns ARGP_ERR_UNKNOWN for any other key.
 error_t subject_option(int key, char *argument, struct subject_options *options, struct argp_state *state);
 
-// What --cost, --overlapped and --keep say of each of `stages`. Freed by costs_clear(). Fails if --cost was not given.
+// The costs of each of `stages` by --cost, --overlapped and --keep. False with `error`, also if --cost was not given.
+// Freed by costs_clear().
 bool subject_costs(const struct subject_options *options, uint32_t stages, struct costs *costs, struct error *error);
 
-// Reads FILE, or generates the schedule that it names. A schedule that cannot run is refused; it may come without costs:
-// subject_wants_costs() refuses that. Cleared by priced_clear(), also where it fails.
+// Reads FILE, or generates the schedule that it names. A schedule that cannot run is refused, unless `is_judged`. It
+// may come without costs, which subject_wants_costs() refuses. Cleared by priced_clear(), also if it fails.
 bool subject_load(const struct subject_options *options, struct priced *subject, struct error *error);
 bool subject_wants_costs(const struct subject_options *options, const struct priced *subject, struct error *error);
 
-// Whether --schedule says a file, and not a name: it has a "." or a "/" in it. And the order in that file, a schedule's,
-// a plan's or PyTorch's, as a plan holds it (given_order.h).
+// Whether the argument of --schedule is a file and not a name: it has a "." or a "/" in it.
+// The second function loads the order from that file (a schedule's, a plan's or PyTorch's) in the form in which a
+// plan stores it (given_order.h). Returns NULL with `error`.
 bool subject_is_order(const char *schedule);
 struct schedule *subject_load_order(const char *file, struct error *error);
 

@@ -1,11 +1,11 @@
-// weir sweep PROFILE: a plan for every schedule, and which are worth it.
+// weir sweep PROFILE: a plan for every schedule, and which of them are worth it.
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
-#include "cli/holding_options.h"
+#include "cli/storage_options.h"
 #include "cli/options.h"
 #include "cli/plan_use.h"
 #include "common/json.h"
@@ -14,7 +14,8 @@
 #include "partitioner/sweep/sweep.h"
 
 enum { KEY_RANKS_LIST = KEY_RANKS, KEY_CHUNKS_LIST = KEY_CHUNKS, KEY_MICRO_BATCHES_LIST = KEY_MICRO_BATCHES };
-enum { KEY_SCHEDULES = KEY_SCHEDULE, KEY_GLOBAL_BATCH = KEY_OWN, KEY_BUDGET, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_FOR, KEY_CONFIG };
+enum { KEY_SCHEDULES = KEY_SCHEDULE, KEY_GLOBAL_BATCH = KEY_OWN, KEY_BUDGET, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_FOR,
+       KEY_CONFIG };
 
 enum { MOST_NUMBERS = 64, MOST_SCHEDULES = 64 };
 
@@ -23,9 +24,9 @@ struct numbers {
     size_t count;
 };
 
-struct given {
+struct sweep_arguments {
     const char *profile;
-    char *names;  // of --schedules, taken apart
+    char *names;  // of --schedules, split at its commas
     const char *schedules[MOST_SCHEDULES];
     size_t schedule_count;
     struct numbers ranks, chunks, micro_batches;
@@ -34,12 +35,13 @@ struct given {
     const char *plan;
     const struct engine *engine;
     struct shared_options shared;
-    struct holding_options holding;
+    struct storage_options storage;
 };
 
 static const struct argp_option options[] = {
     OPTION_CLUSTER,
-    { "schedules", KEY_SCHEDULES, "LIST", 0, "Which schedules (all that train, and \"search\": the best order for the cuts of zb-h1 and zb-v); names with commas between", 0 },
+    { "schedules", KEY_SCHEDULES, "LIST", 0, "Which schedules (all that train, and \"search\": the best order for the"
+                                             " cuts of zb-h1 and zb-v); names with commas between", 0 },
     { "for", KEY_FOR, "ENGINE", 0, "Only what it runs: threads, processes, pytorch", 0 },
     { "micro-batches", KEY_MICRO_BATCHES_LIST, "LIST", 0, "Micro-batches per iteration (P,2P,4P,8P)", 0 },
     { "global-batch", KEY_GLOBAL_BATCH, "N", 0, "Samples per iteration, instead of micro-batches", 0 },
@@ -72,25 +74,25 @@ static const struct engine *take_engine(const char *argument, struct argp_state 
     return engine;
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_sweep_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct sweep_arguments *given = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &given->holding;
+        state->child_inputs[0] = &given->storage;
         break;
     case KEY_SCHEDULES:
         given->schedule_count =
             option_names(argument, "schedules", &given->names, given->schedules, MOST_SCHEDULES, state);
         break;
     case KEY_RANKS_LIST:
-        take_numbers(argument, "--ranks", 4096, &given->ranks, state);
+        take_numbers(argument, "--ranks", ASKED_MOST_RANKS, &given->ranks, state);
         break;
     case KEY_CHUNKS_LIST:
-        take_numbers(argument, "--chunks", 1024, &given->chunks, state);
+        take_numbers(argument, "--chunks", ASKED_MOST_CHUNKS, &given->chunks, state);
         break;
     case KEY_MICRO_BATCHES_LIST:
-        take_numbers(argument, "--micro-batches", 1 << 20, &given->micro_batches, state);
+        take_numbers(argument, "--micro-batches", ASKED_MOST_MICRO_BATCHES, &given->micro_batches, state);
         break;
     case KEY_GLOBAL_BATCH:
         given->global_batch = option_count(argument, "--global-batch", 1, JSON_MAX, state);
@@ -99,7 +101,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
         break;
     case KEY_JOBS:
-        given->jobs = option_count(argument, "--jobs", 1, 1024, state);
+        given->jobs = option_count(argument, "--jobs", 1, MOST_JOBS, state);
         break;
     case KEY_CSV:
         given->csv = true;
@@ -130,19 +132,19 @@ static error_t take(int key, char *argument, struct argp_state *state)
     return 0;
 }
 
-static const struct argp_child children[] = { { &holding_argp, 0, "States:", 1 }, { 0 } };
+static const struct argp_child children[] = { { &storage_argp, 0, "States:", 1 }, { 0 } };
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_sweep_option,
     .children = children,
     .args_doc = "PROFILE",
     .doc = "Plans a model for every schedule, number of ranks, stages per rank and micro-batches under one memory"
            " limit, and prints time against peak bytes: the best, the front, and why the others lost. Ctrl-C ends it"
            " with what is known; a second one ends it at once."
            "\vRows with other numbers of micro-batches are compared by the time per micro-batch. Rows with an x have"
-           " no plan that could be run; what is suggested can be run, if anything can. Exit code 1: no plan was found.\n\nExample:\n"
-           "  weir sweep profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
+           " no plan that could be run; what is suggested can be run, if anything can. Exit code 1: no plan was"
+           " found.\n\nExample:\n  weir sweep profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
            "      --micro-batches 8,16,32 --plan plan.json\n",
 };
 
@@ -151,21 +153,22 @@ static void show(void *self, size_t done, size_t all)
     progress_show(self, "%zu of %zu plans", done, all);
 }
 
-// How many micro-batches make the batch.
-static bool divide_batch(struct given *given, const struct profile *profile, struct error *error)
+// Computes the number of micro-batches in the batch.
+static bool divide_batch(struct sweep_arguments *given, const struct profile *profile, struct error *error)
 {
     const uint64_t batch = given->global_batch, each = profile->micro_batch;
     if (!batch)
         return true;
-    if (batch % each || batch / each > 1 << 20)
+    const uint64_t near = max_u64(min_u64(batch / each, ASKED_MOST_MICRO_BATCHES), 1);
+    if (near * each != batch)
         return error_set(error, "--global-batch %llu: the profile's micro-batches have %llu samples; take a multiple of"
                          " that, such as %llu", (unsigned long long)batch, (unsigned long long)each,
-                         (unsigned long long)((batch < each ? 1 : batch / each > 1 << 20 ? 1 << 20 : batch / each) * each));
+                         (unsigned long long)(near * each));
     given->micro_batches = (struct numbers){ .at = { (uint32_t)(batch / each) }, .count = 1 };
     return true;
 }
 
-static int print(const struct given *given, const struct sweep *sweep)
+static int print(const struct sweep_arguments *given, const struct sweep *sweep)
 {
     const struct sweep_row *best = sweep_best(sweep);
     const int code = best || sweep->stopped[0] ? 0 : ERROR_ANSWER;
@@ -186,22 +189,23 @@ static int print(const struct given *given, const struct sweep *sweep)
     return (given->shared.json || given->csv ? command_write : command_print)(&text, given->shared.output, code);
 }
 
-static int sweep(struct given *given, const struct profile *profile, struct cluster *cluster, struct error *error)
+static int sweep(struct sweep_arguments *given, const struct profile *profile, struct cluster *cluster,
+                 struct error *error)
 {
     for (size_t i = 0; given->shared.memory_bytes && i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = given->shared.memory_bytes;
     if (!divide_batch(given, profile, error))
         return command_fail(error);
     struct progress progress = { 0 };
-    struct holding holding = { .optimizer = OPTIMIZER_USUAL };
-    holding_options_apply(&given->holding, &holding);
-    holding_options_tie(&given->holding, profile, true, &holding);
-    if (!holding_check(&holding, profile, cluster, true, error))  // what no row can do is refused once
+    struct storage storage = { .optimizer = OPTIMIZER_USUAL };
+    storage_options_apply(&given->storage, &storage);
+    storage_options_tie(&given->storage, profile, true, &storage);
+    if (!storage_check(&storage, profile, cluster, true, error))  // what no row can do is refused once
         return command_fail(error);
     const struct sweep_request request = {
         .profile = profile,
         .cluster = cluster,
-        .holding = holding,
+        .storage = storage,
         .schedules = given->schedules,
         .schedule_count = given->schedule_count,
         .engine = given->engine,
@@ -222,7 +226,7 @@ static int sweep(struct given *given, const struct profile *profile, struct clus
     return code;
 }
 
-// --config is a command by itself, whose options are others.
+// --config is a separate command with its own options.
 static bool has_config(int count, char **arguments)
 {
     for (int i = 1; i < count && strcmp(arguments[i], "--") != 0; i++)
@@ -235,7 +239,7 @@ static int run(int count, char **arguments)
 {
     if (has_config(count, arguments))
         return command_run_configs(count, arguments);
-    struct given given = { .profile = NULL };
+    struct sweep_arguments given = { .profile = NULL };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct profile *profile = plan_profile(given.profile, &error);

@@ -1,4 +1,4 @@
-// weir sweep --config CONFIG: a plan for every way to share a model's configuration out over devices.
+// weir sweep --config CONFIG: a plan for every way to distribute a model's configuration over devices.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,12 +27,12 @@ struct numbers {
     size_t count;
 };
 
-struct given {
+struct config_sweep_arguments {
     const char *config, *device, *plan, *profile, *svg, *megatron, *torchtitan;
     double price, watts;
     uint64_t devices, without, slow, slow_permille, global_batch, budget, jobs, deadline_ns;
     struct numbers tensor, context, expert, ranks, chunks, micro_batch;
-    char *names;  // of --schedules, taken apart
+    char *names;  // of --schedules, split at its commas
     const char *schedules[CONFIG_MOST_SCHEDULES];
     size_t schedule_count;
     enum config_placement placement;
@@ -90,7 +90,7 @@ static error_t take_numbers(const char *argument, const char *name, struct numbe
     return 0;
 }
 
-static error_t take_list(int key, char *argument, struct given *given, struct argp_state *state)
+static error_t take_list(int key, char *argument, struct config_sweep_arguments *given, struct argp_state *state)
 {
     switch (key) {
     case KEY_TENSOR:
@@ -118,7 +118,7 @@ static error_t take_list(int key, char *argument, struct given *given, struct ar
     }
 }
 
-static error_t take_file(int key, char *argument, struct given *given, struct argp_state *state)
+static error_t take_file(int key, char *argument, struct config_sweep_arguments *given, struct argp_state *state)
 {
     switch (key) {
     case KEY_CONFIG:
@@ -148,7 +148,7 @@ static error_t take_file(int key, char *argument, struct given *given, struct ar
 }
 
 // "8:80%", in thousandths.
-static void take_slow(const char *argument, struct given *given, struct argp_state *state)
+static void take_slow(const char *argument, struct config_sweep_arguments *given, struct argp_state *state)
 {
     enum { WHOLE = 1000000 };
     const char *colon = strchr(argument, ':');
@@ -163,8 +163,8 @@ static void take_slow(const char *argument, struct given *given, struct argp_sta
     given->slow_permille = rate / 1000;
 }
 
-// A stated layout is judged, and has no plan: what asks for something of one would be dropped.
-static void refuse_beside_stated(const struct given *given, struct argp_state *state)
+// A stated layout is priced and has no plan. Options that act on plans are therefore refused instead of ignored.
+static void refuse_beside_stated(const struct config_sweep_arguments *given, struct argp_state *state)
 {
     const struct { const char *option; bool is_given; } others[] = {
         { "plan", given->plan }, { "profile", given->profile }, { "svg", given->svg }, { "csv", given->csv },
@@ -175,13 +175,13 @@ static void refuse_beside_stated(const struct given *given, struct argp_state *s
     const bool is_stated = given->stated.recompute || given->stated.layout || given->blocks.count > 0;
     for (size_t i = 0; is_stated && i < sizeof others / sizeof others[0]; i++)
         if (others[i].is_given)
-            argp_error(state, "--%s: is about plans, and a stated layout (--recompute, --blocks, --layout) is only judged:"
-                       " leave one of the two out", others[i].option);
+            argp_error(state, "--%s: is about plans, and a stated layout (--recompute, --blocks, --layout) is only"
+                       " judged: leave one of the two out", others[i].option);
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_config_sweep_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct config_sweep_arguments *given = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &given->how;
@@ -229,7 +229,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
         given->deadline_ns = option_deadline(argument, state);
         return 0;
     case KEY_JOBS:
-        given->jobs = option_count(argument, "--jobs", 1, 1024, state);
+        given->jobs = option_count(argument, "--jobs", 1, MOST_JOBS, state);
         return 0;
     case KEY_FOR:
         given->target = (enum plan_target)option_name(argument, "--for", plan_target_names, state);
@@ -257,7 +257,7 @@ static const struct argp_child children[] = { { &estimate_argp, 0, "How layers a
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_config_sweep_option,
     .children = children,
     .doc = "Plans every way to share a model out over devices that are not here: tensor, context, expert, pipeline and"
            " data parallel, what is held once, micro-batches, schedules. Layers are estimated as Megatron-Core runs"
@@ -282,7 +282,7 @@ static int export_best(const struct config_sweep *sweep, const struct profile *p
     struct error error = { 0 };
     struct text text = { 0 }, said = { 0 };
     const bool good = plan_export(export_find(format, &error), &request, &text, &said, &error);
-    text_clear(&said);  // it stands in the file, too
+    text_clear(&said);  // the file has it too
     if (good)
         return command_write(&text, path, 0);
     text_clear(&text);
@@ -290,7 +290,7 @@ static int export_best(const struct config_sweep *sweep, const struct profile *p
     return command_fail(&error);
 }
 
-static int write_best(const struct given *given, const struct config_sweep *sweep)
+static int write_best(const struct config_sweep_arguments *given, const struct config_sweep *sweep)
 {
     struct error error = { 0 };
     struct text text = { 0 };
@@ -332,7 +332,7 @@ static struct sweep_list list(const struct numbers *numbers)
     return (struct sweep_list){ numbers->at, numbers->count };
 }
 
-static int print(const struct given *given, const struct config_sweep *sweep)
+static int print(const struct config_sweep_arguments *given, const struct config_sweep *sweep)
 {
     const int code = sweep->best || sweep->stopped[0] ? 0 : ERROR_ANSWER, failed = write_best(given, sweep);
     struct text text = { 0 };
@@ -347,15 +347,15 @@ static int print(const struct given *given, const struct config_sweep *sweep)
     return (given->shared.json || given->csv ? command_write : command_print)(&text, given->shared.output, code);
 }
 
-// What is told to several is what torchtitan can be told: of what runs again Megatron-Core has that, too.
-static enum plan_target target_of(const struct given *given)
+// With several targets the limits are those of torchtitan. Megatron-Core also has each of its ways to recompute.
+static enum plan_target target_of(const struct config_sweep_arguments *given)
 {
     if (given->has_target)
         return given->target;
     return given->torchtitan ? TARGET_TORCHTITAN : given->megatron ? TARGET_MEGATRON : TARGET_ANY;
 }
 
-static struct config_request request_of(const struct given *given)
+static struct config_request request_of(const struct config_sweep_arguments *given)
 {
     struct config_request request = {
         .how = given->how,
@@ -376,7 +376,7 @@ static struct config_request request_of(const struct given *given)
         .shards = { &given->shard, given->has_shard ? 1 : 0 },
         .schedules = given->schedules,
         .schedule_count = given->schedule_count,
-        .holding.optimizer = given->optimizer,
+        .storage.optimizer = given->optimizer,
         .memory_bytes = given->shared.memory_bytes,
         .budget = given->budget,
         .deadline_ns = given->deadline_ns,
@@ -386,11 +386,11 @@ static struct config_request request_of(const struct given *given)
     };
     config_request_for(&request, target_of(given));
     if (given->megatron && !given->schedule_count && request.target != TARGET_ANY)
-        request.schedule_count = 2;  // those that Megatron-Core has, too
+        request.schedule_count = 2;  // the schedules that Megatron-Core has too
     return request;
 }
 
-static bool are_schedules(const struct given *given, struct error *error)
+static bool are_schedules(const struct config_sweep_arguments *given, struct error *error)
 {
     for (size_t i = 0; i < given->schedule_count; i++)
         if (!generator_find(given->schedules[i], error))
@@ -398,7 +398,7 @@ static bool are_schedules(const struct given *given, struct error *error)
     return true;
 }
 
-static bool judges(struct given *given)
+static bool judges(struct config_sweep_arguments *given)
 {
     given->stated.blocks = list(&given->blocks);
     given->stated.has_shard = given->has_shard;
@@ -407,7 +407,7 @@ static bool judges(struct given *given)
 
 int command_run_configs(int count, char **arguments)
 {
-    struct given given = { .how = estimate_unsaid(), .optimizer = OPTIMIZER_ADAMW_MASTER };
+    struct config_sweep_arguments given = { .how = estimate_unsaid(), .optimizer = OPTIMIZER_ADAMW_MASTER };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct transformer model;
@@ -423,11 +423,11 @@ int command_run_configs(int count, char **arguments)
         estimate_leave_out(&given.how, &model);
         if (are_schedules(&given, &error) && config_check(&request, &error) && judges(&given)) {
             judged = sweep_stated(&request, &given.stated, &given.shared);
-        } else if (error.kind == ERROR_NONE) {  // else an option is wrong, and no file
+        } else if (error.kind == ERROR_NONE) {  // otherwise an option is wrong, not a file
             sweep = config_sweep_run(&request, &error);
             progress_end(&progress);
             if (!sweep)
-                estimate_name_files(given.config, given.device, &device, &error);
+                estimate_name_files(given.config, given.device, &error);
         }
     }
     const int code = judged >= 0 ? judged : sweep ? print(&given, sweep) : command_fail(&error);

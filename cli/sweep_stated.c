@@ -10,7 +10,7 @@ bool is_stated(const struct stated_words *words)
     return words->recompute || words->layout || words->blocks.count > 0;
 }
 
-// A list's one value; where it has none, the usual one.
+// A list's only value; the usual one if the list is empty.
 static bool take_one(const char *name, struct sweep_list list, uint32_t usual, uint32_t *value, struct error *error)
 {
     *value = list.count > 0 ? list.at[0] : usual;
@@ -22,8 +22,10 @@ static bool take_one(const char *name, struct sweep_list list, uint32_t usual, u
 static bool take_degrees(const struct config_request *given, struct stated_request *request, struct error *error)
 {
     uint32_t tensor, context, expert, micro_batch;
-    if (!take_one("tensor", given->tensor, 1, &tensor, error) || !take_one("context", given->context, 1, &context, error)
-        || !take_one("expert", given->expert, 1, &expert, error) || !take_one("ranks", given->ranks, 1, &request->ranks, error)
+    if (!take_one("tensor", given->tensor, 1, &tensor, error)
+        || !take_one("context", given->context, 1, &context, error)
+        || !take_one("expert", given->expert, 1, &expert, error)
+        || !take_one("ranks", given->ranks, 1, &request->ranks, error)
         || !take_one("chunks", given->chunks, 1, &request->chunks, error)
         || !take_one("micro-batch", given->micro_batches, 1, &micro_batch, error))
         return false;
@@ -63,12 +65,12 @@ static bool read_stated(const struct config_request *given, const struct stated_
     if (!given->chunks.count)
         request->chunks = generator->usual_chunks;
     request->placement = given->placements.count ? given->placements.at[0] : PLACEMENT_DATA_INSIDE;
-    request->how.apart = request->placement == PLACEMENT_PIPELINE_INSIDE ? request->ranks : 1;
+    request->how.inner_ranks = request->placement == PLACEMENT_PIPELINE_INSIDE ? request->ranks : 1;
     request->how.shard = words->has_shard ? given->shards.at[0] : framework_shard(&request->how);
     return true;
 }
 
-// The best plan of all ways to share out; none where no configuration takes the batch.
+// The best plan over all ways to distribute the model; none if no configuration accepts the batch.
 static struct config_sweep *sweep_all(const struct config_request *given, struct error *error)
 {
     struct config_request request = *given;
@@ -79,7 +81,7 @@ static struct config_sweep *sweep_all(const struct config_request *given, struct
     struct config_sweep *sweep = config_sweep_run(&request, &why);
     progress_end(request.self);
     if (!sweep && why.kind != ERROR_INPUT)
-        error_set_kind(error, why.kind, "%s", why.text);
+        error_hand_on(error, &why);
     return sweep;
 }
 
@@ -99,7 +101,8 @@ int sweep_stated(const struct config_request *given, const struct stated_words *
     } else {
         struct text text = { 0 };
         (shared->json ? judgement_write : judgement_print)(judgement, sweep ? &best : NULL, &text);
-        code = (shared->json ? command_write : command_print)(&text, shared->output, judgement->fits ? 0 : ERROR_ANSWER);
+        code = (shared->json ? command_write : command_print)(&text, shared->output,
+                                                              judgement->fits ? 0 : ERROR_ANSWER);
     }
     judgement_free(judged);
     config_sweep_free(sweep);

@@ -1,4 +1,5 @@
-// weir sweep --config with one value each and --recompute: that layout judged, beside the best plan on the same devices.
+// Implements weir sweep --config with one value each and --recompute: prices that layout, and compares it with the
+// best plan on the same devices.
 #ifndef CLI_SWEEP_STATED_H
 #define CLI_SWEEP_STATED_H
 
@@ -13,7 +14,8 @@ struct stated_words {
 
 bool is_stated(const struct stated_words *words);
 
-// Judges what the request's lists say, which have one value each, or none; then sweeps without them. Returns the exit code.
+// Prices the layout given by the request's lists, which must have one value or none each. Then sweeps without them.
+// Returns the exit code.
 int sweep_stated(const struct config_request *request, const struct stated_words *words,
                  const struct shared_options *shared);
 

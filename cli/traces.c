@@ -28,7 +28,7 @@ error_t trace_option(int key, char *argument, struct trace_options *options, str
     case ARGP_KEY_ARG:
         if (options->count == 0)
             return ARGP_ERR_UNKNOWN;
-        take_file(argument, options, state);  // what the shell makes of --trace rank*.json
+        take_file(argument, options, state);  // further files, as the shell expands --trace rank*.json
         break;
     case KEY_TRACE:
         take_file(argument, options, state);
@@ -52,7 +52,7 @@ bool traces_load(const struct trace_options *options, struct measured_run *run, 
     if (!measured_run_load(options->files, options->count, iteration, run, error))
         return false;
     measured_run_note(run, &notes);
-    const bool good = command_say_lines(options->files[0], &notes, "", error);
+    const bool good = command_say_lines(options->files[0], &notes, error);
     text_clear(&notes);
     return good;
 }

@@ -1,4 +1,4 @@
-// weir train MODEL --plan PLAN --data D: runs a plan on text.
+// weir train MODEL --plan PLAN --data D: trains on text by a plan.
 
 #include <errno.h>
 #include <math.h>
@@ -14,14 +14,14 @@
 #include "cli/exhibit.h"
 #include "cli/held_text.h"
 #include "cli/options.h"
-#include "cli/plan_use.h"
 #include "cli/pictures.h"
+#include "cli/plan_use.h"
 #include "cli/ranks.h"
 #include "cli/watching.h"
 #include "common/path.h"
 #include "common/shown.h"
-#include "runtime/processes/launched.h"
-#include "runtime/processes/members.h"
+#include "runtime/groups/processes/launched.h"
+#include "runtime/groups/processes/members.h"
 #include "trainer/model_spec.h"
 #include "trainer/train.h"
 
@@ -29,18 +29,18 @@ enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, K
        KEY_CHECKPOINTS, KEY_SAVE, KEY_KEPT, KEY_RESUME, KEY_WEIGHTS,
        KEY_ELASTIC, KEY_LEAST, KEY_LOG, KEY_EVAL };
 
-struct given {
+struct train_arguments {
     const char *model, *plan, *data, *out, *log, *device, *weights;
     uint64_t steps, seed, batch, flush_every, every, eval_every, freeze_step;
     struct rates rates;
     struct loss_scaling scaling;
     float clip;
-    double beat;  // bits per byte below the order-1 model; NAN: not asked
+    double beat;  // bits per byte below the order-1 model; NAN: not requested
     bool pin, verbose;
     struct checkpoint_settings checkpoints;
-    const char *go_on;  // the command that does
-    const char *elastic;  // the profile of which plans for other numbers of ranks are made; NULL: it is not
-    uint64_t least;       // ranks
+    const char *go_on;  // the command that resumes the run
+    const char *elastic;  // the profile from which plans for other numbers of ranks are made; NULL: not an elastic run
+    uint64_t least;       // least number of ranks
     bool is_in_epoch;     // of an elastic run
 };
 
@@ -98,7 +98,7 @@ static bool take_checkpoint_option(int key, char *argument, struct checkpoint_se
     }
 }
 
-static bool take_elastic_option(int key, char *argument, struct given *given, struct argp_state *state)
+static bool take_elastic_option(int key, char *argument, struct train_arguments *given, struct argp_state *state)
 {
     if (key == KEY_ELASTIC)
         given->elastic = argument;
@@ -107,7 +107,7 @@ static bool take_elastic_option(int key, char *argument, struct given *given, st
     return key == KEY_ELASTIC || key == KEY_LEAST;
 }
 
-static error_t take_option(int key, char *argument, struct given *given, struct argp_state *state)
+static error_t take_option(int key, char *argument, struct train_arguments *given, struct argp_state *state)
 {
     struct error wrong = { 0 };
     switch (key) {
@@ -177,9 +177,9 @@ static error_t take_option(int key, char *argument, struct given *given, struct 
     return 0;
 }
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_train_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct train_arguments *given = state->input;
     if (key == ARGP_KEY_ARG) {
         option_argument(&given->model, argument, "model", state);
     } else if (key == ARGP_KEY_END) {
@@ -201,7 +201,7 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_train_option,
     .args_doc = "MODEL",
     .doc = "Trains a model by a plan on text, a line per step, then prints the loss on held-out text beside what"
            " counting reaches, both timelines, and a table of what was predicted against what was measured."
@@ -212,19 +212,19 @@ static const struct argp argp = {
            " them; a second one ends it at once. SIGUSR1 (Slurm's --signal) makes a checkpoint, and the run goes on. A"
            " run that is gone on with (--resume) ends with the bits of one that was never ended; by another plan it"
            " starts from the same weights.\n\n"
-           "Exit code 4: it was stopped, and --resume goes on with it; 1: it was stopped and nothing is kept, the loss is"
-           " no number, or --beat is not reached.\n\nExample:\n"
+           "Exit code 4: it was stopped, and --resume goes on with it; 1: it was stopped and nothing is kept, the loss"
+           " is no number, or --beat is not reached.\n\nExample:\n"
            "  weir train gpt-nano --plan plan.json --steps 150 \\\n      --data /usr/share/common-licenses\n",
 };
 
-// Before the training, so that hours are not spent on what cannot be kept.
+// Makes the folder before training, so that hours are not spent on results that cannot be saved.
 static bool make_folder(const char *folder, struct error *error)
 {
     struct stat status;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return error_set_kind(error, ERROR_MACHINE, "%s: cannot be made: %s", folder, strerror(errno));
     if (stat(folder, &status) == 0 && !S_ISDIR(status.st_mode))
-        return error_set(error, "--out: %s is a file, not a folder", folder);
+        return error_named(error, "--out: %s is a file, not a folder", folder);
     return access(folder, W_OK | X_OK) == 0
         || error_set_kind(error, ERROR_MACHINE, "%s: cannot be written: %s", folder, strerror(errno));
 }
@@ -257,7 +257,7 @@ static bool save_timeline(const char *folder, const char *what, const struct pla
 
 enum { MOST_POINTS = 1000 };
 
-// What the page has room for of a run's losses.
+// The losses of a run, as many as the page has room for.
 struct drawn_curves {
     struct curve_point points[2][MOST_POINTS];
     struct curve curves[2];
@@ -280,7 +280,7 @@ static void thin_curves(const struct run_curve *curve, struct drawn_curves *draw
     drawn->chart = (struct curve_chart){ "loss, bits per token", "step", drawn->curves, 2 };
 }
 
-// Both on one page. The timelines stay the result's own.
+// Draws both timelines on one page. They remain the result's.
 static bool save_page(const char *folder, const struct plan *plan, const struct train_result *result,
                       const struct run_curve *curve, struct error *error)
 {
@@ -301,7 +301,7 @@ static bool save_page(const char *folder, const struct plan *plan, const struct 
     return good;
 }
 
-static bool save_all(const struct given *given, const struct plan *plan, const struct train_result *result,
+static bool save_all(const struct train_arguments *given, const struct plan *plan, const struct train_result *result,
                      const struct run_curve *curve, struct error *error)
 {
     if (!given->out)
@@ -336,19 +336,19 @@ static void print(const struct train_result *result, struct text *text)
     train_result_print(result, text);
 }
 
-static bool judge(const struct given *given, const struct train_result *result, struct error *error)
+static bool judge(const struct train_arguments *given, const struct train_result *result, struct error *error)
 {
     const double gain = result->order1_bits - result->held_bits;
     if (!isnan(given->beat) && isnan(gain))
-        return error_set(error, "--beat is about text of bytes, whose order-1 model is counted; leave it out");
+        return error_named(error, "--beat is about text of bytes, whose order-1 model is counted; leave it out");
     return isnan(given->beat) || gain >= given->beat
         || error_set_kind(error, ERROR_ANSWER, "the held-out text takes %.3f bits per byte %s than the order-1 model"
                           " needs, which --beat wants beaten by %.3f", fabs(gain), gain < 0 ? "more" : "less",
                           given->beat);
 }
 
-// An asynchronous schedule is left only where it has drained.
-static void round_steps(struct given *given, const struct plan *plan)
+// A run with an asynchronous schedule ends only after a drain.
+static void round_steps(struct train_arguments *given, const struct plan *plan)
 {
     if (plan->weights == WEIGHTS_FLUSH)
         return;
@@ -363,7 +363,7 @@ static void say(void *self, const char *sentence)
     command_say("%s", sentence);
 }
 
-// As a shell reads it.
+// Quotes a word for a shell.
 static void quote_word(struct text *text, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%";
@@ -377,7 +377,7 @@ static void quote_word(struct text *text, const char *word)
     text_add(text, "'");
 }
 
-// The command that was given, and goes on. NULL without memory.
+// The given command with what makes it resume. NULL if there is no memory.
 static char *command_to_go_on(int count, char **arguments)
 {
     struct text text = { 0 };
@@ -393,7 +393,7 @@ static char *command_to_go_on(int count, char **arguments)
     return text_take(&text, &none);
 }
 
-static void say_how_to_go_on(const struct given *given, const struct train_result *result)
+static void say_how_to_go_on(const struct train_arguments *given, const struct train_result *result)
 {
     char shown[16384];
     command_say("stopped behind step %llu of %llu, which %s/step-%llu keeps. To go on:",
@@ -403,8 +403,8 @@ static void say_how_to_go_on(const struct given *given, const struct train_resul
                                           : "the same command with --resume");
 }
 
-// Of a run that has not come to its end, or begins there.
-static bool say_where_it_is(const struct given *given, const struct train_result *result, struct error *error)
+// Says where a run is that has not reached its end, or was at its end already.
+static bool say_where_it_is(const struct train_arguments *given, const struct train_result *result, struct error *error)
 {
     const unsigned long long step = result->steps, steps = given->steps;
     if (!result->is_stopped)
@@ -419,22 +419,22 @@ static bool say_where_it_is(const struct given *given, const struct train_result
     return true;
 }
 
-static bool judge_saving(const struct given *given, const struct train_result *result, struct error *error)
+static bool judge_saving(const struct train_arguments *given, const struct train_result *result, struct error *error)
 {
     return !result->save_has_failed
         || error_set_kind(error, ERROR_MACHINE, "%s: the last checkpoint could not be written; what is there is older",
                           given->checkpoints.folder);
 }
 
-// What ranks train.
+// What the ranks train.
 struct task {
-    const struct given *given;
+    const struct train_arguments *given;
     const struct plan *plan;
     const struct model *model;
-    atomic_bool can_go_on;  // it was stopped, and is kept
+    atomic_bool can_go_on;  // it was stopped and has a checkpoint
 };
 
-// By content: the same text may have another name on another machine.
+// Compares by content: the same text may have another name on another machine.
 static bool agree_on_data(const struct process_group *group, const struct text_data *data, struct error *error)
 {
     struct agreed agreed = { .what = "--data" };
@@ -445,7 +445,7 @@ static bool agree_on_data(const struct process_group *group, const struct text_d
     return ranks_agree(group, &agreed, 1, error);
 }
 
-static struct train_settings settings_of(const struct given *given, const struct run_place *place,
+static struct train_settings settings_of(const struct train_arguments *given, const struct run_place *place,
                                          const struct text_data *data)
 {
     return (struct train_settings){
@@ -470,11 +470,11 @@ static struct train_settings settings_of(const struct given *given, const struct
     };
 }
 
-// By who speaks: what came of it.
+// Prints the results; called by the rank that prints.
 static bool report(const struct task *task, const struct train_result *result, const struct run_curve *curve,
                    struct error *error)
 {
-    const struct given *given = task->given;
+    const struct train_arguments *given = task->given;
     struct text text = { 0 };
     bool good;
     if (result->is_complete) {
@@ -489,19 +489,10 @@ static bool report(const struct task *task, const struct train_result *result, c
     return good && judge_saving(given, result, error);
 }
 
-// What went wrong names its file, or else the plan's.
-static bool name_plan(const struct given *given, struct error *error)
-{
-    const char *folder = given->checkpoints.folder;
-    const bool is_named = (folder && strstr(error->text, folder))
-                       || (given->weights && strstr(error->text, given->weights));
-    return !is_named && command_name_files(error, given->plan, NULL);
-}
-
 static bool train_on(struct task *task, const struct run_place *place, const struct text_data *data, bool speaks,
                      struct error *error)
 {
-    const struct given *given = task->given;
+    const struct train_arguments *given = task->given;
     struct train_settings settings = settings_of(given, place, data);
     const struct watching_request request = { .log = given->log, .plan = task->plan, .data = data,
                                               .steps = given->steps, .seed = given->seed, .every = given->every,
@@ -514,10 +505,11 @@ static bool train_on(struct task *task, const struct run_place *place, const str
     if (speaks)
         settings.listener = watching_listener(&watching);
     const bool trained = train_plan(task->plan, task->model, &settings, &result, error);
-    bool good = trained ? !speaks || report(task, &result, &watching.curve, error) : name_plan(given, error);
+    bool good = trained ? !speaks || report(task, &result, &watching.curve, error)
+                        : command_name_files(error, given->plan, NULL);
     const char *how = !trained ? "failed" : result.is_stopped ? "stopped" : "complete";
     if (!watching_close(&watching, how, trained ? NULL : error->text, &unlogged) && good)
-        good = error_set_kind(error, unlogged.kind, "%s", unlogged.text);
+        good = error_hand_on(error, &unlogged);
     if (good && result.is_stopped && given->checkpoints.folder)
         atomic_store(&task->can_go_on, true);
     if (trained)
@@ -537,8 +529,9 @@ static bool train(void *self, const struct run_place *place, bool speaks, struct
     return good;
 }
 
-// In a process of its own for each epoch. False with a part that is not a rank's where the run has ended.
-static bool become_rank(struct given *given, struct plan **plan, char path[PATH_MAX], enum elastic_part *part,
+// Returns true in the process of a rank, one for each epoch. Returns false in the member's process after the run has
+// ended, with a part that is not a rank's.
+static bool become_rank(struct train_arguments *given, struct plan **plan, char path[PATH_MAX], enum elastic_part *part,
                         struct error *error)
 {
     struct launch launch;
@@ -549,12 +542,20 @@ static bool become_rank(struct given *given, struct plan **plan, char path[PATH_
     if (!launch_from_environment(&launch, error))
         return false;
     if (launch.ranks > 1)
-        return error_set(error, "%s has started %u processes: those of an elastic run are started by themselves, each by"
-                         " the same command", launch.by, launch.ranks);
+        return error_set(error, "%s has started %u processes: those of an elastic run are started by themselves, each"
+                         " by the same command", launch.by, launch.ranks);
     if ((*plan)->given)
         return error_set(error, "%.60s is an order for %u ranks alone, and an elastic run goes on with as many as are"
                          " left: plan for a schedule by its name", (*plan)->schedule, (*plan)->ranks);
-    struct profile *profile = plan_profile(given->elastic, error);  // seen to be one before anything begins
+    uint32_t *replicas = NULL;
+    bool is_plain = plan_replicas(*plan, &replicas, error) && !replicas;
+    free(replicas);
+    for (size_t s = 0; s < (*plan)->stage_count; s++)
+        is_plain = is_plain && plan_stage_group(&(*plan)->stages[s]) == 1;
+    if (!is_plain)
+        return error_set(error, "the plan has replicas, or layers split over devices, and an elastic run makes plans"
+                         " with one device for each stage: plan without them");
+    struct profile *profile = plan_profile(given->elastic, error);  // checked before anything begins
     profile_free(profile);
     if (!profile)
         return false;
@@ -570,9 +571,10 @@ static bool become_rank(struct given *given, struct plan **plan, char path[PATH_
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .steps = 100, .seed = 1, .rates = { .highest = 0.003f, .share = 0.1f }, .flush_every = 16, .every = 1, .beat = NAN };
-    char *go_on = command_to_go_on(count, arguments);  // which parsing puts in another order
-    command_asked_to_keep();  // which would end a process that has not come so far
+    struct train_arguments given = { .steps = 100, .seed = 1, .rates = { .highest = 0.003f, .share = 0.1f },
+                                     .flush_every = 16, .every = 1, .beat = NAN };
+    char *go_on = command_to_go_on(count, arguments);  // made now, since parsing reorders the arguments
+    command_asked_to_keep();  // otherwise SIGUSR1 would end a process that has not come this far
     command_parse(&argp, count, arguments, &given);
     given.go_on = go_on;
     if (given.checkpoints.keep == 0)

@@ -33,7 +33,7 @@ void train_lines_begin(struct train_lines *lines, uint64_t step, const struct tr
     text_add(text, "\n");
 }
 
-// The first step counts as long as there is no other.
+// The first step counts only while it is the only one.
 static void count(struct train_lines *lines, const struct train_step *step)
 {
     lines->tokens += step->tokens;

@@ -1,4 +1,4 @@
-// weir verify PLAN: whether the pipeline's weights are those of one processor.
+// weir verify PLAN: whether the pipeline's weights equal those of training on one processor.
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { KEY_STEPS = KEY_OWN, KEY_SEED };
 
-struct given {
+struct verify_arguments {
     const char *plan, *device;
     uint64_t steps, seed, batch, freeze_step;
     float clip;
@@ -33,9 +33,9 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static error_t take(int key, char *argument, struct argp_state *state)
+static error_t parse_verify_option(int key, char *argument, struct argp_state *state)
 {
-    struct given *given = state->input;
+    struct verify_arguments *given = state->input;
     switch (key) {
     case KEY_STEPS:
         given->steps = option_count(argument, "--steps", 1, 100000, state);
@@ -76,13 +76,13 @@ static error_t take(int key, char *argument, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = take,
+    .parser = parse_verify_option,
     .args_doc = "PLAN",
     .doc = "Trains the plan's model twice from the same weights on the same batches, once by the plan's pipeline on"
-           " threads and once plainly, layer after layer on one thread, and compares every weight bit for bit. Where the schedule"
-           " splits sequences, both sides do: parts have other shapes than wholes, and are near them, but not to the bit."
-           "\vWhere torchrun, mpirun or srun has started a process for each rank, each runs its own, and rank 0 speaks."
-           " Several devices (--device cuda:0,cuda:1, or cuda:all) are a rank each in one process."
+           " threads and once plainly, layer after layer on one thread, and compares every weight bit for bit. Where"
+           " the schedule splits sequences, both sides do: parts have other shapes than wholes, and are near them, but"
+           " not to the bit.\vWhere torchrun, mpirun or srun has started a process for each rank, each runs its own,"
+           " and rank 0 speaks. Several devices (--device cuda:0,cuda:1, or cuda:all) are a rank each in one process."
            "\n\nExit code 0: they are equal; 1: they differ.\n\nExample:\n  weir verify plan.json --steps 5\n",
 };
 
@@ -105,16 +105,17 @@ static void print(const struct plan *plan, const struct model *model, const stru
         return;
     }
     if (result->differing)
-        text_add(text, "different: %llu parameters, first in layer %s at %llu: %.9g in the pipeline, %.9g sequentially\n",
+        text_add(text, "different: %llu parameters, first in layer %s at %llu: %.9g in the pipeline, %.9g"
+                       " sequentially\n",
                  (unsigned long long)result->differing, result->layer, (unsigned long long)result->index,
                  (double)result->pipeline, (double)result->sequential);
     if (result->losses_differing)
         text_add(text, "different: the losses of %u micro-batches\n", result->losses_differing);
 }
 
-// What ranks verify, and whether one of them has found a difference.
+// What the ranks verify, and whether one of them has found a difference.
 struct verifying {
-    const struct given *given;
+    const struct verify_arguments *given;
     const struct plan *plan;
     const struct model *model;
     _Atomic bool differs;
@@ -123,7 +124,7 @@ struct verifying {
 static bool verify(void *self, const struct run_place *place, bool speaks, struct error *error)
 {
     struct verifying *verifying = self;
-    const struct given *given = verifying->given;
+    const struct verify_arguments *given = verifying->given;
     const struct verify_settings settings = { .steps = (uint32_t)given->steps, .seed = given->seed,
                                               .clip = given->clip, .freeze_step = given->freeze_step,
                                               .batch = given->batch, .scaling = given->scaling };
@@ -144,7 +145,7 @@ static bool verify(void *self, const struct run_place *place, bool speaks, struc
 
 static int run(int count, char **arguments)
 {
-    struct given given = { .steps = 2, .seed = 1 };
+    struct verify_arguments given = { .steps = 2, .seed = 1 };
     command_parse(&argp, count, arguments, &given);
 
     struct error error = { 0 };

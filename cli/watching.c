@@ -5,7 +5,7 @@
 
 #include "cli/command.h"
 
-// A process whose epoch has ended writes no more within this time.
+// A process whose epoch has ended stops writing within this time.
 #define ENDED_NS 10000000000
 
 static void say(void *self, const char *sentence)
@@ -17,7 +17,8 @@ static void say(void *self, const char *sentence)
 bool watching_open(struct watching *watching, const struct watching_request *request, struct error *error)
 {
     const struct plan *plan = request->plan;
-    struct run_log_request log = { .path = request->log, .resumes = request->resumes, .yields_ns = request->is_in_epoch ? ENDED_NS : 0,
+    struct run_log_request log = { .path = request->log, .resumes = request->resumes,
+                                   .yields_ns = request->is_in_epoch ? ENDED_NS : 0,
                                    .past = &watching->curve, .say = say,
                                    .run = { .model = plan->model, .schedule = plan->schedule, .seed = request->seed,
                                             .steps = request->steps } };
@@ -29,7 +30,7 @@ bool watching_open(struct watching *watching, const struct watching_request *req
         return false;
     watching->log = run_log_open(&log, error);
     if (!watching->log)
-        run_curve_clear(&watching->curve);  // of the lines in front of the one that is wrong
+        run_curve_clear(&watching->curve);  // drops the points from the lines before the wrong one
     return watching->log != NULL;
 }
 

@@ -6,7 +6,7 @@
 
 #include "common/number.h"
 
-// The letters and digits of a name, small; how many, or 0 where they are too many.
+// The letters and digits of a name, in lower case. Returns their number, or 0 if there are too many.
 static unsigned letters_of(const char *name, char letters[ALIKE_SIZE])
 {
     unsigned count = 0;
@@ -21,8 +21,8 @@ static unsigned letters_of(const char *name, char letters[ALIKE_SIZE])
     return count;
 }
 
-// The fewest letters to add, drop, change or swap with their neighbour until a is b. Row i has the distances of a's
-// first i letters to the first j of b.
+// The edit distance: the fewest letters to add, drop, change or swap with a neighbour to turn a into b. Row i has
+// the distances of the first i letters of a to the first j of b.
 static unsigned distance(const char *a, unsigned a_count, const char *b, unsigned b_count)
 {
     unsigned rows[ALIKE_SIZE][ALIKE_SIZE];
@@ -43,7 +43,7 @@ static unsigned distance(const char *a, unsigned a_count, const char *b, unsigne
 
 void alike_try_as(struct alike *alike, const char *given, const char *theirs, const char *ours)
 {
-    enum { LETTERS_OF_A_FAULT = 5, SHORTEST = 4 };  // shorter names are all alike
+    enum { LETTERS_OF_A_FAULT = 5, SHORTEST = 4 };  // names shorter than this are too similar to each other
     char a[ALIKE_SIZE], b[ALIKE_SIZE];
     const unsigned a_count = letters_of(given, a), b_count = letters_of(theirs, b);
     if (a_count == 0 || b_count == 0 || strlen(ours) >= ALIKE_SIZE)

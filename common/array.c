@@ -13,7 +13,7 @@ bool array_grow(void *array, size_t *capacity, size_t count, size_t item_bytes)
     more = more > LEAST ? more : LEAST;
     if (more > SIZE_MAX / item_bytes)
         return false;
-    void *items;  // pointers to other types may be kept otherwise than this one, so they are copied as bytes
+    void *items;  // pointers to other types may have another representation than this one, so they are copied as bytes
     memcpy(&items, array, sizeof items);
     void *moved = realloc(items, more * item_bytes);
     if (!moved)

@@ -1,4 +1,4 @@
-// Arrays that live and die together: made one by one, looked at for failure once, and freed at once.
+// A set of arrays with a common lifetime. They are created one by one, checked for failure once, and freed together.
 //
 //     struct arrays arrays = { 0 };
 //     uint64_t *sums = arrays_add(&arrays, count, sizeof sums[0]);
@@ -16,13 +16,13 @@
 struct arrays {
     void **list;
     size_t count, capacity;
-    bool failed;  // some array could not be had
+    bool failed;  // an allocation failed
 };
 
-// Zeroed; of no items it has room for one. NULL without memory.
+// Adds a zeroed array; if `count` is 0, it has room for one item. Returns NULL if memory runs out.
 void *arrays_add(struct arrays *arrays, size_t count, size_t item_bytes);
 
-// Takes over what somebody else made, for free(); NULL is taken for a failure.
+// Takes ownership of memory that was allocated elsewhere, to be freed by free(). NULL counts as a failure.
 void *arrays_keep(struct arrays *arrays, void *made);
 
 void arrays_clear(struct arrays *arrays);

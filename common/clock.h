@@ -1,5 +1,5 @@
-// The two clocks that Weir measures with, in nanoseconds. Deadlines use the
-// monotonic one, so that setting the wall clock never fires one.
+// The two clocks with which Weir measures, in nanoseconds. Deadlines use the monotonic one, so a change of the wall
+// clock never triggers a deadline.
 #ifndef COMMON_CLOCK_H
 #define COMMON_CLOCK_H
 

@@ -7,7 +7,7 @@
 
 #include "common/utf8.h"
 
-// A sentence that was cut must not end in half a character.
+// A sentence that was cut must not end with a part of a character.
 static void drop_half_character(char *text)
 {
     size_t last = strlen(text);
@@ -39,12 +39,30 @@ bool error_set(struct error *error, const char *format, ...)
     return false;
 }
 
+bool error_named(struct error *error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (error->kind == ERROR_NONE)
+        error->names_place = true;
+    set(error, ERROR_INPUT, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
 bool error_set_kind(struct error *error, enum error_kind kind, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     set(error, kind, format, arguments);
     va_end(arguments);
+    return false;
+}
+
+bool error_hand_on(struct error *error, const struct error *why)
+{
+    if (error->kind == ERROR_NONE)
+        *error = *why;
     return false;
 }
 
@@ -55,19 +73,37 @@ bool error_no_memory(struct error *error, const char *what)
     return error_set_kind(error, ERROR_MACHINE, "no memory for %s", what);
 }
 
-bool error_at(struct error *error, const char *format, ...)
+static void put_in_front(struct error *error, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+
+static void put_in_front(struct error *error, const char *format, va_list arguments)
 {
     char place[sizeof error->text], whole[2 * sizeof error->text + 2];
-    va_list arguments;
-    va_start(arguments, format);
     vsnprintf(place, sizeof place, format, arguments);
-    va_end(arguments);
-
     snprintf(whole, sizeof whole, "%s: %s", place, error->text);
     const bool cut = strlen(whole) >= sizeof error->text;
     whole[sizeof error->text - 1] = '\0';
     memcpy(error->text, whole, strlen(whole) + 1);
     if (cut)
         drop_half_character(error->text);
+}
+
+bool error_at(struct error *error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    put_in_front(error, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool error_name(struct error *error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (!error->names_place)
+        put_in_front(error, format, arguments);
+    va_end(arguments);
+    error->names_place = true;
     return false;
 }

@@ -11,7 +11,7 @@ struct hash {
 static void write_digits(XXH128_hash_t hash, char digits[HASH_SIZE])
 {
     static const char hex[] = "0123456789abcdef";
-    XXH128_canonical_t canonical;  // big-endian, so alike on every machine
+    XXH128_canonical_t canonical;  // big-endian, so it is the same on every machine
     XXH128_canonicalFromHash(&canonical, hash);
     for (size_t i = 0; i < sizeof canonical.digest; i++) {
         digits[2 * i] = hex[canonical.digest[i] >> 4];

@@ -11,11 +11,11 @@
 #include "common/json_syntax.h"
 #include "common/utf8.h"
 
-// Whether a key was asked for is noted in its node's `valueint`, which nothing
-// here reads for a number (it cannot hold our numbers anyway).
+// Whether a key was asked for is recorded in `valueint` of its node. Nothing here reads that as a number (it cannot
+// hold our numbers anyway).
 struct json_document {
     cJSON *root;
-    struct error error;  // the first
+    struct error error;  // the first error
     char name[];
 };
 
@@ -24,9 +24,9 @@ static const cJSON *node_of(const struct json *place)
     return place->document->error.kind == ERROR_NONE ? place->node : NULL;
 }
 
-// --- saying where ------------------------------------------------------------------
+// --- paths in messages -------------------------------------------------------------
 
-// A key in a message: in quotes, and not longer than a sentence bears.
+// A key in a message: in quotes, and cut to a length that fits into a sentence.
 static void add_key(struct text *text, const char *key)
 {
     char few[64];
@@ -53,7 +53,7 @@ static void add_step(struct text *path, const char *key)
     }
 }
 
-// stages[2].devices[0]
+// A path such as stages[2].devices[0].
 static void add_path(struct text *path, const struct json *place)
 {
     if (!place->parent)
@@ -83,7 +83,7 @@ static void refuse(const struct json *place, const char *key, const char *format
     if (path.failed)
         error_no_memory(error, place->document->name);
     else
-        error_set(error, "%s: %s", place->document->name, path.data);
+        error_named(error, "%s: %s", place->document->name, path.data);
     text_clear(&path);
 }
 
@@ -119,8 +119,8 @@ static int by_name_then_place(const void *a, const void *b)
     return names != 0 ? names : (*left)->valueint - (*right)->valueint;
 }
 
-// Sorts an object's keys, so that equal ones are neighbours, and refuses the
-// first that stands again. `keys` has room for all of them.
+// Sorts an object's keys, so that equal ones are neighbours, and refuses the first repeated one. `keys` has room for
+// all of them.
 static void check_keys(const struct json *object, const cJSON **keys)
 {
     int count = 0;
@@ -141,9 +141,8 @@ static void check_keys(const struct json *object, const cJSON **keys)
     }
 }
 
-// What the grammar cannot see: repeated keys, and numbers no double holds.
-// `keys` has room for the keys of the largest object. No deeper than 64 calls,
-// as the syntax check has seen to.
+// Checks what the grammar does not cover: repeated keys, and numbers that no double can hold. `keys` has room for
+// the keys of the largest object. The recursion is at most 64 levels deep, which the syntax check has ensured.
 static void check_tree(const struct json *place, const cJSON **keys)
 {
     const cJSON *node = place->node;
@@ -161,13 +160,13 @@ static void check_tree(const struct json *place, const cJSON **keys)
 
 static size_t largest_object(const cJSON *node)
 {
-    size_t largest = 0, own = 0;
+    size_t largest = 0, members = 0;
     for (const cJSON *child = node->child; child; child = child->next) {
         const size_t below = largest_object(child);
         largest = below > largest ? below : largest;
-        own++;
+        members++;
     }
-    return cJSON_IsObject(node) && own > largest ? own : largest;
+    return cJSON_IsObject(node) && members > largest ? members : largest;
 }
 
 static bool check_document(struct json_document *document, struct error *error)
@@ -229,7 +228,7 @@ bool json_ok(const struct json_document *document, struct error *error)
 {
     if (document->error.kind == ERROR_NONE)
         return true;
-    return error_set_kind(error, document->error.kind, "%s", document->error.text);
+    return error_hand_on(error, &document->error);
 }
 
 // --- asking ---------------------------------------------------------------------------
@@ -244,7 +243,7 @@ static const char *kind_of(const cJSON *node)
                                   : "an object";
 }
 
-// The value of a key, which counts as asked for; NULL when it is not there.
+// The value of a key, which counts as asked for; NULL if it is not there.
 static const cJSON *look_up(const struct json *object, const char *key)
 {
     const cJSON *node = node_of(object);
@@ -273,7 +272,7 @@ bool json_find(const struct json *object, const char *key, struct json *value)
     return node != NULL;
 }
 
-// The place of a required key; its node is NULL, and that an error, when it is missing.
+// The place of a required key. If it is missing, its node is NULL, and an error is set.
 static struct json member(const struct json *object, const char *key)
 {
     const cJSON *node = look_up(object, key);
@@ -362,7 +361,7 @@ size_t json_choice(struct json *object, const char *key, const char *const *name
     return 0;
 }
 
-uint64_t json_format(struct json *root, const char *format, uint64_t newest)
+void json_format(struct json *root, const char *format)
 {
     const char *found = json_string(root, "format");
     if (strcmp(found, format) != 0) {
@@ -372,10 +371,9 @@ uint64_t json_format(struct json *root, const char *format, uint64_t newest)
         text_clear(&quoted);
     }
     const uint64_t version = json_u64(root, "version", 1, JSON_MAX);
-    if (version > newest)
-        json_refuse_key(root, "version", "is %llu; this Weir reads up to version %llu", (unsigned long long)version,
-                        (unsigned long long)newest);
-    return node_of(root) ? version : 0;
+    if (version > DOCUMENT_VERSION)
+        json_refuse_key(root, "version", "is %llu; this Weir reads version %d", (unsigned long long)version,
+                        DOCUMENT_VERSION);
 }
 
 // --- lists and their items -----------------------------------------------------------
@@ -494,7 +492,7 @@ void json_item_array(struct json *item)
         json_refuse(item, "is %s, not a list", kind_of(node));
 }
 
-// --- keys nobody asked for -----------------------------------------------------------
+// --- keys that were not asked for -----------------------------------------------------
 
 void json_end(struct json *object)
 {

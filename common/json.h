@@ -1,10 +1,11 @@
-// Strict JSON: documents in, documents out.
+// Strict JSON: reading and writing documents.
 //
-// Reading. json_load() refuses what the JSON grammar refuses (trailing text,
-// leading zeros, bad UTF-8, NaN, repeated keys, more than 64 levels) with line
-// and column, or, for keys, the path. A reader then asks an object for its keys; whatever is wrong
-// becomes one sentence with the path of the place, and from then on every
-// question answers zero, so that a reader is written straight down and asks
+// Reading. json_load() refuses everything that is not strict JSON: trailing text, leading zeros, bad UTF-8, NaN,
+// repeated keys, or more than 64 levels. The error has line and column or, for keys, the path.
+//
+// A reader then asks an object for its keys. Anything wrong becomes one sentence with the path of the place. After
+// that every question answers zero. A reader can therefore be written without checks in between, and asks once, at
+// the end, whether everything was correct:
 // once, at the end, whether all went well:
 //
 //     struct json root = json_root(document);
@@ -17,14 +18,13 @@
 //     json_end(&root);
 //     if (!json_ok(document, error)) ... // plan.json: stages[2].name: is missing
 //
-// A `struct json` is a place in the tree and lives on the stack; its parent
-// must outlive it (paths are found by walking up). Strings are borrowed from
-// the document. Which keys were asked for is remembered in the document: any
-// place that stands for an object may ask, and any may say json_end().
+// A `struct json` is a place in the tree, and is kept on the stack. Its parent must outlive it, since paths are
+// found by walking up. Strings are borrowed from the document. The document records which keys were asked for: any
+// place that refers to an object may ask, and any may call json_end().
 //
-// Writing. Keys in the order they are written, two spaces of indent, arrays and
-// objects on one line where begun with JSON_INLINE: the same calls give the
-// same bytes. Numbers are whole, or fractions with six decimals. What is written can be read.
+// Writing. Keys are written in the order of the calls, with an indentation of two spaces. Arrays and objects that
+// begin with JSON_INLINE are on one line. The same calls give the same bytes. Numbers are integers, or fractions
+// with six decimals. What is written can be read again.
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H
 
@@ -35,7 +35,7 @@
 #include "common/error.h"
 #include "common/text.h"
 
-// The largest whole number a document may hold: 2^53 - 1.
+// The largest integer that a document may contain: 2^53 - 1.
 #define JSON_MAX ((uint64_t)9007199254740991)
 
 struct json_document;
@@ -43,76 +43,79 @@ struct json_document;
 struct json {
     struct json_document *document;
     const struct json *parent;
-    const void *node;   // NULL after an error: all answers are zero
-    const void *next;   // of an array: the item json_next() gives next
-    const char *key;    // how the parent knows it, or NULL in an array
-    size_t index;       // which item of an array it is
-    size_t next_index;  // of an array: which item `next` is
+    const void *node;   // NULL after an error: all answers are then zero
+    const void *next;   // in an array: the item that json_next() gives next
+    const char *key;    // its key in the parent, or NULL in an array
+    size_t index;       // its index in an array
+    size_t next_index;  // in an array: the index of `next`
 };
 
-// NULL, with the reason, when the file cannot be read or is not JSON. "-" is
-// standard input. `name` stands in front of every message about the document.
+// Reads and parses a document, freed by json_free(). Returns NULL, with the reason, if the file cannot be read or is
+// not JSON. The path "-" is standard input. `name` is put in front of every message about the document.
 struct json_document *json_load(const char *path, struct error *error);
 struct json_document *json_parse(const char *text, size_t length, const char *name, struct error *error);
 void json_free(struct json_document *document);
 
 struct json json_root(struct json_document *document);
 
-// Whether an optional key is there. Counts as asking for it.
+// Whether an optional key is there. This counts as asking for it.
 bool json_has(struct json *object, const char *key);
 
-// The same, and where its value stands.
+// The same. Also sets `value` to the place of its value.
 bool json_find(const struct json *object, const char *key, struct json *value);
 
-// Required keys. Numbers out of [least, most], or not whole, are errors.
+// Required keys. Numbers that are outside [least, most], or not integers, are errors.
 uint64_t json_u64(struct json *object, const char *key, uint64_t least, uint64_t most);
 const char *json_string(struct json *object, const char *key);  // "" after an error
-void json_string_into(struct json *object, const char *key, char *to, size_t size);  // of at most `size` - 1 bytes
+void json_string_into(struct json *object, const char *key, char *to, size_t size);  // copies at most `size` - 1 bytes
 bool json_bool(struct json *object, const char *key);
-bool json_flag(struct json *object, const char *key);            // true or false, or 1 or 0 for it, as others write
+bool json_flag(struct json *object, const char *key);            // true or false, or 1 or 0, as other tools write it
 double json_fraction(struct json *object, const char *key);  // from -2^53 to 2^53
 bool json_null(struct json *object, const char *key);        // whether the value is null; no error if not
 struct json json_object(struct json *object, const char *key);
 struct json json_array(struct json *object, const char *key);
 
-// One of `names` (NULL-terminated); the error lists them. 0 after an error.
+// The index of the value in `names` (NULL-terminated); the error lists the names. 0 after an error.
 size_t json_choice(struct json *object, const char *key, const char *const *names);
 
-// Walks an array: true while there is another item.
+// Iterates over an array: returns true while there is another item.
 bool json_next(struct json *array, struct json *item);
-size_t json_count(const struct json *array);  // of items, or of an object's keys
+size_t json_count(const struct json *array);  // number of items, or of an object's keys
 
-// Walks an object's keys, in the order in which they stand; each counts as asked for.
+// Iterates over an object's keys, in their order; each counts as asked for.
 bool json_next_key(struct json *object, struct json *value);
 
-// What stands at a place that a walk has given; JSON_NOTHING after an error.
+// The kind of the value at a place that an iteration has given; JSON_NOTHING after an error.
 enum json_kind { JSON_NOTHING, JSON_NULL, JSON_TRUTH, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 enum json_kind json_kind(const struct json *place);
 
-// The value of an array's item itself.
+// The value of an array item.
 uint64_t json_item_u64(struct json *item, uint64_t least, uint64_t most);
 const char *json_item_string(struct json *item);
 double json_item_fraction(struct json *item);
 void json_item_object(struct json *item);  // an error unless it is an object
 void json_item_array(struct json *item);   // an error unless it is an array
 
-// Checks "format" and "version" (1 to newest); returns the version.
-uint64_t json_format(struct json *root, const char *format, uint64_t newest);
+// The version of every document.
+enum { DOCUMENT_VERSION = 1 };
 
-// An error at this place, in the words of the reader's own check.
+// Checks "format" and "version".
+void json_format(struct json *root, const char *format);
+
+// Sets an error at this place, with the reader's own sentence.
 void json_refuse(const struct json *place, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// The same at a key of an object.
+// The same for a key of an object.
 void json_refuse_key(const struct json *object, const char *key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// An error if the object has a key nobody asked for.
+// Sets an error if the object has a key that was not asked for.
 void json_end(struct json *object);
 
-// Importers of foreign formats count unknown keys instead: returns how many
-// keys of this object nobody asked for.
+// For importers of foreign formats, which count unknown keys instead: returns how many keys of this object were not
+// asked for.
 size_t json_unasked(const struct json *object);
 
-// Whether all questions so far had good answers; copies the first error.
+// Whether all questions so far were answered without error; copies the first error.
 bool json_ok(const struct json_document *document, struct error *error);
 
 // --- writing -----------------------------------------------------------------
@@ -125,24 +128,26 @@ struct json_writer {
     struct text *text;
     unsigned depth;
     unsigned inline_from;  // depth at which JSON_INLINE began, or 0
-    bool first;            // nothing written at this level yet
-    char closing[JSON_WRITER_LEVELS];  // what ends each open level
+    bool first;            // nothing has been written at this level yet
+    char closing[JSON_WRITER_LEVELS];  // the closing bracket of each open level
 };
 
-// A writer that adds to `text`. `key` is NULL in arrays and at the root.
+// A writer that appends to `text`. `key` is NULL in arrays and at the root.
 struct json_writer json_writer(struct text *text);
 void json_begin_object(struct json_writer *writer, const char *key, enum json_layout layout);
 void json_begin_array(struct json_writer *writer, const char *key, enum json_layout layout);
 void json_close(struct json_writer *writer);  // a newline follows the root's end
-// More than JSON_MAX, which readers refuse, is refused here (text_refuse()).
+// Numbers larger than JSON_MAX, which readers refuse, are refused here (text_refuse()).
 void json_put_u64(struct json_writer *writer, const char *key, uint64_t value);
 void json_put_string(struct json_writer *writer, const char *key, const char *value);
+// The first two keys of a document.
+void json_put_format(struct json_writer *writer, const char *format);
 void json_put_bool(struct json_writer *writer, const char *key, bool value);
 void json_put_null(struct json_writer *writer, const char *key);
-// What no reader takes (past 2^53, or no number at all) becomes null.
+// Values that no reader accepts (beyond 2^53, or not a number) become null.
 void json_put_fraction(struct json_writer *writer, const char *key, double value);
 
-// Adds `value` in quotes, with escapes; bytes that are not UTF-8 become U+FFFD.
+// Appends `value` in quotes, with escapes. Bytes that are not UTF-8 become U+FFFD.
 void json_quote(struct text *text, const char *value);
 
 #endif

@@ -14,7 +14,7 @@ bool json_scan_refuse(struct json_scan *scan, const char *format, ...)
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     const unsigned long long byte = scan->passed + scan->at;
-    return error_set(&scan->error, "%s: byte %llu: %s", scan->name, byte, what);
+    return error_named(&scan->error, "%s: byte %llu: %s", scan->name, byte, what);
 }
 
 static bool failed(const struct json_scan *scan)
@@ -22,7 +22,7 @@ static bool failed(const struct json_scan *scan)
     return scan->error.kind != ERROR_NONE;
 }
 
-// The next byte, which stays; -1 at the end.
+// The next byte, which is not consumed; -1 at the end.
 static int look(struct json_scan *scan)
 {
     if (scan->at == scan->length && !failed(scan)) {
@@ -35,7 +35,7 @@ static int look(struct json_scan *scan)
     return scan->at < scan->length && !failed(scan) ? (unsigned char)scan->buffer[scan->at] : -1;
 }
 
-static int take(struct json_scan *scan)
+static int take_byte(struct json_scan *scan)
 {
     const int byte = look(scan);
     scan->at += byte >= 0;
@@ -78,7 +78,7 @@ bool json_scan_begin(struct json_scan *scan, char bracket)
     return true;
 }
 
-// Past the comma before an element, or past the bracket behind the last.
+// Skips the comma before an element, or the bracket after the last one.
 static bool has_another(struct json_scan *scan, bool *first, char closing)
 {
     const int byte = look_past_blanks(scan);
@@ -121,11 +121,11 @@ static int hex_of(int byte)
          : byte >= 'A' && byte <= 'F' ? byte - 'A' + 10 : -1;
 }
 
-// What stands behind a backslash. Beyond ASCII a question mark will do: no name that matters has such letters.
+// Decodes an escape. Characters beyond ASCII become question marks: no name that matters contains them.
 static int take_escape(struct json_scan *scan)
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    const int byte = take(scan);
+    const int byte = take_byte(scan);
     const char *found = byte > 0 ? strchr(letters, byte) : NULL;
     if (found)
         return meant[found - letters];
@@ -135,7 +135,7 @@ static int take_escape(struct json_scan *scan)
     }
     int code = 0;
     for (int i = 0; i < 4; i++) {
-        const int digit = hex_of(take(scan));
+        const int digit = hex_of(take_byte(scan));
         if (digit < 0)
             json_scan_refuse(scan, "has an escape that does not exist");
         code = 16 * code + (digit < 0 ? 0 : digit);
@@ -152,7 +152,7 @@ void json_scan_string(struct json_scan *scan, char *buffer, size_t size)
         return;
     }
     scan->at++;
-    for (int byte; (byte = take(scan)) != '"';) {
+    for (int byte; (byte = take_byte(scan)) != '"';) {
         if (byte < 0) {
             json_scan_refuse(scan, "ends within a string");
             return;
@@ -213,8 +213,8 @@ static void take_word(struct json_scan *scan)
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (look(scan) != words[i][0])
             continue;
-        for (const char *at = words[i]; *at; at++) {
-            if (take(scan) != *at)
+        for (const char *letter = words[i]; *letter; letter++) {
+            if (take_byte(scan) != *letter)
                 json_scan_refuse(scan, "has something else where \"%s\" should come", words[i]);
         }
         return;

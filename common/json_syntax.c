@@ -4,15 +4,15 @@
 
 #include "common/utf8.h"
 
-// The longest number cJSON reads whole is 63 characters.
+// The longest number that cJSON reads completely has 63 characters.
 enum { MOST_DIGITS = 60 };
 
-// A place in the text. Each scan_... function moves `at` behind what it names,
-// or leaves it at the fault, says the fault and returns false.
+// A position in the text. Each scan_... function moves `at` behind what its name says. If there is a fault, it
+// leaves `at` there, sets `fault`, and returns false.
 struct scan {
     const char *text, *at, *end;
     const char *fault;
-    size_t values;  // and keys
+    size_t values;  // number of values and keys
     unsigned levels;
     char open[JSON_MOST_LEVELS];  // '{' or '[' per level
 };
@@ -23,8 +23,8 @@ static bool fault(struct scan *scan, const char *what)
     return false;
 }
 
-// The byte `ahead` of here, or 0 past the end. (A NUL in the text fits nowhere
-// in the grammar either.)
+// The byte `ahead` of the position, or 0 past the end. (A NUL in the text is not valid anywhere in the grammar
+// either.)
 static char peek(const struct scan *scan, size_t ahead)
 {
     return ahead < (size_t)(scan->end - scan->at) ? scan->at[ahead] : '\0';
@@ -46,7 +46,7 @@ static int hex_digit(char c)
     return is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-// The value of four hex digits `ahead` of here, or -1.
+// The value of four hex digits `ahead` of the position, or -1.
 static long hex4(const struct scan *scan, size_t ahead)
 {
     long value = 0;
@@ -209,8 +209,7 @@ static bool scan_value(struct scan *scan)
     }
 }
 
-// Leaves the levels that end here. Afterwards either no level is open or
-// another value is due.
+// Leaves the levels that end here. After that, either no level is open or another value is expected.
 static bool scan_after_value(struct scan *scan)
 {
     while (scan->levels > 0) {
@@ -243,31 +242,31 @@ static bool scan_document(struct scan *scan)
     return scan->at == scan->end || fault(scan, "text stands after the end of the document");
 }
 
-// A character is counted at each byte that does not continue one, so that the
-// place is meaningful in a text that is no UTF-8, too.
+// Each byte that does not continue a character counts as a character. Positions are thus also meaningful in a text
+// that is not UTF-8.
 static void find_place(const struct scan *scan, size_t *line, size_t *column)
 {
     *line = 1;
     *column = 1;
-    for (const char *at = scan->text; at < scan->at; at++) {
-        if (*at == '\n') {
+    for (const char *cursor = scan->text; cursor < scan->at; cursor++) {
+        if (*cursor == '\n') {
             *line += 1;
             *column = 1;
-        } else if (((unsigned char)*at & 0xc0) != 0x80) {
+        } else if (((unsigned char)*cursor & 0xc0) != 0x80) {
             *column += 1;
         }
     }
 }
 
-// Cells with commas between them, and no sign of JSON in the first line that has any.
-static bool is_csv(const char *at, const char *end)
+// Whether it looks like CSV: cells with commas between them, and no sign of JSON in the first line with commas.
+static bool is_csv(const char *cursor, const char *end)
 {
-    const char *line = memchr(at, '\n', (size_t)(end - at));
+    const char *line = memchr(cursor, '\n', (size_t)(end - cursor));
     bool has_comma = false;
-    for (line = line ? line : end; at < line; at++) {
-        if (*at == '\0' || strchr("{}[]\":=", *at))
+    for (line = line ? line : end; cursor < line; cursor++) {
+        if (*cursor == '\0' || strchr("{}[]\":=", *cursor))
             return false;
-        has_comma |= *at == ',';
+        has_comma |= *cursor == ',';
     }
     return has_comma;
 }
@@ -277,13 +276,13 @@ bool json_syntax_check(const char *text, size_t length, const char *name, struct
     struct scan scan = { .text = text, .at = text, .end = text + length };
     skip_space(&scan);
     if (scan.at == scan.end)
-        return error_set(error, "%s: is empty", name);
+        return error_named(error, "%s: is empty", name);
     const char *first = scan.at;
     if (scan_document(&scan))
         return true;
     if (is_csv(first, scan.end))
-        return error_set(error, "%s: is a CSV, and a JSON document is read here", name);
+        return error_named(error, "%s: is a CSV, and a JSON document is read here", name);
     size_t line, column;
     find_place(&scan, &line, &column);
-    return error_set(error, "%s: line %zu, column %zu: %s", name, line, column, scan.fault);
+    return error_named(error, "%s: line %zu, column %zu: %s", name, line, column, scan.fault);
 }

@@ -12,7 +12,7 @@ struct json_writer json_writer(struct text *text)
 
 static void quote_character(struct text *text, const char *character, size_t length)
 {
-    static const char short_forms[] = "\"\"\\\\\bb\ff\nn\rr\tt";  // pairs: the character, and what stands for it
+    static const char short_forms[] = "\"\"\\\\\bb\ff\nn\rr\tt";  // pairs: the character, and the letter of its escape
     const unsigned char c = (unsigned char)*character;
     if (length == 0) {
         text_add(text, "\xef\xbf\xbd");
@@ -27,7 +27,7 @@ static void quote_character(struct text *text, const char *character, size_t len
     const unsigned char second = length == 2 ? (unsigned char)character[1] : 0;
     if (c < 0x20 || c == 0x7f)
         text_add(text, "\\u%04x", c);
-    else if (c == 0xc2 && second < 0xa0)  // C1, which steers a terminal as C0 does
+    else if (c == 0xc2 && second < 0xa0)  // C1, which controls a terminal as C0 does
         text_add(text, "\\u%04x", second);
     else
         text_add_bytes(text, character, length);
@@ -51,7 +51,7 @@ static void new_line(struct json_writer *writer)
     text_add_repeated(writer->text, "  ", writer->depth);
 }
 
-// What stands before a value: the comma after the one before, its line, its key.
+// Writes what comes before a value: the comma after the previous value, the line feed, and the key.
 static void begin_value(struct json_writer *writer, const char *key)
 {
     assert(writer->depth == 0 || (key != NULL) == (writer->closing[writer->depth - 1] == '}'));
@@ -121,6 +121,12 @@ void json_put_string(struct json_writer *writer, const char *key, const char *va
     json_quote(writer->text, value);
 }
 
+void json_put_format(struct json_writer *writer, const char *format)
+{
+    json_put_string(writer, "format", format);
+    json_put_u64(writer, "version", DOCUMENT_VERSION);
+}
+
 void json_put_bool(struct json_writer *writer, const char *key, bool value)
 {
     begin_value(writer, key);
@@ -139,9 +145,8 @@ void json_put_fraction(struct json_writer *writer, const char *key, double value
         json_put_null(writer, key);
         return;
     }
-    // Put together from whole numbers, because a program around us may have set
-    // a locale that writes commas. The part behind the point is exact until its
-    // only rounding.
+    // The number is composed of integers, because the surrounding program may have set a locale with decimal commas.
+    // The fractional part is exact until it is rounded, once.
     double whole = floor(fabs(value)), millionths = round((fabs(value) - whole) * 1e6);
     if (millionths == 1e6) {
         whole += 1;

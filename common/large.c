@@ -6,14 +6,14 @@
 
 #define LARGE_PAGE ((size_t)2 << 20)
 
-// Only whole large pages within the array; without them all is as it was.
-static void *advise(void *at, size_t bytes)
+// Advises only whole large pages within the array. Without any, nothing changes.
+static void *advise(void *memory, size_t bytes)
 {
-    const uintptr_t first = ((uintptr_t)at + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
-    const uintptr_t end = ((uintptr_t)at + bytes) / LARGE_PAGE * LARGE_PAGE;
-    if (at && first < end)
+    const uintptr_t first = ((uintptr_t)memory + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    const uintptr_t end = ((uintptr_t)memory + bytes) / LARGE_PAGE * LARGE_PAGE;
+    if (memory && first < end)
         (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
-    return at;
+    return memory;
 }
 
 void *large_malloc(size_t count, size_t size)

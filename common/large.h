@@ -1,7 +1,6 @@
-// Arrays of many megabytes: as malloc() and calloc() give them, and freed by free(),
-// but the system is asked to map them in large pages where it has such. A walk
-// through millions of actions otherwise spends a good part of its time on being
-// given its pages one by one.
+// Arrays of many megabytes. They are like those of malloc() and calloc(), and are freed by free(), but the system is
+// asked to map them in large pages if it has any. A traversal of millions of actions otherwise spends a good part of
+// its time on page faults.
 #ifndef COMMON_LARGE_H
 #define COMMON_LARGE_H
 

@@ -15,19 +15,19 @@
 #include "common/pause.h"
 
 enum { ENOUGH = 16, MOST_CONNECTIONS = 1023 };
-static const uint64_t announced_ns = 4000000;       // the longest pause, where all was announced
-static const uint64_t search_again_ns = 100000000;  // at the earliest
+static const uint64_t announced_ns = 4000000;       // the longest pause if all progress was announced
+static const uint64_t search_again_ns = 100000000;  // the least time between two searches
 
 struct listener {
-    struct pollfd watched[1 + MOST_CONNECTIONS];  // the first: of calls
+    struct pollfd watched[1 + MOST_CONNECTIONS];  // the first one is for calls
     nfds_t count;
     uint64_t searched_ns;
-    uint64_t waits_ns, flows_ns;  // since when: for something to move; for what connections began to bring, or 0
-    unsigned announced;           // how many in a row of what moved
+    uint64_t waits_ns, flows_ns;  // when the wait for progress began; when connections began to bring data, or 0
+    unsigned announced;           // how often in a row progress was announced
     enum listener_wake woken;
 };
 
-// --- which connections there are -----------------------------------------------------------
+// --- finding the connections ---------------------------------------------------------------
 
 static bool is_connection(int file)
 {
@@ -40,14 +40,14 @@ static bool is_connection(int file)
         && (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
 }
 
-// New ones are made as late as at a first message.
+// New connections may be made as late as at the first message.
 static void search(struct listener *listener, uint64_t now_ns)
 {
     DIR *files = opendir("/proc/self/fd");
     listener->count = 1;
     listener->searched_ns = now_ns;
     if (!files)
-        return;  // nothing is announced then
+        return;  // then nothing is announced
     for (const struct dirent *entry; (entry = readdir(files)) && listener->count <= MOST_CONNECTIONS;) {
         const int file = atoi(entry->d_name);
         if (file != dirfd(files) && is_connection(file))
@@ -58,7 +58,7 @@ static void search(struct listener *listener, uint64_t now_ns)
 
 // --- pauses ------------------------------------------------------------------------------------
 
-// A connection without room has bytes that wait for it, most likely.
+// If a connection has no room, bytes are probably waiting for it.
 static void watch_full_ones(struct listener *listener)
 {
     for (nfds_t i = 1; i < listener->count; i++)
@@ -76,7 +76,7 @@ static enum listener_wake wait_for(struct listener *listener, nfds_t count, uint
     const int ready = ppoll(listener->watched, count, ns == UINT64_MAX ? NULL : &pause, NULL);
     if (ready == 0)
         return WOKEN_BY_TIME;
-    if (ready < 0)  // by a signal: looking is never wrong
+    if (ready < 0)  // by a signal: another look is always correct
         return WOKEN_BY_CALL;
     for (nfds_t i = 1; i < count; i++)
         if (listener->watched[i].revents & POLLNVAL)
@@ -88,7 +88,7 @@ static enum listener_wake wait_for(struct listener *listener, nfds_t count, uint
     return WOKEN_BY_CALL;
 }
 
-// What the look said about how the pause before it had ended.
+// Learns from a look: whether what had moved was announced, given how the pause before it ended.
 static void learn(struct listener *listener, uint64_t now_ns, bool moved)
 {
     if (moved && (listener->woken == WOKEN_BY_CONNECTION || listener->flows_ns > 0))
@@ -110,7 +110,7 @@ enum listener_wake listener_pause(struct listener *listener, bool moved)
     const uint64_t now_ns = clock_now_ns();
     learn(listener, now_ns, moved);
     watch_full_ones(listener);
-    if (listener->flows_ns > 0) {  // a look for each packet would take a core
+    if (listener->flows_ns > 0) {  // a look for each packet would occupy a core
         listener->woken = wait_for(listener, 1, pause_ns(now_ns - listener->flows_ns));
         if (listener->woken == WOKEN_BY_CALL)
             return listener->woken;

@@ -15,7 +15,8 @@ struct unit {
 
 static const struct unit byte_units[] = {
     { "B", 1 },
-    { "KiB", (uint64_t)1 << 10 }, { "MiB", (uint64_t)1 << 20 }, { "GiB", (uint64_t)1 << 30 }, { "TiB", (uint64_t)1 << 40 },
+    { "KiB", (uint64_t)1 << 10 }, { "MiB", (uint64_t)1 << 20 }, { "GiB", (uint64_t)1 << 30 },
+    { "TiB", (uint64_t)1 << 40 },
     { "KB", 1000 }, { "kB", 1000 }, { "MB", 1000000 }, { "GB", 1000000000 }, { "TB", 1000000000000 },
     { NULL, 0 },
 };
@@ -34,8 +35,8 @@ struct decimal {
     wide over;
 };
 
-// Reads digits, perhaps with a point among them; returns what follows, or NULL
-// when there is no such number or it has more than 20 digits.
+// Reads digits, which may contain a point. Returns what follows, or NULL if there is no such number or it has more
+// than 20 digits.
 static const char *decimal_read(const char *text, struct decimal *decimal)
 {
     *decimal = (struct decimal){ .digits = 0, .over = 1 };
@@ -64,7 +65,7 @@ static const struct unit *unit_find(const struct unit *units, const char *name, 
     return NULL;
 }
 
-// "80G" can be two sizes: the binary unit of that letter, or NULL.
+// "80G" could be two sizes. Returns the binary unit of that letter, or NULL.
 static const struct unit *unit_of_letter(const struct unit *units, const char *name, size_t length)
 {
     for (; length == 1 && units->name; units++)
@@ -73,7 +74,8 @@ static const struct unit *unit_of_letter(const struct unit *units, const char *n
     return NULL;
 }
 
-// The unit of bytes of which this is the bits: "Gb", "Gbit", "Gbps" are of GB; or NULL. "ps" is a rate's "/s".
+// The unit of bytes that corresponds to a unit of bits: "Gb", "Gbit", "Gbps" correspond to GB. NULL if there is
+// none. "ps" is the "/s" of a rate.
 static const struct unit *unit_of_bits(const struct unit *units, const char *name, size_t length)
 {
     const char *ends[] = { "b", "bit", "bits", "bps", "bitps" };
@@ -88,14 +90,14 @@ static const struct unit *unit_of_bits(const struct unit *units, const char *nam
     return NULL;
 }
 
-// What a value is, for its sentences: a kind ("a size") and an example.
+// Describes a value for error sentences: a kind ("a size") and an example.
 struct meaning {
     const char *kind, *example, *suffix;
     const struct unit *units;
-    bool whole;  // a part of the smallest unit is refused rather than dropped
+    bool whole;  // a fraction of the smallest unit is refused, not dropped
 };
 
-// An eighth of the number, with as many decimals as it has: "12" is "1.5".
+// An eighth of the number, with as many decimals as needed: "12" gives "1.5".
 static const char *eighth_format(struct decimal decimal, char buffer[NUMBER_SIZE])
 {
     const wide over = decimal.over * 1000, digits = decimal.digits * 125;
@@ -107,18 +109,21 @@ static const char *eighth_format(struct decimal decimal, char buffer[NUMBER_SIZE
     return buffer;
 }
 
-// Where the unit is none, but something like one: what it is, or should be. False with the error set in any case.
+// Refuses something that is similar to a unit but is not one; says what it is, or should be. Returns false, with the
+// error set in any case.
 static bool refuse_unit(const char *text, const struct meaning *meaning, struct decimal decimal, const char *name,
                         struct error *error)
 {
     const size_t length = strlen(name), suffix = strlen(meaning->suffix);
     const bool ends = length > suffix && strcmp(name + length - suffix, meaning->suffix) == 0;
-    const size_t own = ends ? length - suffix : length;
-    const struct unit *of = unit_of_letter(meaning->units, name, own), *bytes = unit_of_bits(meaning->units, name, own);
+    const size_t letters = ends ? length - suffix : length;
+    const struct unit *by_letter = unit_of_letter(meaning->units, name, letters),
+                      *bytes = unit_of_bits(meaning->units, name, letters);
     char eighth[NUMBER_SIZE];
-    if (of)
+    if (by_letter)
         return error_set(error, "\"%s\" is not %s such as %s: write %s%s, or %cB%s of powers of 1000", text,
-                         meaning->kind, meaning->example, of->name, meaning->suffix, of->name[0], meaning->suffix);
+                         meaning->kind, meaning->example, by_letter->name, meaning->suffix, by_letter->name[0],
+                         meaning->suffix);
     if (bytes)
         return error_set(error, "\"%s\" counts bits, and %s such as %s bytes: %.*s %.*sb%s are %s%s%s", text,
                          meaning->kind, meaning->example, (int)strspn(text, "0123456789."), text, 1, name,
@@ -210,7 +215,7 @@ bool count_parse(const char *text, const char *what, uint64_t least, uint64_t mo
 
 // --- writing -------------------------------------------------------------------
 
-enum { UNIT_LIST = 6 };  // the units used for printing, smallest first, then one without a name
+enum { UNIT_LIST = 6 };  // the units for printing, smallest first, then one without a name
 
 static const struct unit printed_bytes[UNIT_LIST] = {
     { "B", 1 }, { "KiB", (uint64_t)1 << 10 }, { "MiB", (uint64_t)1 << 20 }, { "GiB", (uint64_t)1 << 30 },
@@ -225,16 +230,15 @@ static const struct unit printed_rates[UNIT_LIST] = {
     { "B/s", 1 }, { "kB/s", 1000 }, { "MB/s", 1000000 }, { "GB/s", 1000000000 }, { "TB/s", 1000000000000 },
 };
 
-// value * scale / factor, to the nearest.
+// value * scale / factor, rounded to the nearest integer.
 static uint64_t scale_rounded(uint64_t value, uint64_t scale, uint64_t factor)
 {
     const wide scaled = ((wide)value * scale + factor / 2) / factor;
     return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
 }
 
-// In the first unit of which fewer than `step` are needed, with the decimals
-// that make three digits. Both are decided after rounding: 1023.9 KiB is
-// "1.00 MiB", and 9.999 KiB is "10.0 KiB".
+// Prints in the first unit of which fewer than `step` are needed, with as many decimals as make three digits. Both
+// are decided after rounding: 1023.9 KiB is "1.00 MiB", and 9.999 KiB is "10.0 KiB".
 static const char *quantity_format(uint64_t value, const struct unit *unit, uint64_t step, char *buffer)
 {
     while (unit[1].name && scale_rounded(value, 1, unit->factor) >= step)

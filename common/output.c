@@ -38,7 +38,7 @@ static bool write_all(int file, struct bytes bytes)
     return good;
 }
 
-// The words for what errno says about writing `path`.
+// The sentence for errno about writing `path`.
 static bool cannot_write(const char *path, struct error *error)
 {
     if (errno == ENOMEM)
@@ -46,10 +46,10 @@ static bool cannot_write(const char *path, struct error *error)
     return error_set_kind(error, ERROR_MACHINE, "%s: cannot be written: %s", path, strerror(errno));
 }
 
-// --- what is not replaced but written to -------------------------------------------------
+// --- targets that are written to, not replaced --------------------------------------------
 
-// "-", "/dev/stdout", "/dev/fd/63": which of the files that this program was started with is meant, or -1. To open it
-// by such a name again would begin at its first byte, or replace what the shell appends to.
+// The open file that a name such as "-", "/dev/stdout" or "/dev/fd/63" refers to, or -1. Opening it again by that
+// name would begin at its first byte, or replace what the shell appends to.
 static int descriptor_of(const char *path)
 {
     static const char *const standard[] = { "", "/dev/stdout", "/dev/stderr" };
@@ -71,11 +71,11 @@ static int descriptor_of(const char *path)
 
 static bool write_to_descriptor(int file, const char *path, struct bytes bytes, struct error *error)
 {
-    fflush(stdout);  // what was printed before comes before
+    fflush(stdout);  // earlier output comes first
     return write_all(file, bytes) || cannot_write(strcmp(path, "-") == 0 ? "standard output" : path, error);
 }
 
-// A pipe or a device.
+// Writes to a pipe or a device.
 static bool write_in_place(const char *path, struct bytes bytes, struct error *error)
 {
     const int file = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
@@ -85,10 +85,10 @@ static bool write_in_place(const char *path, struct bytes bytes, struct error *e
     return (close(file) == 0 || cannot_write(path, error)) && wrote;
 }
 
-// --- the file aside ----------------------------------------------------------------------
+// --- the temporary file ------------------------------------------------------------------
 
-// A new file in the folder of the one that it is to replace. It has no name while it is written, so that a program that
-// is killed leaves nothing behind; where the file system has no such files, a name that nobody can guess.
+// A new file in the folder of the file that it will replace. It has no name while it is written, so a program that
+// is killed leaves nothing behind. If the file system has no such files, it has a name that cannot be guessed.
 struct aside {
     int folder, file;
     bool is_named;
@@ -102,7 +102,7 @@ static bool aside_open(struct aside *aside)
         return false;
     snprintf(aside->name, sizeof aside->name, ".weir-%016llx", chance);
     aside->file = -1;
-    if (access("/proc/self/fd", X_OK) == 0)  // by which it gets its name
+    if (access("/proc/self/fd", X_OK) == 0)  // the path by which it gets its name
         aside->file = openat(aside->folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     if (aside->file >= 0)
         return true;
@@ -113,13 +113,13 @@ static bool aside_open(struct aside *aside)
 
 static bool aside_give_name(struct aside *aside)
 {
-    char own[64];
-    snprintf(own, sizeof own, "/proc/self/fd/%d", aside->file);
-    aside->is_named = linkat(AT_FDCWD, own, aside->folder, aside->name, AT_SYMLINK_FOLLOW) == 0;
+    char fd_path[64];
+    snprintf(fd_path, sizeof fd_path, "/proc/self/fd/%d", aside->file);
+    aside->is_named = linkat(AT_FDCWD, fd_path, aside->folder, aside->name, AT_SYMLINK_FOLLOW) == 0;
     return aside->is_named;
 }
 
-// Asked for only where it differs: not every file system lets one choose.
+// Changes the mode only if it differs, since not every file system supports that.
 static bool aside_set_mode(const struct aside *aside, mode_t mode)
 {
     struct stat made;
@@ -127,7 +127,7 @@ static bool aside_set_mode(const struct aside *aside, mode_t mode)
         && ((made.st_mode & 07777) == mode || fchmod(aside->file, mode) == 0);
 }
 
-// Ends as `target`, or as nothing. 0, or what went wrong.
+// Finishes: the file either becomes `target` or disappears. Returns 0, or errno.
 static int aside_finish(struct aside *aside, struct bytes bytes, const mode_t *mode, const char *target)
 {
     const bool good = write_all(aside->file, bytes) && (!mode || aside_set_mode(aside, *mode))
@@ -142,13 +142,14 @@ static int aside_finish(struct aside *aside, struct bytes bytes, const mode_t *m
     return trouble;
 }
 
-// Not every file system can be told to keep a folder's names, nor can one that may be written but not read.
+// Some file systems cannot sync a folder's names, and a folder that may be written but not read cannot be synced.
 static int sync_folder(int folder)
 {
     return fsync(folder) == 0 || errno == EINVAL || errno == EBADF ? 0 : errno;
 }
 
-// No signal ends the program while the file aside has a name: it waits until that is the target's, or gone.
+// No signal ends the program while the temporary file has a name. Signals wait until it has the target's name, or is
+// gone.
 static int replace_in_folder(int folder, struct bytes bytes, const mode_t *mode, const char *target)
 {
     sigset_t all, before;
@@ -170,7 +171,7 @@ static int open_folder(const char *path)
     return folder < 0 && errno == EACCES ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : folder;
 }
 
-// By its folder, so that it stays the same folder from the first step to the last.
+// Works relative to the open folder, so that it is the same folder from the first step to the last.
 static bool replace(const char *target, struct bytes bytes, const mode_t *mode)
 {
     const char *slash = strrchr(target, '/'), *name = slash ? slash + 1 : target;
@@ -179,7 +180,7 @@ static bool replace(const char *target, struct bytes bytes, const mode_t *mode)
         errno = ENAMETOOLONG;
         return false;
     }
-    if (slash)  // with the slash, which is all of "/"
+    if (slash)  // including the slash, which is all of "/"
         snprintf(path, sizeof path, "%.*s", (int)(name - target), target);
     const int folder = open_folder(path);
     if (folder < 0)
@@ -194,13 +195,14 @@ static bool save_new(const char *path, struct bytes bytes, struct error *error)
 {
     struct stat link;
     if (lstat(path, &link) == 0)
-        return error_set(error, "%s: is a link to a file that is not there; make that file, or remove the link", path);
+        return error_named(error, "%s: is a link to a file that is not there; make that file, or remove the link",
+                           path);
     if (*path && path[strlen(path) - 1] == '/')
-        return error_set(error, "%s: is a folder, not a file", path);
+        return error_named(error, "%s: is a folder, not a file", path);
     return replace(path, bytes, NULL) || cannot_write(path, error);
 }
 
-// The file behind a link is replaced, not the link. One that must not be written is not replaced either.
+// The file that a link points to is replaced, not the link. A file without write permission is not replaced either.
 static bool save_over(const char *path, mode_t mode, struct bytes bytes, struct error *error)
 {
     char *target = realpath(path, NULL);
@@ -210,9 +212,9 @@ static bool save_over(const char *path, mode_t mode, struct bytes bytes, struct 
     return good;
 }
 
-bool output_save(const char *path, const char *at, size_t length, struct error *error)
+bool output_save(const char *path, const char *data, size_t length, struct error *error)
 {
-    return output_save_parts(path, &(struct output_part){ at, length }, 1, error);
+    return output_save_parts(path, &(struct output_part){ data, length }, 1, error);
 }
 
 bool output_save_parts(const char *path, const struct output_part *parts, size_t count, struct error *error)
@@ -225,7 +227,7 @@ bool output_save_parts(const char *path, const struct output_part *parts, size_t
     if (stat(path, &old) != 0)
         return errno == ENOENT ? save_new(path, bytes, error) : cannot_write(path, error);
     if (S_ISDIR(old.st_mode))
-        return error_set(error, "%s: is a folder, not a file", path);
+        return error_named(error, "%s: is a folder, not a file", path);
     return S_ISREG(old.st_mode) ? save_over(path, old.st_mode & 0777, bytes, error)
                                 : write_in_place(path, bytes, error);
 }

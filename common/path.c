@@ -6,7 +6,7 @@
 bool path_join(const char *folder, const char *name, char path[PATH_MAX], struct error *error)
 {
     return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
-        || error_set(error, "%.200s: the path is too long", folder);
+        || error_named(error, "%.200s: the path is too long", folder);
 }
 
 bool path_ends_with(const char *path, const char *end)

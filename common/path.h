@@ -1,4 +1,4 @@
-// Names of files.
+// Paths of files.
 #ifndef COMMON_PATH_H
 #define COMMON_PATH_H
 
@@ -7,10 +7,10 @@
 
 #include "common/error.h"
 
-// FOLDER/NAME.
+// Writes FOLDER/NAME to `path`. Returns false, with the error set, if that is too long.
 bool path_join(const char *folder, const char *name, char path[PATH_MAX], struct error *error);
 
-// Whether it ends so: "a.json" with ".json".
+// Whether a path has this ending: "a.json" and ".json".
 bool path_ends_with(const char *path, const char *end);
 
 #endif

@@ -1,12 +1,12 @@
-// How long to sleep between two looks at something that wakes nobody when it comes: a small part of the time that it
-// has not come for.
+// How long to sleep between two looks at something that does not wake its waiter. This is a small part of the time
+// waited so far.
 //
 //     waited so far    0        1 ms       10 ms            100 ms
 //     looks            ||||||||||| | | |  |   |    |     |       |       |        a wake-up each: 8 to 20 us of a core
 //     pause            25 us    60 us      600 us                1 ms
 //
-// So whoever waits is late by at most that part, within these limits, and waiting takes the smaller a part of a core the
-// longer it lasts.
+// A waiter is thus late by at most that part, within these limits. The longer it waits, the smaller the part of a
+// core that waiting takes.
 #ifndef COMMON_PAUSE_H
 #define COMMON_PAUSE_H
 

@@ -24,7 +24,7 @@ void progress_show(struct progress *progress, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    // A line as wide as the terminal would wrap, and could not be taken back.
+    // A line as wide as the terminal would wrap, and could not be erased.
     fprintf(stderr, "\r%.*s\033[K", width - 1, line);
     fflush(stderr);
     progress->stands = true;

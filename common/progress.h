@@ -1,5 +1,4 @@
-// One line on stderr that says how far a long job is; nothing at all unless
-// stderr is a terminal.
+// One line on stderr that shows the progress of a long job. Nothing is written unless stderr is a terminal.
 //
 //     struct progress progress = { 0 };
 //     while (...)
@@ -12,8 +11,8 @@
 #include <stdint.h>
 
 struct progress {
-    uint64_t not_before_ns;  // when the line may be written next
-    bool stands;             // a line is on the terminal
+    uint64_t not_before_ns;  // the earliest time of the next update
+    bool stands;             // a line is on the terminal now
 };
 
 // Rewrites the line, at most ten times a second.

@@ -1,5 +1,5 @@
-// Random numbers that are the same on every machine for the same seed:
-// splitmix64 (Sebastiano Vigna, public domain). Not for secrets.
+// Random numbers that are the same on every machine for the same seed: splitmix64 (Sebastiano Vigna, public domain).
+// They are not suitable for secrets.
 #ifndef COMMON_RANDOM_H
 #define COMMON_RANDOM_H
 

@@ -11,7 +11,7 @@
 #include "common/json.h"
 #include "common/output.h"
 
-// A longer header is refused, as others do: it would have millions of tensors.
+// A longer header is refused, as in other implementations: it would have millions of tensors.
 enum { LENGTH_BYTES = 8, MOST_HEADER = 100000000, WIDEST = 8 };
 
 static const char METADATA[] = "__metadata__";
@@ -47,7 +47,7 @@ bool safe_tensor_bytes(const struct safe_tensor *tensor, uint64_t *bytes)
     for (uint32_t i = 0; i < tensor->dimensions; i++)
         if (tensor->shape[i] == 0) {
             *bytes = 0;
-            return true;  // whatever the others are
+            return true;  // independently of the other dimensions
         }
     for (uint32_t i = 0; i < tensor->dimensions; i++)
         fits = fits && !__builtin_mul_overflow(*bytes, tensor->shape[i], bytes);
@@ -81,8 +81,8 @@ static void put_notes(struct json_writer *json, const struct safe_note *notes, s
     json_close(json);
 }
 
-// The tensors of each width, in the order of their data: their places, their descriptions, and in `parts` their bytes,
-// as many as there are tensors.
+// Handles all tensors, width by width, which is the order of their data. Sets their offsets, writes their
+// descriptions, and adds their bytes to `parts`, which gets as many entries as there are tensors.
 static void put_all(struct json_writer *json, struct safe_tensor *tensors, size_t count, struct output_part *parts)
 {
     uint64_t used = 0;
@@ -102,7 +102,7 @@ static void put_all(struct json_writer *json, struct safe_tensor *tensors, size_
         }
 }
 
-// The length of the header in front of it, and spaces behind it, so that data begins at a multiple of its width.
+// Puts the length before the header, and spaces after it, so that data begins at a multiple of its width.
 static void frame(struct text *header, const struct text *json)
 {
     const uint64_t padded = (json->length + WIDEST - 1) / WIDEST * WIDEST;
@@ -167,20 +167,20 @@ static void read_shape(struct json *place, struct safe_tensor *tensor)
 static void read_offsets(struct json *place, struct safe_tensor *tensor, uint64_t data_bytes)
 {
     struct json offsets = json_array(place, "data_offsets"), item;
-    uint64_t at[2] = { 0 };
+    uint64_t range[2] = { 0 };
     if (json_count(&offsets) != 2)
         json_refuse(&offsets, "are %zu numbers, not 2", json_count(&offsets));
     for (size_t i = 0; i < 2 && json_next(&offsets, &item); i++)
-        at[i] = json_item_u64(&item, 0, data_bytes);
-    tensor->first = at[0];
-    tensor->end = at[1];
+        range[i] = json_item_u64(&item, 0, data_bytes);
+    tensor->first = range[0];
+    tensor->end = range[1];
     uint64_t bytes;
-    if (at[1] < at[0])
-        json_refuse(&offsets, "end at %llu, before they begin at %llu", (unsigned long long)at[1],
-                    (unsigned long long)at[0]);
-    else if (!safe_tensor_bytes(tensor, &bytes) || bytes != at[1] - at[0])
+    if (range[1] < range[0])
+        json_refuse(&offsets, "end at %llu, before they begin at %llu", (unsigned long long)range[1],
+                    (unsigned long long)range[0]);
+    else if (!safe_tensor_bytes(tensor, &bytes) || bytes != range[1] - range[0])
         json_refuse(&offsets, "are of %llu bytes, and its shape and dtype of another number",
-                    (unsigned long long)(at[1] - at[0]));
+                    (unsigned long long)(range[1] - range[0]));
 }
 
 static void read_tensor(struct json *place, struct safe_tensor *tensor, uint64_t data_bytes)
@@ -217,21 +217,21 @@ static int by_place(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-// Each begins where the one before it ends, and the last ends with the file.
+// Each tensor begins where the one before it ends, and the last one ends with the file.
 static bool has_no_gaps(const struct safe_header *header, uint64_t data_bytes, const char *name, struct error *error)
 {
     uint64_t end = 0;
     for (size_t i = 0; i < header->count; i++) {
         const struct safe_tensor *tensor = &header->tensors[i];
         if (tensor->first != end)
-            return error_set(error, "%s: %.200s: its data begins at %llu, and what stands before it ends at %llu: %s",
-                             name, tensor->name, (unsigned long long)tensor->first, (unsigned long long)end,
-                             tensor->first < end ? "they overlap" : "there is a hole");
+            return error_named(error, "%s: %.200s: its data begins at %llu, and what stands before it ends at %llu: %s",
+                               name, tensor->name, (unsigned long long)tensor->first, (unsigned long long)end,
+                               tensor->first < end ? "they overlap" : "there is a hole");
         end = tensor->end;
     }
     return end == data_bytes
-        || error_set(error, "%s: its tensors end at byte %llu of the data, and the file has %llu bytes of it", name,
-                     (unsigned long long)end, (unsigned long long)data_bytes);
+        || error_named(error, "%s: its tensors end at byte %llu of the data, and the file has %llu bytes of it", name,
+                       (unsigned long long)end, (unsigned long long)data_bytes);
 }
 
 static bool read_all(struct safe_header *header, uint64_t data_bytes, struct error *error)
@@ -292,16 +292,16 @@ struct safe_file {
 
 static bool read_bytes(struct safe_file *file, void *to, uint64_t bytes, struct error *error)
 {
-    char *at = to;
+    char *next = to;
     for (uint64_t left = bytes; left > 0;) {
-        const ssize_t got = read(file->file, at, left);
+        const ssize_t got = read(file->file, next, left);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return error_set_kind(error, ERROR_MACHINE, "%s: cannot be read: %s", file->path, strerror(errno));
         if (got == 0)
-            return error_set(error, "%s: has become shorter while it was read", file->path);
-        at += got;
+            return error_named(error, "%s: has become shorter while it was read", file->path);
+        next += got;
         left -= (uint64_t)got;
     }
     hash_add(file->hash, to, bytes);
@@ -313,18 +313,18 @@ static bool read_length(struct safe_file *file, uint64_t *length, struct error *
     unsigned char bytes[LENGTH_BYTES];
     *length = 0;
     if (file->bytes < LENGTH_BYTES)
-        return error_set(error, "%s: has %llu bytes, and the length of a safetensors header alone takes %d", file->path,
-                         (unsigned long long)file->bytes, LENGTH_BYTES);
+        return error_named(error, "%s: has %llu bytes, and the length of a safetensors header alone takes %d",
+                           file->path, (unsigned long long)file->bytes, LENGTH_BYTES);
     if (!read_bytes(file, bytes, sizeof bytes, error))
         return false;
     for (unsigned i = LENGTH_BYTES; i-- > 0;)
         *length = *length << 8 | bytes[i];
     if (*length > MOST_HEADER)
-        return error_set(error, "%s: its header of %llu bytes is longer than %d", file->path,
-                         (unsigned long long)*length, MOST_HEADER);
+        return error_named(error, "%s: its header of %llu bytes is longer than %d", file->path,
+                           (unsigned long long)*length, MOST_HEADER);
     return *length <= file->bytes - LENGTH_BYTES
-        || error_set(error, "%s: its header of %llu bytes ends behind the file's %llu", file->path,
-                     (unsigned long long)*length, (unsigned long long)file->bytes);
+        || error_named(error, "%s: its header of %llu bytes ends behind the file's %llu", file->path,
+                       (unsigned long long)*length, (unsigned long long)file->bytes);
 }
 
 static bool read_header(struct safe_file *file, struct error *error)
@@ -342,15 +342,15 @@ static bool read_header(struct safe_file *file, struct error *error)
     return good;
 }
 
-// No pipe, which would be waited for.
+// A pipe is refused, since opening it would block.
 static bool open_file(struct safe_file *file, struct error *error)
 {
     struct stat about;
     file->file = open(file->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (file->file < 0 || fstat(file->file, &about) != 0)
-        return error_set(error, "%s: cannot be read: %s", file->path, strerror(errno));
+        return error_named(error, "%s: cannot be read: %s", file->path, strerror(errno));
     file->bytes = (uint64_t)about.st_size;
-    return S_ISREG(about.st_mode) || error_set(error, "%s: is not a regular file", file->path);
+    return S_ISREG(about.st_mode) || error_named(error, "%s: is not a regular file", file->path);
 }
 
 struct safe_file *safe_file_open(const char *path, struct error *error)

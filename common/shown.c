@@ -8,7 +8,7 @@
 
 #include "common/utf8.h"
 
-// One character: how many bytes of the name it is, and how it is shown.
+// One character: its length in bytes of the name, and how it is shown.
 struct piece {
     size_t bytes, columns;
     char shown[sizeof "\\x1b"];
@@ -21,7 +21,8 @@ static struct piece first_of(const char *name, size_t left)
         memcpy(piece.shown, name, piece.bytes);
         return piece;
     }
-    const unsigned char last = (unsigned char)name[piece.bytes == 2];  // of two bytes only U+0080 to U+009F are not shown
+    // with two bytes, only U+0080 to U+009F are escaped
+    const unsigned char last = (unsigned char)name[piece.bytes == 2];
     piece.bytes = piece.bytes > 0 ? piece.bytes : 1;
     piece.columns = (size_t)snprintf(piece.shown, sizeof piece.shown, "\\x%02x", last);
     return piece;

@@ -15,7 +15,7 @@
 
 // --- building ------------------------------------------------------------------
 
-// Makes room for `more` bytes and a NUL; false, remembered, without memory.
+// Makes room for `more` bytes and a NUL. If memory runs out, returns false and records that.
 static bool reserve(struct text *text, size_t more)
 {
     if (text->failed || more >= SIZE_MAX / 2 - text->length) {
@@ -107,7 +107,7 @@ void text_clear(struct text *text)
 
 char *text_take(struct text *text, struct error *error)
 {
-    text_add_bytes(text, "", 0);  // nothing added yet is an empty string
+    text_add_bytes(text, "", 0);  // if nothing was added, the result is an empty string
     char *data = text->data;
     if (!text_ok(text, "a text", error)) {
         free(data);
@@ -139,24 +139,24 @@ static bool read_all(int file, struct text *text, const char *name, struct error
 {
     struct stat status;
     if (fstat(file, &status) != 0)
-        return error_set(error, "%s: cannot be read: %s", name, strerror(errno));
+        return error_named(error, "%s: cannot be read: %s", name, strerror(errno));
     if (S_ISDIR(status.st_mode))
-        return error_set(error, "%s: is a folder, not a file", name);
-    // A regular file is read in two goes: all of it, and its end. Where it is
-    // larger than allowed there is nothing to read.
+        return error_named(error, "%s: is a folder, not a file", name);
+    // A regular file is read in two calls: the whole file, and its end. If it is larger than allowed, nothing is
+    // read.
     size_t room = S_ISREG(status.st_mode) ? (size_t)status.st_size + 1 : 65536;
     for (bool end = false; !end && text->length <= most_loaded && room <= most_loaded + 1;) {
         if (!reserve(text, room))
             return error_no_memory(error, name);
         const ssize_t got = read(file, text->data + text->length, room);
         if (got < 0 && errno != EINTR)
-            return error_set(error, "%s: cannot be read: %s", name, strerror(errno));
+            return error_named(error, "%s: cannot be read: %s", name, strerror(errno));
         text->length += got > 0 ? (size_t)got : 0;
         end = got == 0;
         room = 65536;
     }
     if (text->length > most_loaded || room > most_loaded + 1)
-        return error_set(error, "%s: is larger than 1 GiB", name);
+        return error_named(error, "%s: is larger than 1 GiB", name);
     text->data[text->length] = '\0';
     return true;
 }
@@ -167,7 +167,7 @@ char *text_load(const char *path, size_t *length, struct error *error)
     const char *name = standard ? "standard input" : path;
     const int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
-        error_set(error, "%s: cannot be read: %s", name, strerror(errno));
+        error_named(error, "%s: cannot be read: %s", name, strerror(errno));
         return NULL;
     }
     struct text text = { 0 };

@@ -1,13 +1,13 @@
-// A growing piece of text, for output that is built up before it is written.
+// A growing string, for output that is built before it is written.
 //
 //     struct text text = { 0 };
 //     text_add(&text, "%zu stages", count);
 //     if (!text_save(&text, "-", &error)) ...
 //     text_clear(&text);
 //
-// When memory runs out the text remembers it (`failed`), further additions do
-// nothing, and text_save(), text_take() or text_ok() report it: no check per
-// addition. So it is where something cannot be said at all (text_refuse()).
+// If memory runs out, the text records that in `failed`. Further additions then do nothing, and text_save(),
+// text_take() or text_ok() report it, so additions need no checks. The same is done if something cannot be expressed
+// at all (text_refuse()).
 #ifndef COMMON_TEXT_H
 #define COMMON_TEXT_H
 
@@ -17,11 +17,11 @@
 #include "common/error.h"
 
 struct text {
-    char *data;  // NUL-terminated once anything was added; NULL before
+    char *data;  // NUL-terminated once anything has been added; NULL before that
     size_t length;
     size_t capacity;
     bool failed;
-    bool is_refused;  // failed, and `data` is the sentence that says why
+    bool is_refused;  // it failed, and `data` is the sentence with the reason
 };
 
 void text_add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -31,20 +31,20 @@ void text_add_count(struct text *text, size_t count, const char *one, const char
 void text_refuse(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_clear(struct text *text);
 
-// Whether all of it is there. Where not, the reason it was refused for, with
-// `what` in front, or that there is no memory for `what`.
+// Whether the text is complete. If not, the error is the reason of the refusal with `what` in front, or that there
+// is no memory for `what`.
 bool text_ok(const struct text *text, const char *what, struct error *error);
 
-// The text as a string of the caller's own (free() it); the text is empty after.
+// Returns the text as a string that the caller frees with free(). The text is empty after that.
 char *text_take(struct text *text, struct error *error);
 
-// Writes to a file as output.h says; "-" is standard output.
+// Writes to a file like output_save() (output.h); "-" is standard output.
 bool text_save(const struct text *text, const char *path, struct error *error);
-// The same by output_replace().
+// The same with output_replace().
 bool text_replace(const struct text *text, const char *path, struct error *error);
 
-// Reads a whole file, "-" is standard input. Refuses folders and more than
-// 1 GiB. The caller frees the result; a NUL stands after its last byte.
+// Reads a whole file; "-" is standard input. Refuses folders and more than 1 GiB. The caller frees the result. A NUL
+// follows its last byte.
 char *text_load(const char *path, size_t *length, struct error *error);
 
 #endif

@@ -38,11 +38,11 @@ bool utf8_is_printable(const char *bytes, size_t length)
 void utf8_make_printable(char *text, size_t size)
 {
     text[size - 1] = '\0';
-    for (char *at = text; *at;) {
-        const size_t length = utf8_length(at, strlen(at));
-        if (utf8_is_printable(at, length))
-            at += length;
+    for (char *next = text; *next;) {
+        const size_t length = utf8_length(next, strlen(next));
+        if (utf8_is_printable(next, length))
+            next += length;
         else
-            *at++ = '?';
+            *next++ = '?';
     }
 }

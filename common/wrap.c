@@ -3,43 +3,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_COLUMNS = 20,  // worth breaking a line into
-       OWN_INDENT = 8,      // of a last cell that has a line of its own
-       GAP = 2 };           // blanks between the columns of a table, at least
+enum { LEAST_COLUMNS = 20,  // least width for breaking a line
+       OWN_INDENT = 8,      // for a last cell with a line of its own
+       GAP = 2 };           // least number of blanks between columns of a table
 
 static size_t width_of(const char *bytes, size_t length)
 {
     size_t width = 0;
     for (size_t i = 0; i < length; i++)
-        width += ((unsigned char)bytes[i] & 0xc0) != 0x80;  // all but what continues a character of UTF-8
+        // counts all bytes except continuations of a UTF-8 character
+        width += ((unsigned char)bytes[i] & 0xc0) != 0x80;
     return width;
 }
 
-// The bytes in front of a line's last cell, which begins behind two blanks; 0: the line is a sentence.
+// The number of bytes before a line's last cell, which begins after two blanks. 0: the line is a sentence.
 static size_t find_cell(const char *line, size_t length)
 {
-    for (size_t at = length; at >= 2; at--)
-        if (line[at - 1] == ' ' && line[at - 2] == ' ')
-            return at;
+    for (size_t i = length; i >= 2; i--)
+        if (line[i - 1] == ' ' && line[i - 2] == ' ')
+            return i;
     return 0;
 }
 
-// The bytes of [from, length) that `columns` have room for, up to the end of a word ("5 %" is one); all of the first word
-// at least.
+// The end of the bytes from `from` on that fit into `columns`, at the end of a word ("5 %" is one). At least the
+// whole first word.
 static size_t fit(const char *line, size_t from, size_t length, size_t columns)
 {
     size_t end = from;
-    for (size_t at = from; at <= length; at++) {
-        if (at < length && (line[at] != ' ' || line[at + 1] == '%'))
+    for (size_t i = from; i <= length; i++) {
+        if (i < length && (line[i] != ' ' || line[i + 1] == '%'))
             continue;
-        if (end > from && width_of(line + from, at - from) > columns)
+        if (end > from && width_of(line + from, i - from) > columns)
             break;
-        end = at;
+        end = i;
     }
     return end;
 }
 
-// From a place in a line on, which has `room` columns; what follows stands `indent` columns in.
+// Adds words from a position of a line on, where `room` columns are left. The following lines are indented by
+// `indent` columns.
 static void add_words(struct text *text, const char *line, size_t from, size_t length, size_t room, size_t indent,
                       size_t columns)
 {
@@ -62,7 +64,8 @@ static void add_line(struct text *text, const char *line, size_t length, size_t 
     if (is_wide && indent + LEAST_COLUMNS <= columns) {
         text_add_bytes(text, line, cell);
         add_words(text, line, cell, length, columns - width_of(line, cell), indent, columns);
-    } else if (is_wide && !is_item && columns >= OWN_INDENT + LEAST_COLUMNS && memchr(line + cell, ' ', length - cell)) {
+    } else if (is_wide && !is_item && columns >= OWN_INDENT + LEAST_COLUMNS
+               && memchr(line + cell, ' ', length - cell)) {
         size_t end = cell;
         while (end > 0 && line[end - 1] == ' ')
             end--;
@@ -87,7 +90,7 @@ static void add_lines(struct text *text, const char *said, const char *end, size
 
 // --- tables ------------------------------------------------------------------------------
 
-// Lines that stand together, up to an empty one or the end.
+// The end of consecutive lines: an empty line, or the end of the text.
 static const char *end_of_block(const char *said)
 {
     while (*said && *said != '\n') {
@@ -108,7 +111,7 @@ static size_t widest_line(const char *said, const char *end, size_t *lines)
     return widest;
 }
 
-// Marks the columns in which some line has something.
+// Marks the columns in which any line has a character.
 static void mark_used(const char *said, const char *end, char *used)
 {
     size_t column = 0;
@@ -120,8 +123,8 @@ static void mark_used(const char *said, const char *end, char *used)
     }
 }
 
-// Of the blanks that all lines have in the same place, unmarks as many as there are too many, from the widest gap on: a
-// column that goes is 2.
+// Removes columns that are blank in all lines, as many as the table is too wide, from the widest gap on. A removed
+// column is marked by 2.
 static void close_gaps(char *used, size_t width, size_t columns)
 {
     for (size_t left = width; left > columns; left--) {
@@ -153,13 +156,15 @@ static void add_without(struct text *text, const char *said, const char *end, co
     }
 }
 
-// The columns of a table that is too wide move together; what is too wide still is broken as any line.
+// Moves the columns of a table that is too wide closer to each other. Lines that are still too wide are broken like
+// any others.
 static void add_block(struct text *text, const char *said, const char *end, size_t columns)
 {
     size_t lines;
     struct text closed = { 0 };
     const size_t width = widest_line(said, end, &lines);
-    char *used = lines > 1 && width > columns && !memchr(said, '\033', (size_t)(end - said)) ? calloc(width + 1, 1) : NULL;
+    const bool closes = lines > 1 && width > columns && !memchr(said, '\033', (size_t)(end - said));
+    char *used = closes ? calloc(width + 1, 1) : NULL;
     if (used) {
         mark_used(said, end, used);
         close_gaps(used, width, columns);

@@ -1,4 +1,4 @@
-// Sentences and lists as wide as the terminal: what is longer is broken between words.
+// Wraps sentences and lists to the width of the terminal: longer lines are broken between words.
 //
 //     A paragraph, which goes on where
 //     lines begin.
@@ -7,9 +7,9 @@
 //     40 %  2.1 s  a row, which goes on
 //                  where its last cell is
 //
-// Where lines that stand together are a table that is too wide, its columns move together first, to two blanks between
-// them. A last cell of several words that has little room left has a line of its own. A line that says its own colours
-// is left alone. Where lines end already, they end still.
+// If consecutive lines are a table that is too wide, its columns first move closer, to at least two blanks between
+// them. A last cell of several words with little room gets a line of its own. A line with its own colours is
+// unchanged. Existing line ends are kept.
 #ifndef COMMON_WRAP_H
 #define COMMON_WRAP_H
 

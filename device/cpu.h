@@ -1,22 +1,24 @@
-// Private to the cpu maker: the same kernels compiled for three instruction sets,
-// of which device_open() takes the best this processor has, or the one asked for
-// as "cpu:avx2". Results differ between them in the last bits, never between runs.
+// Private to the cpu maker: the same kernels, compiled for three instruction sets. A device gets the best one that this
+// processor has, or the one that its name asks for, as in "cpu:avx2". Results differ between instruction sets in the
+// last bits, but never between runs.
 #ifndef DEVICE_CPU_H
 #define DEVICE_CPU_H
 
 #include "device/maker.h"
 
 struct cpu {  // a device's own
-    const struct kernel_functions *kernels;        // those that compute at once,
-    const struct kernel_functions *float_kernels;  // and what they compute with: themselves, but of 16 bits
-    uint64_t link_rate;                            // bytes per second between it and its host; 0: as memory goes
-    struct empty_hall *empty_halls;                // of communicators that nobody opened yet; under the device's lock
+    const struct kernel_functions *kernels;        // kernels that compute at once
+    const struct kernel_functions *float_kernels;  // what those compute with: themselves, except for 16 bits
+    uint64_t link_rate;                            // bytes per second to and from the host; 0: no such link
+    struct empty_hall *empty_halls;                // of communicators without an end yet; under the device's lock
 };
 
-// Which a device that runs ahead has too.
+// Also used by the device that runs ahead (cpu_queued.h).
 void cpu_close(struct device *device);
 void *cpu_allocate(struct device *device, uint64_t bytes, struct error *error);
 void cpu_release(struct device *device, void *memory);
+void cpu_zero(struct queue *queue, void *memory, uint64_t bytes);
+void cpu_copy(struct queue *queue, void *to, const void *from, uint64_t bytes);
 void cpu_transfer(struct queue *queue, void *to, const void *from, uint64_t bytes);
 
 extern const struct kernel_functions cpu_kernels_baseline;
@@ -27,11 +29,11 @@ extern const struct kernel_functions cpu_kernels_avx512;  // F, BW, DQ, VL
 
 extern const struct kernel_functions cpu_half_kernels;
 
-// The product alone, without its ends. Shared by all: oneDNN finds the instruction
-// set itself.
+// The matrix product alone, without epilogues. All instruction sets share it: oneDNN finds the instruction set
+// itself.
 void cpu_product(struct queue *queue, const struct matmul *matmul);
 
-// These kernels compute in float, and what they are given is float.
+// These kernels compute in float, and their values are float.
 static inline float *floats(struct values *values)
 {
     return (float *)values;
@@ -41,8 +43,8 @@ static inline const float *floats_of(const struct values *values)
     return (const float *)values;
 }
 
-// Score blocks of attention: so many query rows at a time, each row padded to whole
-// vectors of any instruction set.
+// Score blocks of attention: so many query rows at a time, with each row padded to whole vectors of any instruction
+// set.
 enum { ATTENTION_ROWS = 64 };
 static inline size_t attention_row_floats(size_t sequence)
 {

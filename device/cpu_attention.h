@@ -1,5 +1,5 @@
-// Private: causal attention, one head of one sequence at a time, and a matrix
-// product for pieces that stay in the first cache. Included by cpu_vectors.h.
+// Private: causal attention, one head of one sequence at a time, and a matrix product for pieces that stay in the L1
+// cache. Included by cpu_vectors.h.
 //
 //               keys 0 .. T
 //             +--+
@@ -8,14 +8,13 @@
 //     at once |  +--+##|
 //             +--------+
 //
-// Queries that are a part of the sequence are some of these rows, over all keys.
+// If the queries are a part of the sequence, they are some of these rows, over all keys.
 #ifndef DEVICE_CPU_ATTENTION_H
 #define DEVICE_CPU_ATTENTION_H
 
 #include "device/cpu_rows.h"
 
-// A tile of the result lives in registers: TILE_ROWS by TILE_VECTORS of the 16 or
-// 32 there are.
+// A tile of the result stays in registers: TILE_ROWS by TILE_VECTORS of the 16 or 32 that there are.
 enum { TILE_ROWS = 8, TILE_VECTORS = VECTOR_BYTES == 64 ? 2 : 1 };
 
 // c (+)= a b. a is m by k with any strides (so transposed is free), b is k by n.
@@ -30,8 +29,8 @@ struct tiles {
     bool add;
 };
 
-// One tile. `rows`, `vectors` and `whole` are constants where this is inlined, and
-// so the sums become registers. Without `whole` the last vector has `left` lanes.
+// One tile. `rows`, `vectors` and `whole` are constants where this is inlined, so that the sums become registers.
+// Without `whole` the last vector has `left` lanes.
 INLINE void tile(const struct tiles *t, size_t row, size_t column, const size_t rows, const size_t vectors,
                  const bool whole, size_t left)
 {
@@ -78,12 +77,12 @@ static void multiply_tiles(const struct tiles *t)
 
 // --- one head -----------------------------------------------------------------------
 
-// Where one head of one sequence finds its numbers; rows of q, k, v and their
-// gradients are `stride` apart, rows of the output `out_stride`. Queries are those of rows
-// [first, sequence); of the output, and of what there is per query, these are all rows.
+// The places of one head's numbers in one sequence. Rows of q, k, v and their gradients are `stride` apart, rows of
+// the output `out_stride`. The queries are rows [first, sequence) of q. The output, and everything else with one row
+// per query, has only these rows.
 struct head {
     size_t first, sequence, size, stride, out_stride;
-    size_t across;  // floats from one score row to the next, and of K and V transposed
+    size_t across;  // floats from one row of scores to the next, and of K and V transposed
     const float *q, *k, *v;
     float *keys, *values;  // transposed: [size][across], zero past the sequence
     float *scores, *slopes;
@@ -123,14 +122,14 @@ INLINE struct head head_at(const struct attention *shape, size_t batch, size_t w
     };
 }
 
-// Keys seen by query rows [first, first + TILE_ROWS), in whole vectors: past the end
-// of the sequence, perhaps, but never past the padding of a row.
+// Keys attended to by query rows [first, first + TILE_ROWS), in whole vectors. This may reach past the end of the
+// sequence, but never past the padding of a row.
 INLINE size_t keys_seen(const struct head *head, size_t first)
 {
     return smaller((first + TILE_ROWS + LANES - 1) / LANES * LANES, head->across);
 }
 
-// to[row][j] = from[row] . transposed[..][j] for the keys these rows see.
+// to[row][j] = from[row] . transposed[..][j], for the keys that these rows attend to.
 INLINE void multiply_seen(const struct head *head, float *to, const float *from, size_t from_stride, size_t first,
                           size_t rows, const float *transposed)
 {
@@ -142,7 +141,7 @@ INLINE void multiply_seen(const struct head *head, float *to, const float *from,
     });
 }
 
-// Zeros from past the diagonal to the end of what these rows compute.
+// Writes zeros from past the diagonal to the end of what these rows compute.
 INLINE void clear_unseen(const struct head *head, float *row, size_t query, size_t first)
 {
     const size_t end = keys_seen(head, first);
@@ -175,8 +174,8 @@ static void head_forward(const struct head *head, float *out, float *log_sums)
         });
         for (size_t r = 0; r < rows; r++)
             FOR_VECTORS (i, left, head->size) {
-                float *at = to + r * head->out_stride + i;
-                vec_store_first(at, vec_load_first(at, left, 0) * scale[r], left);
+                float *piece = to + r * head->out_stride + i;
+                vec_store_first(piece, vec_load_first(piece, left, 0) * scale[r], left);
             }
     }
 }
@@ -196,33 +195,32 @@ static void cpu_attention(struct queue *queue, const struct attention *attention
 
 // --- backward ---------------------------------------------------------------------------
 //
-// With P the probabilities, O = P V, g the gradient of O:
+// With P the probabilities, O = P V and g the gradient of O:
 //     slope_ij = P_ij (g_i . v_j - g_i . o_i) / sqrt(size)
 //     dQ = slope K     dK = slope^T Q     dV = P^T g
-// A block of ATTENTION_ROWS rows of P and slope is made at a time, and its share
-// added to dK and dV.
+// A block of ATTENTION_ROWS rows of P and slope is made at a time, and its contribution is added to dK and dV.
 
 struct head_gradients {
     const float *g, *out, *log_sums;
     float *q, *k, *v;
-    bool adds;  // to k and v
+    bool adds;  // to the gradients of k and v
 };
 
-// P and slope of TILE_ROWS rows, whose scores and g . v stand where they go.
+// Makes P and slope of TILE_ROWS rows, in the places where their scores and g . v are.
 INLINE void make_slopes(const struct head *head, const struct head_gradients *grad, size_t first, size_t rows,
                         float *scores, float *slopes)
 {
     const float factor = 1 / sqrtf((float)head->size);
     for (size_t r = 0; r < rows; r++) {
-        const size_t query = first + r, own = query - head->first;
+        const size_t query = first + r, row = query - head->first;
         float *p = scores + r * head->across, *slope = slopes + r * head->across;
         vec dot = vec_all(0);
         FOR_VECTORS (i, left, head->size)
-            dot += vec_load_first(grad->g + own * head->out_stride + i, left, 0)
-                 * vec_load_first(grad->out + own * head->out_stride + i, left, 0);
+            dot += vec_load_first(grad->g + row * head->out_stride + i, left, 0)
+                 * vec_load_first(grad->out + row * head->out_stride + i, left, 0);
         const float g_out = vec_sum(dot);
         FOR_VECTORS (i, left, query + 1) {
-            const vec y = vec_exp(vec_load_first(p + i, left, -INFINITY) * factor - grad->log_sums[own]);
+            const vec y = vec_exp(vec_load_first(p + i, left, -INFINITY) * factor - grad->log_sums[row]);
             vec_store_first(p + i, y, left);
             vec_store_first(slope + i, y * (vec_load_first(slope + i, left, 0) - g_out) * factor, left);
         }
@@ -231,9 +229,9 @@ INLINE void make_slopes(const struct head *head, const struct head_gradients *gr
     }
 }
 
-// to (+)= block^T from: the rows of dK or dV that the block's queries see. Those
-// past the block's first row are met for the first time, as are all before the first query
-// by its block, and are set, unless nothing is.
+// to (+)= block^T from, for the rows of dK or dV that the block's queries attend to. Rows from the block's first
+// query on are written for the first time here, and so they are set. The first block also sets all rows before the
+// first query. With `adds` nothing is set, and everything is added.
 INLINE void add_seen(const struct head *head, float *to, const float *block, const float *from, size_t from_stride,
                      size_t first, size_t rows, bool adds)
 {

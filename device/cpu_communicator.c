@@ -1,19 +1,18 @@
-// Communicators of cpu:queued, between threads and processes of one machine: they do no
-// more than NCCL promises, so that what works here needs nothing that NCCL lacks.
+// Communicators of cpu:queued, between threads and processes of one machine. They do no more than NCCL promises, so
+// that code that works here needs nothing that NCCL lacks.
 //
-// All ends with the same name meet in a *hall*, a piece of shared memory, where each
-// ordered pair of ranks has a pipe:
+// All ends with the same name meet in a *hall*, a segment of shared memory (their rendezvous). There each ordered
+// pair of ranks has a pipe:
 //
 //     rank a's send  --->  | size | bytes ..... |  --->  rank b's receive
 //                            ring of PIPE_BYTES
 //
-// An exchange is a call in its queue. Its messages move side by side, those of one pipe
-// one after the other, and the queue stands still until all have: a send, until all of
-// its bytes have been taken out.
+// An exchange is one call in its queue. Its messages move side by side, those of one pipe one after the other. The
+// queue waits until all have moved; a send has moved when all of its bytes have been taken out.
 //
-// Nobody ever holds anything that another one waits for: a rank can be stopped or killed between any two of its
+// No process ever holds anything that another one waits for. A rank can be stopped or killed between any two of its
 // instructions, and the others still move, fail and end. Each word below has one writer, or is changed by a single
-// atomic step; a hall of zeros is ready for use, so that nobody has to make it so.
+// atomic step. A hall of zeros is ready for use, so that no rank has to initialize it.
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
@@ -30,42 +29,42 @@
 
 enum { PIPE_BYTES = 1 << 16, LINE_BYTES = 64 };
 
-// Bytes ever put in, and ever taken out; each word on a cache line of its own.
+// Counts of the bytes ever put in, and ever taken out; each is on a cache line of its own.
 struct pipe {
-    _Alignas(LINE_BYTES) _Atomic uint64_t written;  // by who sends
-    _Alignas(LINE_BYTES) _Atomic uint64_t taken;    // by who receives
+    _Alignas(LINE_BYTES) _Atomic uint64_t written;  // by the sender
+    _Alignas(LINE_BYTES) _Atomic uint64_t taken;    // by the receiver
     _Alignas(LINE_BYTES) unsigned char ring[PIPE_BYTES];
 };
 
-// A rank's.
+// The part of the hall that belongs to one rank.
 struct seat {
-    _Alignas(LINE_BYTES) _Atomic uint32_t bell;  // a futex: whatever the rank may wait for rings it
-    char complaint[160];  // the rank's own, before it fails the hall
+    _Alignas(LINE_BYTES) _Atomic uint32_t bell;  // a futex, rung when something changes that the rank may wait for
+    char complaint[160];  // the rank's own error message, written before it fails the hall
 };
 
-// In shared memory; by its place in each process's own address space.
+// In shared memory, at a different address in each process.
 struct hall {
     unsigned char secret[16];  // shared_memory.h
     _Atomic uint32_t opened;
-    _Atomic uint32_t failure;  // the first stays: nothing, ABORTED, or COMPLAINED by a rank
-    struct seat seats[];       // by rank; then the pipes: from, then to
+    _Atomic uint32_t failure;  // the first failure stays: none, ABORTED, or COMPLAINED by a rank
+    struct seat seats[];       // by rank; behind them are the pipes, by sender and then receiver
 };
 enum { ABORTED = 1, COMPLAINED = 2 };
 
-// A hall that a device has made, and none of its ends has come to.
+// A hall that a device has made, and that none of its ends has entered yet.
 struct empty_hall {
     struct empty_hall *next;
     struct shared_memory_name name;
 };
 
-// An end's own.
+// The state of one end.
 struct attendance {
-    struct hall *hall;     // NULL: who made it is gone,
-    struct error missing;  // as whoever asks is told
+    struct hall *hall;     // NULL: the process that made it has ended
+    struct error missing;  // the error that is then reported to callers
     int file;
     uint32_t ranks, rank;
     bool *reserved;  // by pipe of this rank: to each rank, then from each
-    bool was_busy;   // since it was given something
+    bool was_busy;   // whether it was given something since it was last asked
 };
 
 static struct communication communication(const struct device *device)
@@ -93,19 +92,19 @@ static bool make_name(struct device *device, struct communicator_name *name, str
     return true;
 }
 
-// Its file becomes the caller's. -1: this device has not made it, or another end of it has come before.
+// The file becomes the caller's. -1: this device has not made the hall, or another end of it has come before.
 static int take_empty_hall(struct device *device, const struct shared_memory_name *name)
 {
     struct cpu *cpu = device->own;
     int file = -1;
     pthread_mutex_lock(&device->lock);
-    struct empty_hall **at = &cpu->empty_halls;
-    while (*at && memcmp((*at)->name.secret, name->secret, sizeof name->secret) != 0)
-        at = &(*at)->next;
-    if (*at) {
-        struct empty_hall *taken = *at;
+    struct empty_hall **link = &cpu->empty_halls;
+    while (*link && memcmp((*link)->name.secret, name->secret, sizeof name->secret) != 0)
+        link = &(*link)->next;
+    if (*link) {
+        struct empty_hall *taken = *link;
         file = taken->name.file;
-        *at = taken->next;
+        *link = taken->next;
         free(taken);
     }
     pthread_mutex_unlock(&device->lock);
@@ -164,16 +163,16 @@ static void leave_hall(struct attendance *attendance)
 
 static bool open_end(struct communicator *communicator, const struct communicator_name *name, struct error *error)
 {
-    struct shared_memory_name of;
-    memcpy(&of, name->bytes, sizeof of);
+    struct shared_memory_name hall_name;
+    memcpy(&hall_name, name->bytes, sizeof hall_name);
     struct attendance *attendance = calloc(1, sizeof *attendance);
     if (!attendance)
         return error_no_memory(error, "a communicator");
-    *attendance = (struct attendance){ .file = take_empty_hall(communicator->device, &of), .ranks = communicator->ranks,
-                                       .rank = communicator->rank, .was_busy = true };
+    *attendance = (struct attendance){ .file = take_empty_hall(communicator->device, &hall_name),
+                                       .ranks = communicator->ranks, .rank = communicator->rank, .was_busy = true };
     attendance->reserved = calloc(2 * (size_t)communicator->ranks, sizeof *attendance->reserved);
     if (attendance->file < 0)
-        attendance->file = shared_memory_find(&of, &attendance->missing);
+        attendance->file = shared_memory_find(&hall_name, &attendance->missing);
     communicator->own = attendance;
     if ((attendance->reserved || error_no_memory(error, "a communicator"))
         && (attendance->file < 0 || enter_hall(attendance, error)))
@@ -195,7 +194,8 @@ static void ring(struct seat *seat)
     syscall(SYS_futex, &seat->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-// Until the bell has rung since it was `seen`; for a moment only, since who was to ring it may be gone.
+// Waits until the bell has rung since it was `seen`. It waits only for a moment (0.1 s), since the process that was
+// to ring it may have ended.
 static void await_ring(struct seat *seat, uint32_t seen)
 {
     const struct timespec limit = { .tv_nsec = 100000000 };
@@ -211,7 +211,7 @@ static void fail(const struct attendance *attendance, uint32_t failure)
         ring(&hall->seats[rank]);
 }
 
-// NULL: all is well.
+// NULL: there was no failure.
 static const char *failure_of(const struct hall *hall)
 {
     const uint32_t failure = atomic_load(&hall->failure);
@@ -220,7 +220,7 @@ static const char *failure_of(const struct hall *hall)
     return failure == ABORTED ? "a communicator was aborted" : hall->seats[failure - COMPLAINED].complaint;
 }
 
-// Busy once after each call, and until all have come.
+// Reports busy once after each call, and until all ends have opened.
 static bool is_ready(struct communicator *communicator, bool *ready, struct error *error)
 {
     struct attendance *attendance = communicator->own;
@@ -243,30 +243,30 @@ static bool abort_end(struct communicator *communicator, uint64_t limit_ns)
 
 // --- messages ----------------------------------------------------------------------------
 
-// A message of an exchange on its way: its size first, then its bytes.
+// A message of an exchange in progress: its size first, then its bytes.
 struct moving {
     struct message_end end;
     struct pipe *pipe;
-    uint64_t moved;   // bytes of it in or out of the pipe, its size included
-    uint64_t until;   // of a send: what the pipe's `taken` must come to
-    uint64_t size;    // of a receive: what the other end says
+    uint64_t moved;   // bytes in or out of the pipe so far, its size included
+    uint64_t until;   // for a send: the value that the pipe's `taken` must reach
+    uint64_t size;    // for a receive: the size that the other end sends
     bool is_done;
 };
 
-struct given {
+struct exchange {
     struct attendance *attendance;
     size_t count;
     struct message_end ends[];
 };
 
-// Bytes [at, at + count) of what a message consists of.
-static void copy_part(struct moving *moving, uint64_t at, unsigned char *ring, uint64_t count)
+// Copies bytes [at, at + count) of a message, which consists of its size and its data.
+static void copy_part(struct moving *moving, uint64_t offset, unsigned char *ring, uint64_t count)
 {
     unsigned char *size = (unsigned char *)&moving->size, *data = moving->end.data;
     for (uint64_t done = 0; done < count;) {
-        const bool in_size = at + done < sizeof moving->size;
-        unsigned char *place = in_size ? size + at + done : data + (at + done - sizeof moving->size);
-        const uint64_t left = in_size ? sizeof moving->size - (at + done) : count - done;
+        const bool in_size = offset + done < sizeof moving->size;
+        unsigned char *place = in_size ? size + offset + done : data + (offset + done - sizeof moving->size);
+        const uint64_t left = in_size ? sizeof moving->size - (offset + done) : count - done;
         const uint64_t part = left < count - done ? left : count - done;
         if (moving->end.is_send)
             memcpy(ring + done, place, part);
@@ -281,32 +281,32 @@ static uint64_t whole_of(const struct moving *moving)
     return sizeof moving->size + moving->end.bytes;
 }
 
-// How many bytes are next: no more than the pipe has or takes, and none before its size is known to be right.
-static uint64_t next_bytes(const struct moving *moving, uint64_t at, uint64_t ready)
+// How many bytes to move next: no more than the pipe has or takes, and no data before the size is known to be right.
+static uint64_t next_bytes(const struct moving *moving, uint64_t offset, uint64_t ready)
 {
     const bool reads_size = !moving->end.is_send && moving->moved < sizeof moving->size;
     const uint64_t left = (reads_size ? sizeof moving->size : whole_of(moving)) - moving->moved;
-    return min_u64(min_u64(left, ready), PIPE_BYTES - at % PIPE_BYTES);
+    return min_u64(min_u64(left, ready), PIPE_BYTES - offset % PIPE_BYTES);
 }
 
-// Moves as much as the pipe has or takes. Whether anything moved.
+// Moves as much as the pipe has or takes. Returns whether anything moved.
 static bool move(struct moving *moving)
 {
     struct pipe *pipe = moving->pipe;
     const bool is_send = moving->end.is_send;
-    _Atomic uint64_t *own = is_send ? &pipe->written : &pipe->taken;
+    _Atomic uint64_t *counter = is_send ? &pipe->written : &pipe->taken;
     const uint64_t before = moving->moved;
     while (moving->moved < whole_of(moving)) {
-        // The other end's word is read before the bytes it stands for are touched, and ours is set behind them.
+        // The other end's count is read before the bytes it covers are touched; ours is set after that.
         const uint64_t taken = atomic_load_explicit(&pipe->taken, memory_order_acquire);
         const uint64_t written = atomic_load_explicit(&pipe->written, memory_order_acquire);
-        const uint64_t at = is_send ? written : taken, full = written - taken;
-        const uint64_t count = next_bytes(moving, at, is_send ? PIPE_BYTES - full : full);
+        const uint64_t offset = is_send ? written : taken, full = written - taken;
+        const uint64_t count = next_bytes(moving, offset, is_send ? PIPE_BYTES - full : full);
         if (count == 0)
             break;
-        copy_part(moving, moving->moved, pipe->ring + at % PIPE_BYTES, count);
+        copy_part(moving, moving->moved, pipe->ring + offset % PIPE_BYTES, count);
         moving->moved += count;
-        atomic_store_explicit(own, at + count, memory_order_release);
+        atomic_store_explicit(counter, offset + count, memory_order_release);
         if (!is_send && moving->moved == sizeof moving->size && moving->size != moving->end.bytes)
             break;
     }
@@ -327,7 +327,7 @@ static void judge(const struct attendance *attendance, struct moving *moving)
     fail(attendance, COMPLAINED + attendance->rank);
 }
 
-// Those of one pipe go one after the other.
+// Messages of one pipe go one after the other.
 static bool has_turn(const struct moving *all, size_t i)
 {
     for (size_t before = 0; before < i; before++)
@@ -336,13 +336,13 @@ static bool has_turn(const struct moving *all, size_t i)
     return true;
 }
 
-// One look at all messages. Whether anything moved; *done: all are.
-static bool move_all(const struct given *given, struct moving *all, bool *done)
+// Looks once at all messages. Returns whether anything moved; *done: whether all are done.
+static bool move_all(const struct exchange *exchange, struct moving *all, bool *done)
 {
-    const struct attendance *attendance = given->attendance;
+    const struct attendance *attendance = exchange->attendance;
     bool any = false;
     *done = true;
-    for (size_t i = 0; i < given->count; i++) {
+    for (size_t i = 0; i < exchange->count; i++) {
         if (!all[i].is_done && has_turn(all, i)) {
             if (all[i].moved == 0)
                 all[i].until = atomic_load(&all[i].pipe->written) + whole_of(&all[i]);
@@ -359,17 +359,17 @@ static bool move_all(const struct given *given, struct moving *all, bool *done)
 
 static void do_exchange(struct queue *queue, const void *arguments)
 {
-    const struct given *given = arguments;
-    const struct attendance *attendance = given->attendance;
+    const struct exchange *exchange = arguments;
+    const struct attendance *attendance = exchange->attendance;
     struct seat *seat = &attendance->hall->seats[attendance->rank];
-    struct moving *all = calloc(given->count, sizeof *all);
+    struct moving *all = calloc(exchange->count, sizeof *all);
     bool done = false;
     if (!all) {
         queue_fail(queue, "no memory for the messages of an exchange");
         return;
     }
-    for (size_t i = 0; i < given->count; i++) {
-        const struct message_end *end = &given->ends[i];
+    for (size_t i = 0; i < exchange->count; i++) {
+        const struct message_end *end = &exchange->ends[i];
         const uint32_t from = end->is_send ? attendance->rank : end->peer;
         const uint32_t to = end->is_send ? end->peer : attendance->rank;
         all[i] = (struct moving){ .end = *end, .pipe = pipe_of(attendance, from, to),
@@ -382,22 +382,23 @@ static void do_exchange(struct queue *queue, const void *arguments)
             queue_fail(queue, failure);
             break;
         }
-        if (!move_all(given, all, &done) && !done)
+        if (!move_all(exchange, all, &done) && !done)
             await_ring(seat, seen);
     }
     free(all);
 }
 
-// Each end of a pipe does, before it uses it for the first time: ranks that send each other nothing take no memory.
+// Reserves memory for the pipes of an exchange. Each end of a pipe does so before it first uses the pipe, so that
+// pairs of ranks that send each other nothing take no memory.
 static bool reserve_pipes(struct attendance *attendance, const struct message_end *ends, size_t count,
                           struct error *error)
 {
     for (size_t i = 0; i < count; i++) {
-        const uint32_t peer = ends[i].peer, own = attendance->rank;
-        const struct pipe *pipe = pipe_of(attendance, ends[i].is_send ? own : peer, ends[i].is_send ? peer : own);
+        const uint32_t peer = ends[i].peer, rank = attendance->rank;
+        const struct pipe *pipe = pipe_of(attendance, ends[i].is_send ? rank : peer, ends[i].is_send ? peer : rank);
         bool *reserved = &attendance->reserved[ends[i].is_send ? peer : attendance->ranks + peer];
-        const uint64_t at = (uint64_t)((const char *)pipe - (const char *)attendance->hall);
-        *reserved = *reserved || shared_memory_reserve(attendance->file, at, sizeof *pipe, error);
+        const uint64_t offset = (uint64_t)((const char *)pipe - (const char *)attendance->hall);
+        *reserved = *reserved || shared_memory_reserve(attendance->file, offset, sizeof *pipe, error);
         if (!*reserved)
             return false;
     }
@@ -409,18 +410,18 @@ static void exchange(struct communicator *communicator, struct queue *queue, con
 {
     struct attendance *attendance = communicator->own;
     struct error error = { 0 };
-    const size_t bytes = sizeof(struct given) + count * sizeof *ends;
-    struct given *given = malloc(bytes);
-    if (!given || !reserve_pipes(attendance, ends, count, &error)) {
-        queue_fail(queue, given ? error.text : "no memory for an exchange");
-        free(given);
+    const size_t bytes = sizeof(struct exchange) + count * sizeof *ends;
+    struct exchange *exchange = malloc(bytes);
+    if (!exchange || !reserve_pipes(attendance, ends, count, &error)) {
+        queue_fail(queue, exchange ? error.text : "no memory for an exchange");
+        free(exchange);
         return;
     }
-    *given = (struct given){ attendance, count };
-    memcpy(given->ends, ends, count * sizeof *ends);
-    cpu_queued_call(queue, do_exchange, given, bytes);
+    *exchange = (struct exchange){ attendance, count };
+    memcpy(exchange->ends, ends, count * sizeof *ends);
+    cpu_queued_call(queue, do_exchange, exchange, bytes);
     attendance->was_busy = true;
-    free(given);
+    free(exchange);
 }
 
 const struct communicator_functions cpu_queued_communicators = {

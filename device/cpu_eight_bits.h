@@ -1,10 +1,10 @@
-// Private: Adam whose moments are a byte each. Included by cpu_vectors.h.
+// Private: Adam with moments of one byte each. Included by cpu_vectors.h.
 #ifndef DEVICE_CPU_EIGHT_BITS_H
 #define DEVICE_CPU_EIGHT_BITS_H
 
 #include "device/cpu_elementwise.h"
 
-// What codes stand for, and from where on the next one is nearer.
+// The values that codes stand for, and the value above which the next code is nearer.
 struct code_book {
     float values[256];
     float ends[255];
@@ -18,7 +18,7 @@ static void code_book_fill(struct code_book *book, bool is_signed)
         book->ends[code] = 0.5f * (book->values[code] + book->values[code + 1]);
 }
 
-// How many ends are below x, in eight halvings.
+// The number of ends below x, by a binary search of eight steps.
 INLINE uint8_t code_of(const struct code_book *book, float x)
 {
     unsigned code = 0;
@@ -37,7 +37,7 @@ static float code_block(const struct code_book *book, uint8_t *codes, const floa
     return most;
 }
 
-// One block, which begins at number `from`.
+// Updates one block, which begins at number `from`.
 static void update_block(const struct adamw *adamw, struct adamw_factors factors, const struct eight_bit_span *span,
                          const struct code_book books[2], size_t from)
 {

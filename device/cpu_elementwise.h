@@ -1,4 +1,4 @@
-// Private: kernels that take each element by itself. Included by cpu_vectors.h.
+// Private: kernels that treat each element by itself. Included by cpu_vectors.h.
 #ifndef DEVICE_CPU_ELEMENTWISE_H
 #define DEVICE_CPU_ELEMENTWISE_H
 
@@ -6,8 +6,7 @@
 #include "device/cpu.h"
 #include "device/vector.h"
 
-// Runs `body` for i = 0, LANES, .. with `left` elements still to go, the last time
-// fewer than LANES perhaps.
+// Runs `body` for i = 0, LANES, .. with `left` elements still to go. The last time there may be fewer than LANES.
 #define FOR_VECTORS(i, left, count) \
     for (size_t i = 0, left = (count); i < (count); i += LANES, left -= LANES)
 
@@ -58,9 +57,8 @@ static void cpu_narrow(struct queue *queue, struct values *out, const float *in,
 
 // --- random numbers by counting ----------------------------------------------------
 
-// 32 well-mixed bits from a counter and a key: two rounds of multiply and shift
-// (the constants of Chris Wellons' lowbias32, public domain), the key entering
-// before each.
+// 32 well-mixed bits from a counter and a key: two rounds of multiply and shift (the constants of Chris Wellons'
+// lowbias32, public domain). The key enters before each round.
 INLINE uvec random_bits(uvec counter, uint64_t key)
 {
     uvec x = counter * 0x9e3779b9u + (uint32_t)key;
@@ -80,7 +78,7 @@ INLINE uvec random_bits(uvec counter, uint64_t key)
 struct dropping {
     uint64_t key;
     uint32_t first;
-    uint32_t least;  // bits below it drop their element
+    uint32_t least;  // an element whose bits are below it is dropped
     float factor;
 };
 
@@ -94,7 +92,7 @@ INLINE struct dropping dropping_of(struct dropout dropout)
     };
 }
 
-// A dropped NaN or infinity becomes 0 like everything else dropped.
+// A dropped NaN or infinity becomes 0 like every other dropped element.
 INLINE vec dropped(vec x, size_t index, struct dropping dropping)
 {
     const uvec bits = random_bits(vec_count_up() + dropping.first + (uint32_t)index, dropping.key);
@@ -116,8 +114,8 @@ static void cpu_dropout(struct queue *queue, struct values *out, const struct va
         vec_store_first(floats(out) + i, dropped(vec_load_first(from + i, left, 0), i, dropping), left);
 }
 
-// Twelve 16-bit numbers from six draws; the sum is exact, its variance one after
-// the division by 2^16, and its mean 6 short of half a unit.
+// Adds twelve 16-bit numbers from six draws. The sum is exact. Its mean is 6 * 2^16 - 6, and its variance is one
+// after division by 2^16.
 static void fill_normal_by_one_key(float *out, float deviation, uint64_t key, uint64_t first, size_t count)
 {
     FOR_VECTORS (i, left, count) {
@@ -139,9 +137,9 @@ static void cpu_fill_normal(struct queue *queue, struct values *out, float devia
     const uint64_t by_one_key = 1u << 28;
     (void)queue;
     for (size_t done = 0, some; done < count; done += some) {
-        const uint64_t at = first + done;
-        some = min_u64(count - done, by_one_key - at % by_one_key);
-        fill_normal_by_one_key(floats(out) + done, deviation, key + at / by_one_key, at, some);
+        const uint64_t index = first + done;
+        some = min_u64(count - done, by_one_key - index % by_one_key);
+        fill_normal_by_one_key(floats(out) + done, deviation, key + index / by_one_key, index, some);
     }
 }
 
@@ -169,8 +167,8 @@ static void cpu_relu_backward(struct queue *queue, struct values *in_gradient, c
         to[i] = passed[i] ? from[i] : 0;
 }
 
-// GELU by tanh is x * s with s = (1 + tanh u) / 2 = 1 / (1 + e^(-2u)) and
-// u = sqrt(2 / pi) (x + 0.044715 x^3): one exponential, no tanh.
+// GELU by tanh is x * s with s = (1 + tanh u) / 2 = 1 / (1 + e^(-2u)) and u = sqrt(2 / pi) (x + 0.044715 x^3). That
+// takes one exponential and no tanh.
 struct gelu {
     vec output;
     vec slope;
@@ -180,7 +178,7 @@ INLINE struct gelu gelu(vec x)
 {
     const float a = 1.59576912f;               // 2 sqrt(2 / pi)
     const float b = 1.59576912f * 0.044715f;
-    // Past 30 in size s is 0 or 1 to the last bit; kept within, no infinity meets a 0.
+    // Beyond 30 in size, s is 0 or 1 to the last bit. Clamped to that range, no infinity is multiplied by a 0.
     const vec near = vec_min(vec_all(30), vec_max(vec_all(-30), x));
     const vec square = near * near;
     const vec s = 1 / (1 + vec_exp(-near * (a + b * square)));
@@ -212,7 +210,7 @@ static void cpu_gelu_backward(struct queue *queue, struct values *in_gradient, s
 
 // --- the ends of matrix products, and residuals ------------------------------------------
 
-// One row of a product: + bias, and GELU where what was there before it is kept.
+// One row of a product: adds the bias, and applies GELU if before_gelu is given, which then keeps the GELU's input.
 INLINE void end_row(float *c, float *before_gelu, const float *bias, size_t columns)
 {
     FOR_VECTORS (i, left, columns) {
@@ -245,10 +243,10 @@ static void cpu_add_branch(struct queue *queue, struct values *out, const struct
     (void)queue;
     for (size_t row = 0; row < rows; row++)
         FOR_VECTORS (i, left, columns) {
-            const size_t at = row * columns + i;
-            const vec x = vec_load_first(from + at, left, 0) + vec_load_first(biases + i, left, 0);
-            const vec added = drops ? dropped(x, at, dropping) : x;
-            vec_store_first(floats(out) + at, vec_load_first(floats_of(trunk) + at, left, 0) + added, left);
+            const size_t index = row * columns + i;
+            const vec x = vec_load_first(from + index, left, 0) + vec_load_first(biases + i, left, 0);
+            const vec added = drops ? dropped(x, index, dropping) : x;
+            vec_store_first(floats(out) + index, vec_load_first(floats_of(trunk) + index, left, 0) + added, left);
         }
 }
 

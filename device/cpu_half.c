@@ -1,5 +1,5 @@
-// The kernels of "cpu:bf16" and "cpu:fp16", the slow and right twins of numbers of 16 bits (half.h): each widens what
-// it reads to floats, calls the plain kernel, and rounds what that wrote, to nearest even.
+// The kernels of "cpu:bf16" and "cpu:fp16": slow reference kernels for 16-bit numbers (half.h). Each widens its
+// inputs to floats, calls the plain kernel, and rounds that one's output to nearest even.
 //
 //     16 bits   a ----> float ---> kernel ---> float ----> out   16 bits
 //                exact                          one rounding
@@ -40,13 +40,13 @@ static void narrow(const struct queue *queue, struct values *out, const float *i
 
 // --- a call ------------------------------------------------------------------------
 
-// The floats that stand for a kernel's values while it is called. It is a twin, so
-// that memory comes and goes with each call.
+// The floats that stand for a kernel's values while it is called. Memory is allocated and freed with each call, since
+// these are reference kernels and need not be fast.
 struct call {
     struct queue *queue;
     struct {
         float *floats;
-        struct values *out;  // where they go; NULL of an input
+        struct values *out;  // where they go; NULL for an input
         size_t rows, columns, stride;
     } piece[8];
     size_t count;
@@ -85,7 +85,7 @@ static struct values *output(struct call *call, struct values *out, size_t count
     return output_rows(call, out, 1, count, count);
 }
 
-// Of what is there already the kernel changes some.
+// For an output of which the kernel changes only some numbers: the floats begin with what is already there.
 static struct values *added_to(struct call *call, struct values *out, size_t count)
 {
     float *floats = add_piece(call, out, 1, count, count);
@@ -94,7 +94,7 @@ static struct values *added_to(struct call *call, struct values *out, size_t cou
     return (struct values *)floats;
 }
 
-// Calls the plain kernel, if there was memory for all, and rounds its outputs, unless it failed.
+// Calls the plain kernel if there was memory for everything, and rounds its outputs unless it failed.
 #define CALL(call, kernel, ...)                                            \
     do {                                                                   \
         if (queue_is_well((call)->queue))                                  \
@@ -116,7 +116,7 @@ static void call_end(struct call *call)
 
 // --- products, and element by element ------------------------------------------------
 
-// How far a matrix reaches whose rows are `stride` apart.
+// How many numbers a matrix spans if its rows are `stride` apart.
 static size_t reach(size_t rows, size_t columns, size_t stride)
 {
     return rows > 0 ? (rows - 1) * stride + columns : 0;
@@ -254,29 +254,29 @@ static void halves_softmax(struct queue *queue, struct values *out, const struct
 
 static struct layer_norm norm_of(struct call *call, const struct layer_norm *norm)
 {
-    struct layer_norm own = *norm;
-    own.in = input(call, norm->in, norm->rows * norm->columns);
-    own.gain = input(call, norm->gain, norm->columns);
-    own.offset = input(call, norm->offset, norm->columns);
-    return own;
+    struct layer_norm widened = *norm;
+    widened.in = input(call, norm->in, norm->rows * norm->columns);
+    widened.gain = input(call, norm->gain, norm->columns);
+    widened.offset = input(call, norm->offset, norm->columns);
+    return widened;
 }
 
 static void halves_layer_norm(struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean,
                               float *rstd)
 {
     struct call call = { .queue = queue };
-    const struct layer_norm own = norm_of(&call, norm);
+    const struct layer_norm widened = norm_of(&call, norm);
     struct values *to = output(&call, out, norm->rows * norm->columns);
-    CALL(&call, layer_norm, &own, to, mean, rstd);
+    CALL(&call, layer_norm, &widened, to, mean, rstd);
 }
 
 static void halves_layer_norm_again(struct queue *queue, const struct layer_norm *norm, struct values *out,
                                     const float *mean, const float *rstd)
 {
     struct call call = { .queue = queue };
-    const struct layer_norm own = norm_of(&call, norm);
+    const struct layer_norm widened = norm_of(&call, norm);
     struct values *to = output(&call, out, norm->rows * norm->columns);
-    CALL(&call, layer_norm_again, &own, to, mean, rstd);
+    CALL(&call, layer_norm_again, &widened, to, mean, rstd);
 }
 
 static void halves_layer_norm_backward_input(struct queue *queue, const struct layer_norm *norm,
@@ -285,10 +285,10 @@ static void halves_layer_norm_backward_input(struct queue *queue, const struct l
 {
     struct call call = { .queue = queue };
     const size_t count = norm->rows * norm->columns;
-    const struct layer_norm own = norm_of(&call, norm);
+    const struct layer_norm widened = norm_of(&call, norm);
     const struct values *gradient = input(&call, out_gradient, count), *past = input(&call, add, count);
     struct values *to = output(&call, in_gradient, count);
-    CALL(&call, layer_norm_backward_input, &own, to, gradient, past, mean, rstd);
+    CALL(&call, layer_norm_backward_input, &widened, to, gradient, past, mean, rstd);
 }
 
 static void halves_layer_norm_backward_weight(struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
@@ -296,9 +296,9 @@ static void halves_layer_norm_backward_weight(struct queue *queue, const struct 
                                               const float *mean, const float *rstd)
 {
     struct call call = { .queue = queue };
-    const struct layer_norm own = norm_of(&call, norm);
+    const struct layer_norm widened = norm_of(&call, norm);
     const struct values *gradient = input(&call, out_gradient, norm->rows * norm->columns);
-    CALL(&call, layer_norm_backward_weight, &own, gain_gradient, offset_gradient, gradient, mean, rstd);
+    CALL(&call, layer_norm_backward_weight, &widened, gain_gradient, offset_gradient, gradient, mean, rstd);
 }
 
 // --- words, attention, loss --------------------------------------------------------------
@@ -327,7 +327,7 @@ static size_t attention_count(const struct attention *attention)
     return attention->batch * attention->sequence * attention->heads * attention->size;
 }
 
-// Of keys, or values, as many as there are queries of all positions.
+// The number of keys, or of values: one for each query of all positions.
 static size_t attention_whole_count(const struct attention *attention)
 {
     return attention->batch * attention_whole(attention) * attention->heads * attention->size;
@@ -359,33 +359,33 @@ static void halves_attention_backward(struct queue *queue, const struct attentio
 
 static struct cross_entropy loss_of(struct call *call, const struct cross_entropy *loss)
 {
-    struct cross_entropy own = *loss;
-    own.logits = input(call, loss->logits, reach(loss->rows, loss->columns, loss->stride));
-    return own;
+    struct cross_entropy widened = *loss;
+    widened.logits = input(call, loss->logits, reach(loss->rows, loss->columns, loss->stride));
+    return widened;
 }
 
 static void halves_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
 {
     struct call call = { .queue = queue };
-    const struct cross_entropy own = loss_of(&call, loss);
-    CALL(&call, cross_entropy, &own, sum, log_sums);
+    const struct cross_entropy widened = loss_of(&call, loss);
+    CALL(&call, cross_entropy, &widened, sum, log_sums);
 }
 
 static void halves_cross_entropy_both(struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
                                       struct values *logits_gradient, float gradient_scale)
 {
     struct call call = { .queue = queue };
-    const struct cross_entropy own = loss_of(&call, loss);
+    const struct cross_entropy widened = loss_of(&call, loss);
     struct values *to = output(&call, logits_gradient, loss->rows * loss->stride);
-    CALL(&call, cross_entropy_both, &own, sum, losses, to, gradient_scale);
+    CALL(&call, cross_entropy_both, &widened, sum, losses, to, gradient_scale);
 }
 
 static void halves_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
                                     float *target_logits)
 {
     struct call call = { .queue = queue };
-    const struct cross_entropy own = loss_of(&call, loss);
-    CALL(&call, cross_entropy_part, &own, log_sums, target_logits);
+    const struct cross_entropy widened = loss_of(&call, loss);
+    CALL(&call, cross_entropy_part, &widened, log_sums, target_logits);
 }
 
 static void halves_cross_entropy_join(struct queue *queue, const struct cross_entropy_parts *parts, float *sum,
@@ -399,49 +399,30 @@ static void halves_cross_entropy_backward(struct queue *queue, const struct cros
                                           struct values *logits_gradient, const float *log_sums)
 {
     struct call call = { .queue = queue };
-    const struct cross_entropy own = loss_of(&call, loss);
+    const struct cross_entropy widened = loss_of(&call, loss);
     struct values *to = output(&call, logits_gradient, loss->rows * loss->stride);
-    CALL(&call, cross_entropy_backward, &own, to, log_sums);
+    CALL(&call, cross_entropy_backward, &widened, to, log_sums);
 }
 
 // --- optimizers: of the master copy, in place ----------------------------------------------
 
 static struct optimizer_span span_of_master(const struct optimizer_span *span)
 {
-    struct optimizer_span own = *span;
-    own.next = (struct values *)span->master;
-    own.weights = own.next;
-    own.master = NULL;
-    return own;
+    struct optimizer_span master = *span;
+    master.next = (struct values *)span->master;
+    master.weights = master.next;
+    master.master = NULL;
+    return master;
 }
 
-static void halves_adamw(struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span)
-{
-    const struct optimizer_span own = span_of_master(span);
-    plain(queue)->adamw(queue, adamw, &own);
-    narrow(queue, span->next, span->master, span->count);
-}
-
-static void halves_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span)
-{
-    const struct optimizer_span own = span_of_master(span);
-    plain(queue)->sgd(queue, sgd, &own);
-    narrow(queue, span->next, span->master, span->count);
-}
-
-static void halves_lars(struct queue *queue, const struct lars *lars, const struct optimizer_span *span)
-{
-    const struct optimizer_span own = span_of_master(span);
-    plain(queue)->lars(queue, lars, &own);
-    narrow(queue, span->next, span->master, span->count);
-}
-
-static void halves_lamb(struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span)
-{
-    const struct optimizer_span own = span_of_master(span);
-    plain(queue)->lamb(queue, lamb, &own);
-    narrow(queue, span->next, span->master, span->count);
-}
+#define HALVES_UPDATING(kernel, ...)                                                            \
+    static void halves_##kernel(struct queue *queue PARAMETERS_##kernel(PARAMETER_V, PARAMETER_S)) \
+    {                                                                                           \
+        const struct optimizer_span master = span_of_master(span);                              \
+        plain(queue)->kernel(queue, kernel, &master);                                           \
+        narrow(queue, span->next, span->master, span->count);                                   \
+    }
+KERNELS_UPDATING(HALVES_UPDATING)
 
 static void halves_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
@@ -453,40 +434,5 @@ static void halves_clip(struct queue *queue, const struct clip *clip, float *gra
     plain(queue)->clip(queue, clip, gradients, count);
 }
 
-const struct kernel_functions cpu_half_kernels = {
-    .matmul = halves_matmul,
-    .fill = halves_fill,
-    .fill_normal = halves_fill_normal,
-    .add = halves_add,
-    .scale = halves_scale,
-    .add_floats = halves_add_floats,
-    .widen = halves_widen,
-    .narrow = halves_narrow,
-    .dropout = halves_dropout,
-    .relu = halves_relu,
-    .relu_backward = halves_relu_backward,
-    .add_branch = halves_add_branch,
-    .sum_columns = halves_sum_columns,
-    .gelu = halves_gelu,
-    .gelu_backward = halves_gelu_backward,
-    .softmax = halves_softmax,
-    .layer_norm = halves_layer_norm,
-    .layer_norm_again = halves_layer_norm_again,
-    .layer_norm_backward_input = halves_layer_norm_backward_input,
-    .layer_norm_backward_weight = halves_layer_norm_backward_weight,
-    .embedding = halves_embedding,
-    .embedding_backward = halves_embedding_backward,
-    .attention = halves_attention,
-    .attention_backward = halves_attention_backward,
-    .cross_entropy = halves_cross_entropy,
-    .cross_entropy_both = halves_cross_entropy_both,
-    .cross_entropy_part = halves_cross_entropy_part,
-    .cross_entropy_join = halves_cross_entropy_join,
-    .cross_entropy_backward = halves_cross_entropy_backward,
-    .adamw = halves_adamw,
-    .sgd = halves_sgd,
-    .lars = halves_lars,
-    .lamb = halves_lamb,
-    .norm = halves_norm,
-    .clip = halves_clip,
-};
+#define HALVES(kernel, ...) .kernel = halves_##kernel,
+const struct kernel_functions cpu_half_kernels = { KERNELS_IN_ALL(HALVES) };

@@ -1,17 +1,13 @@
-// The maker of "cpu" devices: everything is done before a call returns, on the
-// caller's thread, so queues have nothing to remember, and events the time only.
-#include <errno.h>
+// The maker of "cpu" devices. Everything is done before a call returns, on the caller's thread. Queues therefore have
+// no state, and an event has only its time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/number.h"
 #include "device/cpu_queued.h"
 #include "device/plugin.h"
-
-enum { ALIGNMENT = 256 };
 
 static const struct instruction_set {
     const char *name;
@@ -36,7 +32,7 @@ static bool processor_has(const struct instruction_set *set)
     return set->kernels == &cpu_kernels_baseline;
 }
 
-// What the words behind "cpu:" ask for.
+// The words after "cpu:", parsed.
 struct wishes {
     const struct instruction_set *set;  // NULL: the best
     bool queued, bf16, fp16, graphs, mpi;
@@ -50,7 +46,7 @@ static bool is_word(const char *word, size_t length, const char *wanted)
 
 static const char link_word[] = "link=";
 
-// What follows "link=".
+// Reads the rate after "link=".
 static bool take_rate(struct wishes *wishes, const char *text, size_t length, struct error *error)
 {
     char rate[NUMBER_SIZE];
@@ -88,7 +84,7 @@ static bool take_word(struct wishes *wishes, const char *word, size_t length, st
                      " cpu:queued, cpu:queued,mpi, cpu:queued,graphs and cpu:link=2GB/s are)", (int)length, word);
 }
 
-// Words with commas between them.
+// Reads the words, which have commas between them.
 static bool read_wishes(const char *detail, struct wishes *wishes, struct error *error)
 {
     *wishes = (struct wishes){ 0 };
@@ -107,11 +103,12 @@ static bool read_wishes(const char *detail, struct wishes *wishes, struct error 
     if (wishes->bf16 && wishes->fp16)
         return error_set(error, "there is no device cpu:%s (a device has one of bf16 and fp16)", detail);
     return wishes->queued || !wishes->graphs
-        || error_set(error, "device cpu:%s has nothing to replay: it does each thing at once (cpu:queued,graphs records)",
+        || error_set(error,
+                     "device cpu:%s has nothing to replay: it does each thing at once (cpu:queued,graphs records)",
                      detail);
 }
 
-// The processor's own name, as the system tells it.
+// The processor's name, as the system reports it.
 static void processor_name(char *name, size_t size)
 {
     snprintf(name, size, "a processor");
@@ -129,7 +126,7 @@ static void processor_name(char *name, size_t size)
     fclose(file);
 }
 
-// Its communicators are those of weir-mpi.so, which reach other machines.
+// Takes the communicators of weir-mpi.so, which reach other machines.
 static bool take_mpi(struct device *device, struct error *error)
 {
     const struct plugin *plugin = plugin_open_mpi(error);
@@ -164,28 +161,6 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     if (wishes.queued)
         device->functions = &cpu_queued_functions;
     return true;
-}
-
-void cpu_close(struct device *device)
-{
-    free(device->own);
-}
-
-void *cpu_allocate(struct device *device, uint64_t bytes, struct error *error)
-{
-    // aligned_alloc() wants a multiple of the alignment, and something for nothing.
-    const uint64_t whole = bytes == 0 ? ALIGNMENT : round_to_256(bytes);
-    void *memory = whole >= bytes && whole <= SIZE_MAX / 2 ? aligned_alloc(ALIGNMENT, whole) : NULL;
-    char size[NUMBER_SIZE];
-    if (!memory)
-        error_set_kind(error, ERROR_MACHINE, "no memory for %s on device %s", bytes_format(bytes, size), device->name);
-    return memory;
-}
-
-void cpu_release(struct device *device, void *memory)
-{
-    (void)device;
-    free(memory);
 }
 
 static bool cpu_open_queue(struct queue *queue, struct error *error)
@@ -231,36 +206,6 @@ static bool cpu_event_done(const struct event *event)
 {
     (void)event;
     return true;
-}
-
-static void cpu_zero(struct queue *queue, void *memory, uint64_t bytes)
-{
-    (void)queue;
-    memset(memory, 0, bytes);
-}
-
-static void cpu_copy(struct queue *queue, void *to, const void *from, uint64_t bytes)
-{
-    (void)queue;
-    if (to != from)
-        memcpy(to, from, bytes);
-}
-
-static void sleep_until(uint64_t ns)
-{
-    const struct timespec until = { .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
-        continue;
-}
-
-// The bytes are there at once, and it lasts as long as the link would take.
-void cpu_transfer(struct queue *queue, void *to, const void *from, uint64_t bytes)
-{
-    const struct cpu *cpu = queue->device->own;
-    const uint64_t begun_ns = cpu->link_rate ? clock_now_ns() : 0;
-    cpu_copy(queue, to, from, bytes);
-    if (cpu->link_rate)
-        sleep_until(add_clamped(begun_ns, transfer_ns(bytes, cpu->link_rate, 0)));
 }
 
 static void cpu_call(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)

@@ -3,12 +3,11 @@
 
 #include "device/cpu.h"
 
-// OpenMP's, spelled here since not every compiler finds its <omp.h>.
+// Functions of OpenMP, declared here since not every compiler finds its <omp.h>.
 extern int omp_get_max_threads(void);
 extern void omp_set_num_threads(int threads);
 
-// The number of threads is a setting of the calling thread: one while we compute,
-// and the caller's own again after.
+// The number of threads is a setting of the calling thread. It is one while we compute, and is then set back.
 void cpu_product(struct queue *queue, const struct matmul *matmul)
 {
     const struct matmul *x = matmul;

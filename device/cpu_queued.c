@@ -15,17 +15,17 @@ struct work {
     _Alignas(16) unsigned char arguments[];
 };
 
-struct captured {  // works to be done together, as often as they are launched
+struct captured {  // works to be done together at each launch
     struct work *first, *last;
 };
 
-struct lineup {  // of a queue
+struct lineup {  // the state of a queue
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t given, done;
     struct work *first, *last;
     bool working, closing;
-    struct captured *captured;  // what is given goes there, if it is not NULL; the host's
+    struct captured *captured;  // if not NULL, what is given goes there; used by the host's thread only
 };
 
 // --- a queue's thread --------------------------------------------------------------
@@ -36,7 +36,7 @@ static void do_work(struct queue *queue, const struct work *work)
         work->function(queue, work->arguments);
 }
 
-// The whole list at a time; NULL when the queue is closed.
+// Takes the whole list at a time; NULL when the queue is closed.
 static struct work *take_all(struct lineup *lineup)
 {
     pthread_mutex_lock(&lineup->lock);
@@ -101,7 +101,8 @@ static void wait_for_done(struct queue *queue, uint64_t ns)
 {
     struct lineup *lineup = queue->own;
     const uint64_t until_ns = add_clamped(clock_now_ns(), ns);
-    const struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = (long)(until_ns % 1000000000) };
+    const struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000),
+                                    .tv_nsec = (long)(until_ns % 1000000000) };
     int trouble = 0;
     pthread_mutex_lock(&lineup->lock);
     while ((lineup->first || lineup->working) && trouble == 0)
@@ -118,9 +119,9 @@ static bool is_done(const struct queue *queue)
     return done;
 }
 
-// Its arguments are `bytes`, and then `more_bytes` of its caller's memory. Without
-// memory for them the queue fails; but an event that nobody made come would hold up
-// others for ever, so that is done here, when its turn has come.
+// The arguments are `bytes`, followed by `more_bytes` of the caller's memory. If there is no memory for a copy, the
+// queue fails. An event that never comes would hold up others for ever, so with `always` the function is then called
+// here, when its turn has come.
 static void give(struct queue *queue, queue_function *function, const void *arguments, size_t bytes, const void *more,
                  size_t more_bytes, bool always)
 {
@@ -176,13 +177,13 @@ static void close_queue(struct queue *queue)
 
 // --- events ------------------------------------------------------------------------
 
-struct moment {  // of an event: how often it was recorded, and how often that has come
+struct moment {  // the state of an event: how often it was recorded, and how many of these have come
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t recorded, come;
 };
 
-// The n-th time an event is recorded, which one queue makes come and others wait for.
+// The n-th recording of an event. One queue makes it come, and others wait for it.
 struct occasion {
     struct event *event;
     uint64_t number;
@@ -268,20 +269,20 @@ static bool has_come(const struct event *event)
 static void do_zero(struct queue *queue, const void *arguments)
 {
     const struct moving *moving = arguments;
-    cpu_functions.zero(queue, moving->to, moving->bytes);
+    cpu_zero(queue, moving->to, moving->bytes);
 }
 
 static void do_move(struct queue *queue, const void *arguments)
 {
     const struct moving *moving = arguments;
-    cpu_functions.copy(queue, moving->to, moving->from, moving->bytes);
+    cpu_copy(queue, moving->to, moving->from, moving->bytes);
 }
 
-// The bytes lie behind the arguments.
+// The bytes are stored behind the arguments.
 static void do_upload(struct queue *queue, const void *arguments)
 {
     const struct moving *moving = arguments;
-    cpu_functions.copy(queue, moving->to, moving + 1, moving->bytes);
+    cpu_copy(queue, moving->to, moving + 1, moving->bytes);
 }
 
 static void do_transfer(struct queue *queue, const void *arguments)
@@ -360,7 +361,7 @@ static const struct capture_functions captures = {
 
 // --- the maker -------------------------------------------------------------------------
 
-// Opened by the plain maker, whose name it is a word of.
+// Opened by the plain maker ("cpu"), in whose names "queued" is a word.
 const struct device_functions cpu_queued_functions = {
     .close = cpu_queued_close,
     .allocate = cpu_allocate,

@@ -1,5 +1,5 @@
-// The kernels of "cpu:queued": each takes a copy of its arguments, structs included,
-// and calls the kernel of the plain maker with them when its turn comes.
+// The kernels of "cpu:queued". Each takes a copy of its arguments, structs included, and calls the plain maker's
+// kernel with them when its turn comes.
 #include "device/cpu_queued.h"
 
 static const struct kernel_functions *at_once(const struct queue *queue)
@@ -7,23 +7,21 @@ static const struct kernel_functions *at_once(const struct queue *queue)
     return ((const struct cpu *)queue->device->own)->kernels;
 }
 
-#define KERNEL(kernel, parameters, kept, taken, given, members)                      \
-    struct kept_for_##kernel {                                                       \
-        kept                                                                         \
-    };                                                                               \
-    static void do_##kernel(struct queue *queue, const void *arguments)              \
-    {                                                                                \
-        const struct kept_for_##kernel *x = arguments;                               \
-        at_once(queue)->kernel given;                                                \
-    }                                                                                \
-    static void give_##kernel parameters                                             \
-    {                                                                                \
-        const struct kept_for_##kernel x = { taken };                                \
-        cpu_queued_call(queue, do_##kernel, &x, sizeof x);                           \
+#define KERNEL(kernel, ...)                                                                \
+    struct kept_for_##kernel {                                                             \
+        PARAMETERS_##kernel(MEMBER, MEMBER)                                                         \
+    };                                                                                     \
+    static void do_##kernel(struct queue *queue, const void *arguments)                    \
+    {                                                                                      \
+        const struct kept_for_##kernel *x = arguments;                                     \
+        at_once(queue)->kernel(queue PARAMETERS_##kernel(KEPT_V, KEPT_S));                          \
+    }                                                                                      \
+    static void give_##kernel(struct queue *queue PARAMETERS_##kernel(PARAMETER_V, PARAMETER_S))    \
+    {                                                                                      \
+        const struct kept_for_##kernel x = { PARAMETERS_##kernel(VALUE_V, VALUE_S) };               \
+        cpu_queued_call(queue, do_##kernel, &x, sizeof x);                                 \
     }
-#include "device/kernel_list.h"
+KERNELS(KERNEL)
 
-const struct kernel_functions cpu_queued_kernels = {
-#define KERNEL(kernel, ...) .kernel = give_##kernel,
-#include "device/kernel_list.h"
-};
+#define GIVEN(kernel, ...) .kernel = give_##kernel,
+const struct kernel_functions cpu_queued_kernels = { KERNELS(GIVEN) };

@@ -14,7 +14,7 @@ INLINE float row_largest(const float *in, size_t count)
     return vec_largest(largest);
 }
 
-// out = exp(factor * in - shift), and the sum of it.
+// out = exp(factor * in - shift). Returns the sum of out.
 INLINE float row_exp(float *out, const float *in, size_t count, float factor, float shift)
 {
     vec sum = vec_all(0);
@@ -124,9 +124,9 @@ static void cpu_layer_norm_backward_input(struct queue *queue, const struct laye
 {
     (void)queue;
     for (size_t row = 0; row < norm->rows; row++) {
-        const size_t at = row * norm->columns;
-        row_norm_backward(norm, floats(in_gradient) + at, floats_of(out_gradient) + at,
-                          add ? floats_of(add) + at : NULL, floats_of(norm->in) + at, mean[row], rstd[row]);
+        const size_t first = row * norm->columns;
+        row_norm_backward(norm, floats(in_gradient) + first, floats_of(out_gradient) + first,
+                          add ? floats_of(add) + first : NULL, floats_of(norm->in) + first, mean[row], rstd[row]);
     }
 }
 
@@ -139,7 +139,7 @@ INLINE size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-// Adds to both gradients for `vectors` whole vectors of columns, or for one with `left` lanes.
+// Adds to both gradients, for `vectors` whole vectors of columns or for one vector with `left` lanes.
 INLINE void norm_columns(const struct layer_norm *norm, float *gain_gradient, float *offset_gradient,
                          const float *gradient, const float *in, const float *mean, const float *rstd,
                          const size_t vectors, size_t left)
@@ -147,9 +147,9 @@ INLINE void norm_columns(const struct layer_norm *norm, float *gain_gradient, fl
     vec gain[COLUMN_VECTORS] = { { 0 } }, offset[COLUMN_VECTORS] = { { 0 } };
     for (size_t row = 0; row < norm->rows; row++)
         for (size_t v = 0; v < vectors; v++) {
-            const size_t at = row * norm->columns + v * LANES;
-            const vec g = vec_load_first(gradient + at, left, 0);
-            const vec h = (vec_load_first(in + at, left, 0) - mean[row]) * rstd[row];
+            const size_t index = row * norm->columns + v * LANES;
+            const vec g = vec_load_first(gradient + index, left, 0);
+            const vec h = (vec_load_first(in + index, left, 0) - mean[row]) * rstd[row];
             offset[v] += g;
             gain[v] += g * h;
         }
@@ -211,7 +211,7 @@ static bool tokens_are_in(struct queue *queue, const int32_t *tokens, size_t row
     return true;
 }
 
-// Where a row's word is among those that are there, or none.
+// The index of a row's word among those that are there, or NO_WORD.
 #define NO_WORD SIZE_MAX
 static size_t own_word(const struct embedding *e, size_t row)
 {
@@ -227,9 +227,9 @@ static void cpu_embedding(struct queue *queue, const struct embedding *embedding
     if (!tokens_are_in(queue, e->tokens, e->rows, e->vocabulary, "a token is outside the vocabulary"))
         return;
     for (size_t row = 0; row < e->rows; row++) {
-        const size_t own = own_word(e, row);
+        const size_t word_index = own_word(e, row);
         float *to = floats(out) + row * e->columns;
-        const float *word = own == NO_WORD ? NULL : floats_of(words) + own * e->columns;
+        const float *word = word_index == NO_WORD ? NULL : floats_of(words) + word_index * e->columns;
         const float *position = positions ? floats_of(positions) + row % e->sequence * e->columns : NULL;
         if (word && position)
             cpu_add_floats(queue, to, word, position, e->columns);
@@ -266,7 +266,7 @@ static bool targets_are_in(struct queue *queue, const struct cross_entropy *loss
     return true;
 }
 
-// A row's target among its columns; past them where another part has it, or nobody.
+// A row's target as an index into its columns. It is past them if another part has the target, or if there is none.
 static size_t own_target(const struct cross_entropy *loss, size_t row)
 {
     return (size_t)loss->targets[row] - loss->first;
@@ -324,7 +324,7 @@ static void cpu_cross_entropy_join(struct queue *queue, const struct cross_entro
     *sum = (float)(total * (double)parts->scale);
 }
 
-// gradient = scale * (exp(logits - log_sum) - (1 at the target)); behind the columns, and without a target, zeros.
+// gradient = scale * (exp(logits - log_sum) - (1 at the target)). Padding, and rows without a target, get zeros.
 static void put_gradient(struct queue *queue, const struct cross_entropy *loss, size_t row, float log_sum, float scale,
                          float *gradient)
 {
@@ -359,9 +359,9 @@ static void cpu_cross_entropy_both(struct queue *queue, const struct cross_entro
         const float *logits = floats_of(loss->logits) + row * loss->stride;
         const float log_sum = log_sum_of(logits, loss->columns);
         const bool counts = loss->targets[row] != NO_TARGET;
-        const double own = counts ? (double)log_sum - (double)logits[loss->targets[row]] : 0;
-        losses[row] = (float)own;
-        total += own;
+        const double row_loss = counts ? (double)log_sum - (double)logits[loss->targets[row]] : 0;
+        losses[row] = (float)row_loss;
+        total += row_loss;
         put_gradient(queue, loss, row, log_sum, gradient_scale, floats(logits_gradient) + row * loss->stride);
     }
     *sum = (float)(total * (double)loss->scale);

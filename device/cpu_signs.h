@@ -1,4 +1,4 @@
-// Private: numbers as signs and their mean size. Included by cpu_vectors.h.
+// Private: numbers compressed to signs and their mean size. Included by cpu_vectors.h.
 #ifndef DEVICE_CPU_SIGNS_H
 #define DEVICE_CPU_SIGNS_H
 
@@ -12,7 +12,7 @@ static void cpu_add_where(struct queue *queue, float *sums, const float *in, flo
         sums[i] = where[i] > 0 ? sums[i] + factor * in[i] : sums[i];
 }
 
-enum { SIZE_LANES = 8 };  // that sizes are added up in, whatever the vectors are
+enum { SIZE_LANES = 8 };  // sizes are added up in so many lanes, whatever the width of vectors
 
 static float mean_size(const float *numbers, const float *where, size_t count)
 {

@@ -1,15 +1,17 @@
-// Private: optimizers that look at a whole tensor at a time. Included by cpu_vectors.h.
+// Private: optimizers that treat a whole tensor at a time. Included by cpu_vectors.h.
 #ifndef DEVICE_CPU_TENSOR_OPTIMIZERS_H
 #define DEVICE_CPU_TENSOR_OPTIMIZERS_H
 
+#include <assert.h>
+
 #include "device/cpu_elementwise.h"
 
-// A sum of squares in double, in an order that the count alone decides.
+// A sum of squares in double, in an order that depends on the count alone.
 struct squares {
     dvec low, high;
 };
 
-// What of a vector is beyond the first `count` lanes is left out.
+// Adds the squares of the first `count` lanes of a vector.
 INLINE void squares_add(struct squares *sum, vec x, size_t count)
 {
     float lanes[LANES] = { 0 };
@@ -63,7 +65,7 @@ INLINE vec lamb_step(const struct lamb *lamb, struct lamb_factors factors, vec w
     return vec_fma(lamb->decay, w, factors.first * m / scale);
 }
 
-// Both moments, and the ratio of the weights to the step that they come to.
+// Updates both moments. Returns the trust ratio of the weights to the step that follows from the moments.
 static float lamb_moments(const struct lamb *lamb, struct lamb_factors factors, const struct optimizer_span *span)
 {
     struct squares weights = { 0 }, steps = { 0 };
@@ -102,7 +104,7 @@ static void move_to(float *moment, double mean, float beta)
     *moment = float_fma(1 - beta, *moment, beta * (float)mean);
 }
 
-// The moments of a matrix's rows and columns go towards the means of their squared gradients.
+// The moments of a matrix's rows and columns move towards the means of their squared gradients.
 static void factored_rows(const struct factored_span *span, float beta)
 {
     for (size_t r = 0; r < span->rows; r++) {
@@ -140,7 +142,7 @@ static void vector_moments(const struct factored_span *span, float beta)
     }
 }
 
-// What the moments of columns are multiplied by in a row: its own moment over the mean of all rows'.
+// The mean of all rows' moments. In each row, the moments of columns are multiplied by the row's own moment over it.
 static float row_mean(const struct factored_span *span)
 {
     double sum = 0;
@@ -155,7 +157,7 @@ INLINE vec factored_step(vec gradient, vec second)
     return gradient / vec_sqrt(vec_max(vec_all(ADAFACTOR_LEAST_SECOND * ADAFACTOR_LEAST_SECOND), second));
 }
 
-// The second moments of a row, of column i and on.
+// The second moments of a row, from column i on.
 INLINE vec factored_second(const struct factored_span *span, size_t r, float mean, size_t i, size_t left)
 {
     if (!span->column)
@@ -163,16 +165,16 @@ INLINE vec factored_second(const struct factored_span *span, size_t r, float mea
     return span->row[r] / mean * vec_load_first(span->column + i, left, 0);
 }
 
-// How far all numbers go: the rate by the weights' size, and less where steps are larger than 1.
+// The common step length of all numbers: the rate times the weights' size, and less if steps are larger than 1.
 static float factored_scale(const struct factored_span *span, float mean, float rate)
 {
     struct squares weights = { 0 }, steps = { 0 };
     const double count = (double)span->rows * (double)span->columns;
     for (size_t r = 0; r < span->rows; r++)
         FOR_VECTORS (i, left, span->columns) {
-            const size_t at = r * span->columns + i;
-            const vec g = vec_load_first(span->gradients + at, left, 0);
-            squares_add(&weights, vec_load_first(floats_of(span->weights) + at, left, 0), left);
+            const size_t index = r * span->columns + i;
+            const vec g = vec_load_first(span->gradients + index, left, 0);
+            squares_add(&weights, vec_load_first(floats_of(span->weights) + index, left, 0), left);
             squares_add(&steps, factored_step(g, factored_second(span, r, mean, i, left)), left);
         }
     const double weight = sqrt(squares_sum(&weights) / count), step = sqrt(squares_sum(&steps) / count);
@@ -182,6 +184,7 @@ static float factored_scale(const struct factored_span *span, float mean, float 
 
 static void cpu_adafactor(struct queue *queue, const struct adafactor *adafactor, const struct factored_span *span)
 {
+    assert(span->column || span->rows == 1);
     const struct adafactor_factors *there = adafactor->factors_at;
     const struct adafactor_factors factors = there ? *there : adafactor_factors(adafactor);
     (void)queue;
@@ -194,11 +197,11 @@ static void cpu_adafactor(struct queue *queue, const struct adafactor *adafactor
     const float mean = span->column ? row_mean(span) : 1, scale = factored_scale(span, mean, factors.rate);
     for (size_t r = 0; r < span->rows; r++)
         FOR_VECTORS (i, left, span->columns) {
-            const size_t at = r * span->columns + i;
-            const vec g = vec_load_first(span->gradients + at, left, 0);
-            const vec w = vec_load_first(floats_of(span->weights) + at, left, 0);
+            const size_t index = r * span->columns + i;
+            const vec g = vec_load_first(span->gradients + index, left, 0);
+            const vec w = vec_load_first(floats_of(span->weights) + index, left, 0);
             const vec step = factored_step(g, factored_second(span, r, mean, i, left));
-            vec_store_first(floats(span->next) + at, vec_fma(factors.shrink, w, -(scale * step)), left);
+            vec_store_first(floats(span->next) + index, vec_fma(factors.shrink, w, -(scale * step)), left);
         }
 }
 

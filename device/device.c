@@ -137,7 +137,7 @@ void device_release(struct device *device, void *memory)
 
 struct device_memory device_memory(const struct device *device)
 {
-    pthread_mutex_t *lock = (pthread_mutex_t *)&device->lock;  // looking does not change what one sees
+    pthread_mutex_t *lock = (pthread_mutex_t *)&device->lock;  // locking does not change what is read
     pthread_mutex_lock(lock);
     const struct device_memory memory = device->memory;
     pthread_mutex_unlock(lock);
@@ -153,7 +153,7 @@ void device_memory_reset_peak(struct device *device)
 
 // --- queues and events ------------------------------------------------------------
 
-// What is given next is given by itself, behind all that a recording holds back.
+// Cuts a recording: the next call is given by itself, after everything that the recording holds back.
 static void cut(struct queue *queue, const struct call *what)
 {
     if (queue->recorded)
@@ -294,7 +294,7 @@ uint64_t event_kept_time(const struct event *event)
 
 // --- moving bytes ------------------------------------------------------------------
 
-// To the device, or past what is being recorded.
+// Gives a copy or a zero to the device, or to the recording if there is one.
 static void move(struct queue *queue, const struct call *call, const struct moving *moving)
 {
     if (moving->bytes == 0 || !queue_is_well(queue))

@@ -12,13 +12,13 @@ static bool begins_device(const char *word)
     return (length == 3 && memcmp(word, "cpu", length) == 0) || (length == 4 && memcmp(word, "cuda", length) == 0);
 }
 
-// Behind the device that begins here.
+// The end of the device's name that begins here: its comma, or the end of the string.
 static const char *end_of(const char *device)
 {
-    const char *at = device + strcspn(device, ",");
-    while (*at && !begins_device(at + 1))
-        at += 1 + strcspn(at + 1, ",");
-    return at;
+    const char *end = device + strcspn(device, ",");
+    while (*end && !begins_device(end + 1))
+        end += 1 + strcspn(end + 1, ",");
+    return end;
 }
 
 static bool is_all(const char *names)
@@ -37,13 +37,14 @@ uint32_t device_name_count(const char *names, uint32_t ranks)
     return count;
 }
 
-static bool write_name(char name[DEVICE_NAME_SIZE], const char *front, int length, const char *words, struct error *error)
+static bool write_name(char name[DEVICE_NAME_SIZE], const char *front, int length, const char *words,
+                       struct error *error)
 {
     return snprintf(name, DEVICE_NAME_SIZE, "%.*s%s", length, front, words) < DEVICE_NAME_SIZE
         || error_set(error, "the device's name %.80s.. is too long", front);
 }
 
-// GPU number n, with the words of the name.
+// GPU number n, with the words that follow in the name.
 static bool write_gpu(char name[DEVICE_NAME_SIZE], uint32_t n, const char *words, struct error *error)
 {
     char front[24];
@@ -110,10 +111,10 @@ bool device_name_between_machines(char name[DEVICE_NAME_SIZE], bool are_several,
     const char *words = name[length] ? name + length + 1 : "";
     const bool is_queued_cpu = length == strlen("cpu") && memcmp(name, "cpu", length) == 0
                             && has_word(words, "queued");
-    char own[DEVICE_NAME_SIZE];
+    char given[DEVICE_NAME_SIZE];
     *is_mpi = is_queued_cpu && (are_several || has_word(words, "mpi"));
     if (!*is_mpi || has_word(words, "mpi"))
         return true;
-    memcpy(own, name, sizeof own);
-    return write_name(name, own, (int)strlen(own), ",mpi", error);
+    memcpy(given, name, sizeof given);
+    return write_name(name, given, (int)strlen(given), ",mpi", error);
 }

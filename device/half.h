@@ -1,5 +1,5 @@
-// Numbers of 16 bits, of either kind, as floats and back. What cannot be said is said to the nearest, ties to the even
-// one, and what is past the largest is infinite.
+// Conversion of 16-bit numbers, of either kind, to and from floats. A number that cannot be represented is rounded to
+// the nearest, ties to even. A number beyond the largest becomes infinite.
 //
 //                sign  exponent  rest     largest      least      a step at 1
 //     bf16         1       8       7      3.39e38     9.2e-41        2^-7       the upper half of a float
@@ -41,9 +41,9 @@ static inline uint16_t half_round_fp16(float x)
 {
     const uint32_t bits = half_bits_of_float(x), size = bits & 0x7fffffff;
     const uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-    if (size > 0x7f800000)  // still not a number where only low bits said so
+    if (size > 0x7f800000)  // a NaN stays one even if only its low bits say so
         return (uint16_t)(sign | 0x7e00 | (size >> 13 & 0x3ff));
-    if (size >= 0x477ff000)  // 65520, half a step behind the largest
+    if (size >= 0x477ff000)  // 65520, half a step beyond the largest
         return (uint16_t)(sign | 0x7c00);
     if (size < 0x38800000)  // 2^-14: a float from 0.5 on has steps of 2^-24 as well, and adding rounds to them
         return (uint16_t)(sign | (half_bits_of_float(half_float_of_bits(size) + 0.5f) - 0x3f000000));
@@ -73,7 +73,7 @@ static inline uint16_t half_round(enum precision precision, float x)
     return precision == PRECISION_FP16 ? half_round_fp16(x) : half_round_bf16(x);
 }
 
-// Number i of those of a precision, which are in the host's memory.
+// Number i of an array of the given precision in host memory.
 static inline float number_of(const void *numbers, enum precision precision, size_t i)
 {
     float x;

@@ -1,236 +1,190 @@
-// All kernels, one entry each, for whoever keeps their calls to make them later. Included
-// where KERNEL is defined, with no guard, as often as there are things to make of the list:
+// All kernels: the parameters of each, and a list from which tables and functions are made. A new kernel is its rows
+// here, its prototype in kernels.h, and its functions for the processor and for CUDA.
 //
-//     KERNEL(name, (parameters), what is kept of them;, how they are taken, (how they are given), the kept members)
+//     V(type, name)     a parameter that is given as it is
+//     S(struct, name)   a `const struct *`, of which a call that is kept has a copy
 //
-// What is kept is a copy, structs included: x->member of a struct kept_for_NAME *x.
-#ifndef LIST
-#define LIST(...) __VA_ARGS__
+// KERNELS(K) is K(name, launch, words) for each kernel, whose parameters are PARAMETERS_name. A user of the list has a
+// K, V and S of its own. `words` are for errors, and `launch` is how CUDA launches it:
+//
+//     ONE_PASS   the function of launch.h
+//     SUMMING    the same with a scratch, since it adds up between two passes
+//     LIBRARY    a function of its own, which asks cuBLASLt or cuDNN
+#ifndef DEVICE_KERNEL_LIST_H
+#define DEVICE_KERNEL_LIST_H
+
+#define PARAMETERS_matmul(V, S) S(struct matmul, matmul)
+#define PARAMETERS_fill(V, S) V(struct values *, out) V(float, value) V(size_t, count)
+#define PARAMETERS_fill_normal(V, S) V(struct values *, out) V(float, deviation) V(uint64_t, key) \
+    V(uint64_t, first) V(size_t, count)
+#define PARAMETERS_add(V, S) V(struct values *, out) V(const struct values *, a) V(const struct values *, b) \
+    V(size_t, count)
+#define PARAMETERS_scale(V, S) V(float *, out) V(const float *, in) V(float, factor) V(size_t, count)
+#define PARAMETERS_add_floats(V, S) V(float *, out) V(const float *, a) V(const float *, b) V(size_t, count)
+#define PARAMETERS_widen(V, S) V(float *, out) V(const struct values *, in) V(size_t, count)
+#define PARAMETERS_narrow(V, S) V(struct values *, out) V(const float *, in) V(size_t, count)
+#define PARAMETERS_dropout(V, S) V(struct values *, out) V(const struct values *, in) V(size_t, count) \
+    V(struct dropout, dropout)
+#define PARAMETERS_relu(V, S) V(struct values *, out) V(uint8_t *, passed) V(const struct values *, in) \
+    V(size_t, count)
+#define PARAMETERS_relu_backward(V, S) V(struct values *, in_gradient) V(const struct values *, out_gradient) \
+    V(const uint8_t *, passed) V(size_t, count)
+#define PARAMETERS_add_branch(V, S) V(struct values *, out) V(const struct values *, trunk) \
+    V(const struct values *, branch) V(const struct values *, bias) V(size_t, rows) V(size_t, columns) \
+    V(struct dropout, dropout)
+#define PARAMETERS_sum_columns(V, S) V(float *, sums) V(const struct values *, in) V(size_t, rows) \
+    V(size_t, columns)
+#define PARAMETERS_gelu(V, S) V(struct values *, out) V(const struct values *, in) V(size_t, count)
+#define PARAMETERS_gelu_backward(V, S) V(struct values *, in_gradient) V(struct values *, out) \
+    V(const struct values *, out_gradient) V(const struct values *, in) V(size_t, count)
+#define PARAMETERS_softmax(V, S) V(struct values *, out) V(const struct values *, in) V(size_t, rows) \
+    V(size_t, columns)
+#define PARAMETERS_layer_norm(V, S) S(struct layer_norm, norm) V(struct values *, out) V(float *, mean) \
+    V(float *, rstd)
+#define PARAMETERS_layer_norm_again(V, S) S(struct layer_norm, norm) V(struct values *, out) V(const float *, mean) \
+    V(const float *, rstd)
+#define PARAMETERS_layer_norm_backward_input(V, S) S(struct layer_norm, norm) V(struct values *, in_gradient) \
+    V(const struct values *, out_gradient) V(const struct values *, add) V(const float *, mean) \
+    V(const float *, rstd)
+#define PARAMETERS_layer_norm_backward_weight(V, S) S(struct layer_norm, norm) V(float *, gain_gradient) \
+    V(float *, offset_gradient) V(const struct values *, out_gradient) V(const float *, mean) \
+    V(const float *, rstd)
+#define PARAMETERS_embedding(V, S) S(struct embedding, embedding) V(struct values *, out) \
+    V(const struct values *, words) V(const struct values *, positions)
+#define PARAMETERS_embedding_backward(V, S) S(struct embedding, embedding) V(float *, words_gradient) \
+    V(float *, positions_gradient) V(const struct values *, out_gradient)
+#define PARAMETERS_attention(V, S) S(struct attention, attention) V(struct values *, out) V(float *, log_sums) \
+    V(const struct values *, qkv) V(void *, workspace)
+#define PARAMETERS_attention_backward(V, S) S(struct attention, attention) V(struct values *, qkv_gradient) \
+    V(const struct values *, out_gradient) V(const struct values *, out) V(const float *, log_sums) \
+    V(const struct values *, qkv) V(void *, workspace)
+#define PARAMETERS_cross_entropy(V, S) S(struct cross_entropy, loss) V(float *, sum) V(float *, log_sums)
+#define PARAMETERS_cross_entropy_both(V, S) S(struct cross_entropy, loss) V(float *, sum) V(float *, losses) \
+    V(struct values *, logits_gradient) V(float, gradient_scale)
+#define PARAMETERS_cross_entropy_part(V, S) S(struct cross_entropy, loss) V(float *, log_sums) \
+    V(float *, target_logits)
+#define PARAMETERS_cross_entropy_join(V, S) S(struct cross_entropy_parts, parts) V(float *, sum) \
+    V(float *, log_sums)
+#define PARAMETERS_cross_entropy_backward(V, S) S(struct cross_entropy, loss) V(struct values *, logits_gradient) \
+    V(const float *, log_sums)
+#define PARAMETERS_adamw(V, S) S(struct adamw, adamw) S(struct optimizer_span, span)
+#define PARAMETERS_sgd(V, S) S(struct sgd, sgd) S(struct optimizer_span, span)
+#define PARAMETERS_lars(V, S) S(struct lars, lars) S(struct optimizer_span, span)
+#define PARAMETERS_lamb(V, S) S(struct lamb, lamb) S(struct optimizer_span, span)
+#define PARAMETERS_adafactor(V, S) S(struct adafactor, adafactor) S(struct factored_span, span)
+#define PARAMETERS_adam8bit(V, S) S(struct adamw, adamw) S(struct eight_bit_span, span)
+#define PARAMETERS_add_where(V, S) V(float *, sums) V(const float *, in) V(float, factor) V(const float *, where) \
+    V(size_t, count)
+#define PARAMETERS_take_signs(V, S) V(struct sign_block *, blocks) V(float *, numbers) V(const float *, where) \
+    V(size_t, count)
+#define PARAMETERS_add_signs(V, S) V(float *, sums) V(const struct sign_block *, blocks) V(float, factor) \
+    V(const float *, where) V(size_t, count)
+#define PARAMETERS_norm(V, S) V(float *, norm) V(const float *, in) V(size_t, count)
+#define PARAMETERS_clip(V, S) S(struct clip, clip) V(float *, gradients) V(size_t, count)
+
+// What kernels.c hands on as it is given, and what it checks or completes first.
+#define KERNELS_AS_GIVEN(K) \
+    K(fill, ONE_PASS, "filling memory") \
+    K(fill_normal, ONE_PASS, "drawing random numbers") \
+    K(add, ONE_PASS, "an addition") \
+    K(scale, ONE_PASS, "a scaling") \
+    K(add_floats, ONE_PASS, "an addition") \
+    K(widen, ONE_PASS, "widening numbers") \
+    K(narrow, ONE_PASS, "narrowing numbers") \
+    K(relu, ONE_PASS, "a ReLU") \
+    K(relu_backward, ONE_PASS, "the backward of a ReLU") \
+    K(sum_columns, SUMMING, "a sum of columns") \
+    K(gelu, ONE_PASS, "a GELU") \
+    K(gelu_backward, ONE_PASS, "the backward of a GELU") \
+    K(softmax, ONE_PASS, "a softmax") \
+    K(layer_norm, ONE_PASS, "a layer norm") \
+    K(layer_norm_again, ONE_PASS, "a layer norm") \
+    K(layer_norm_backward_input, ONE_PASS, "the backward of a layer norm") \
+    K(layer_norm_backward_weight, SUMMING, "the backward of a layer norm") \
+    K(embedding, ONE_PASS, "an embedding") \
+    K(embedding_backward, SUMMING, "the backward of an embedding") \
+    K(attention, LIBRARY, "attention") \
+    K(attention_backward, LIBRARY, "the backward of attention") \
+    K(cross_entropy_join, SUMMING, "a cross entropy") \
+    K(norm, SUMMING, "a norm") \
+    K(clip, SUMMING, "clipping")
+
+#define KERNELS_CHECKED(K) \
+    K(matmul, LIBRARY, "a matrix product") \
+    K(dropout, ONE_PASS, "a dropout") \
+    K(add_branch, ONE_PASS, "the end of a branch") \
+    K(cross_entropy, SUMMING, "a cross entropy") \
+    K(cross_entropy_both, SUMMING, "a cross entropy and its backward") \
+    K(cross_entropy_part, ONE_PASS, "a part of a cross entropy") \
+    K(cross_entropy_backward, ONE_PASS, "the backward of a cross entropy")
+
+// Updates of parameters, whose parameters are a struct of the kernel's name and a struct optimizer_span. In 16 bits the
+// master copy is updated.
+#define KERNELS_UPDATING(K) \
+    K(adamw, ONE_PASS, "an update by AdamW") \
+    K(sgd, ONE_PASS, "an update by SGD") \
+    K(lars, SUMMING, "an update by LARS") \
+    K(lamb, SUMMING, "an update by LAMB")
+
+// Kernels that need a device in fp32.
+#define KERNELS_IN_FP32(K) \
+    K(adafactor, SUMMING, "an update by Adafactor") \
+    K(adam8bit, ONE_PASS, "an update by Adam in 8 bits") \
+    K(add_where, ONE_PASS, "adding up momentum") \
+    K(take_signs, ONE_PASS, "taking signs") \
+    K(add_signs, ONE_PASS, "adding signs")
+
+#define KERNELS_IN_ALL(K) KERNELS_AS_GIVEN(K) KERNELS_CHECKED(K) KERNELS_UPDATING(K)
+#define KERNELS(K) KERNELS_IN_ALL(K) KERNELS_IN_FP32(K)
+
+// Structs among the parameters: the members by which two calls are compared when a queue records. KERNEL_STRUCTS(T) is
+// T(name) for each.
+#define MEMBERS_matmul(M) M(transpose_a) M(transpose_b) M(m) M(n) M(k) M(a) M(b) M(c) M(sums) M(lda) M(ldb) M(ldc) \
+    M(bias) M(before_gelu)
+#define MEMBERS_layer_norm(M) M(in) M(gain) M(offset) M(rows) M(columns)
+#define MEMBERS_embedding(M) M(tokens) M(rows) M(sequence) M(columns) M(vocabulary) M(first) M(own)
+#define MEMBERS_attention(M) M(batch) M(sequence) M(heads) M(size) M(first) M(whole)
+#define MEMBERS_cross_entropy(M) M(logits) M(targets) M(rows) M(columns) M(stride) M(scale) M(first) M(whole)
+#define MEMBERS_cross_entropy_parts(M) M(parts) M(count) M(rows) M(scale) M(targets)
+#define MEMBERS_clip(M) M(norms) M(norm_count) M(limit)
+#define MEMBERS_optimizer_span(M) M(next) M(weights) M(master) M(gradients) M(first) M(second) M(count)
+#define MEMBERS_dropout(M) M(probability) M(first)  // apart from the key
+#define MEMBERS_adamw(M) M(beta1) M(beta2) M(epsilon) M(frozen)  // apart from what adamw_factors() depend on
+#define MEMBERS_sgd(M) M(momentum) M(decay) M(is_nesterov)  // apart from the rate
+#define MEMBERS_factored_span(M) M(next) M(weights) M(gradients) M(rows) M(columns) M(row) M(column)
+#define MEMBERS_eight_bit_span(M) M(next) M(weights) M(gradients) M(count) M(first) M(second) M(first_scales) \
+    M(second_scales)
+#define MEMBERS_lars(M) M(momentum) M(decay) M(trust)
+#define MEMBERS_lamb(M) M(beta1) M(beta2) M(epsilon) M(decay) M(trusts)
+#define MEMBERS_adafactor(M)  // all of it varies
+#define KERNEL_STRUCTS(T) T(matmul) T(layer_norm) T(embedding) T(attention) T(cross_entropy) T(cross_entropy_parts) \
+    T(clip) T(optimizer_span) T(dropout) T(adamw) T(sgd) T(factored_span) T(eight_bit_span) T(lars) T(lamb) \
+    T(adafactor)
+
+// What varies in a struct from pass to pass: V(struct, address, type, word, condition). The word, which is made of the
+// struct x, is stored on the device, and the member `address` says where. Nothing varies without the condition.
+#define KERNEL_WORDS(V) \
+    V(dropout, key_at, uint64_t, x->key, x->probability > 0) \
+    V(adamw, factors_at, struct adamw_factors, adamw_factors(x), true) \
+    V(sgd, rate_at, float, x->rate, true) \
+    V(lars, rate_at, float, x->rate, true) \
+    V(lamb, factors_at, struct lamb_factors, lamb_factors(x), true) \
+    V(adafactor, factors_at, struct adafactor_factors, adafactor_factors(x), true)
+
+// Words for V and S:
+//
+//     PARAMETER    a parameter of a function, behind its queue or launch
+//     ARGUMENT     that parameter handed on
+//     MEMBER       a member of a struct that keeps a copy
+//     VALUE        its value
+//     KEPT         an argument made of that struct, x
+#define PARAMETER_V(type, name) , type name
+#define PARAMETER_S(type, name) , const type *name
+#define ARGUMENT(type, name) , name
+#define MEMBER(type, name) type name;
+#define VALUE_V(type, name) name,
+#define VALUE_S(type, name) *name,
+#define KEPT_V(type, name) , x->name
+#define KEPT_S(type, name) , &x->name
+
 #endif
-
-KERNEL(matmul, (struct queue *queue, const struct matmul *matmul),
-       struct matmul matmul;,
-       LIST(*matmul),
-       (queue, &x->matmul),
-       LIST(matmul))
-KERNEL(fill, (struct queue *queue, struct values *out, float value, size_t count),
-       struct values *out; float value; size_t count;,
-       LIST(out, value, count),
-       (queue, x->out, x->value, x->count),
-       LIST(out, value, count))
-KERNEL(fill_normal, (struct queue *queue, struct values *out, float deviation, uint64_t key, uint64_t first,
-                     size_t count),
-       struct values *out; float deviation; uint64_t key; uint64_t first; size_t count;,
-       LIST(out, deviation, key, first, count),
-       (queue, x->out, x->deviation, x->key, x->first, x->count),
-       LIST(out, deviation, key, first, count))
-KERNEL(add, (struct queue *queue, struct values *out, const struct values *a, const struct values *b, size_t count),
-       struct values *out; const struct values *a; const struct values *b; size_t count;,
-       LIST(out, a, b, count),
-       (queue, x->out, x->a, x->b, x->count),
-       LIST(out, a, b, count))
-KERNEL(scale, (struct queue *queue, float *out, const float *in, float factor, size_t count),
-       float *out; const float *in; float factor; size_t count;,
-       LIST(out, in, factor, count),
-       (queue, x->out, x->in, x->factor, x->count),
-       LIST(out, in, factor, count))
-KERNEL(add_floats, (struct queue *queue, float *out, const float *a, const float *b, size_t count),
-       float *out; const float *a; const float *b; size_t count;,
-       LIST(out, a, b, count),
-       (queue, x->out, x->a, x->b, x->count),
-       LIST(out, a, b, count))
-KERNEL(widen, (struct queue *queue, float *out, const struct values *in, size_t count),
-       float *out; const struct values *in; size_t count;,
-       LIST(out, in, count),
-       (queue, x->out, x->in, x->count),
-       LIST(out, in, count))
-KERNEL(narrow, (struct queue *queue, struct values *out, const float *in, size_t count),
-       struct values *out; const float *in; size_t count;,
-       LIST(out, in, count),
-       (queue, x->out, x->in, x->count),
-       LIST(out, in, count))
-KERNEL(dropout, (struct queue *queue, struct values *out, const struct values *in, size_t count,
-                 struct dropout dropout),
-       struct values *out; const struct values *in; size_t count; struct dropout dropout;,
-       LIST(out, in, count, dropout),
-       (queue, x->out, x->in, x->count, x->dropout),
-       LIST(out, in, count, dropout))
-KERNEL(relu, (struct queue *queue, struct values *out, uint8_t *passed, const struct values *in, size_t count),
-       struct values *out; uint8_t *passed; const struct values *in; size_t count;,
-       LIST(out, passed, in, count),
-       (queue, x->out, x->passed, x->in, x->count),
-       LIST(out, passed, in, count))
-KERNEL(relu_backward, (struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
-                       const uint8_t *passed, size_t count),
-       struct values *in_gradient; const struct values *out_gradient; const uint8_t *passed; size_t count;,
-       LIST(in_gradient, out_gradient, passed, count),
-       (queue, x->in_gradient, x->out_gradient, x->passed, x->count),
-       LIST(in_gradient, out_gradient, passed, count))
-KERNEL(add_branch, (struct queue *queue, struct values *out, const struct values *trunk, const struct values *branch,
-                    const struct values *bias, size_t rows, size_t columns, struct dropout dropout),
-       struct values *out; const struct values *trunk; const struct values *branch; const struct values *bias;
-       size_t rows; size_t columns; struct dropout dropout;,
-       LIST(out, trunk, branch, bias, rows, columns, dropout),
-       (queue, x->out, x->trunk, x->branch, x->bias, x->rows, x->columns, x->dropout),
-       LIST(out, trunk, branch, bias, rows, columns, dropout))
-KERNEL(sum_columns, (struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns),
-       float *sums; const struct values *in; size_t rows; size_t columns;,
-       LIST(sums, in, rows, columns),
-       (queue, x->sums, x->in, x->rows, x->columns),
-       LIST(sums, in, rows, columns))
-KERNEL(gelu, (struct queue *queue, struct values *out, const struct values *in, size_t count),
-       struct values *out; const struct values *in; size_t count;,
-       LIST(out, in, count),
-       (queue, x->out, x->in, x->count),
-       LIST(out, in, count))
-KERNEL(gelu_backward, (struct queue *queue, struct values *in_gradient, struct values *out,
-                       const struct values *out_gradient, const struct values *in, size_t count),
-       struct values *in_gradient; struct values *out; const struct values *out_gradient; const struct values *in;
-       size_t count;,
-       LIST(in_gradient, out, out_gradient, in, count),
-       (queue, x->in_gradient, x->out, x->out_gradient, x->in, x->count),
-       LIST(in_gradient, out, out_gradient, in, count))
-KERNEL(softmax, (struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns),
-       struct values *out; const struct values *in; size_t rows; size_t columns;,
-       LIST(out, in, rows, columns),
-       (queue, x->out, x->in, x->rows, x->columns),
-       LIST(out, in, rows, columns))
-KERNEL(layer_norm, (struct queue *queue, const struct layer_norm *norm, struct values *out, float *mean, float *rstd),
-       struct layer_norm norm; struct values *out; float *mean; float *rstd;,
-       LIST(*norm, out, mean, rstd),
-       (queue, &x->norm, x->out, x->mean, x->rstd),
-       LIST(norm, out, mean, rstd))
-KERNEL(layer_norm_again, (struct queue *queue, const struct layer_norm *norm, struct values *out, const float *mean,
-                          const float *rstd),
-       struct layer_norm norm; struct values *out; const float *mean; const float *rstd;,
-       LIST(*norm, out, mean, rstd),
-       (queue, &x->norm, x->out, x->mean, x->rstd),
-       LIST(norm, out, mean, rstd))
-KERNEL(layer_norm_backward_input, (struct queue *queue, const struct layer_norm *norm, struct values *in_gradient,
-                                   const struct values *out_gradient, const struct values *add, const float *mean,
-                                   const float *rstd),
-       struct layer_norm norm; struct values *in_gradient; const struct values *out_gradient; const struct values *add;
-       const float *mean; const float *rstd;,
-       LIST(*norm, in_gradient, out_gradient, add, mean, rstd),
-       (queue, &x->norm, x->in_gradient, x->out_gradient, x->add, x->mean, x->rstd),
-       LIST(norm, in_gradient, out_gradient, add, mean, rstd))
-KERNEL(layer_norm_backward_weight, (struct queue *queue, const struct layer_norm *norm, float *gain_gradient,
-                                    float *offset_gradient, const struct values *out_gradient, const float *mean,
-                                    const float *rstd),
-       struct layer_norm norm; float *gain_gradient; float *offset_gradient; const struct values *out_gradient;
-       const float *mean; const float *rstd;,
-       LIST(*norm, gain_gradient, offset_gradient, out_gradient, mean, rstd),
-       (queue, &x->norm, x->gain_gradient, x->offset_gradient, x->out_gradient, x->mean, x->rstd),
-       LIST(norm, gain_gradient, offset_gradient, out_gradient, mean, rstd))
-KERNEL(embedding, (struct queue *queue, const struct embedding *embedding, struct values *out,
-                   const struct values *words, const struct values *positions),
-       struct embedding embedding; struct values *out; const struct values *words; const struct values *positions;,
-       LIST(*embedding, out, words, positions),
-       (queue, &x->embedding, x->out, x->words, x->positions),
-       LIST(embedding, out, words, positions))
-KERNEL(embedding_backward, (struct queue *queue, const struct embedding *embedding, float *words_gradient,
-                            float *positions_gradient, const struct values *out_gradient),
-       struct embedding embedding; float *words_gradient; float *positions_gradient; const struct values *out_gradient;,
-       LIST(*embedding, words_gradient, positions_gradient, out_gradient),
-       (queue, &x->embedding, x->words_gradient, x->positions_gradient, x->out_gradient),
-       LIST(embedding, words_gradient, positions_gradient, out_gradient))
-KERNEL(attention, (struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
-                   const struct values *qkv, void *workspace),
-       struct attention attention; struct values *out; float *log_sums; const struct values *qkv; void *workspace;,
-       LIST(*attention, out, log_sums, qkv, workspace),
-       (queue, &x->attention, x->out, x->log_sums, x->qkv, x->workspace),
-       LIST(attention, out, log_sums, qkv, workspace))
-KERNEL(attention_backward, (struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
-                            const struct values *out_gradient, const struct values *out, const float *log_sums,
-                            const struct values *qkv, void *workspace),
-       struct attention attention; struct values *qkv_gradient; const struct values *out_gradient;
-       const struct values *out; const float *log_sums; const struct values *qkv; void *workspace;,
-       LIST(*attention, qkv_gradient, out_gradient, out, log_sums, qkv, workspace),
-       (queue, &x->attention, x->qkv_gradient, x->out_gradient, x->out, x->log_sums, x->qkv, x->workspace),
-       LIST(attention, qkv_gradient, out_gradient, out, log_sums, qkv, workspace))
-KERNEL(cross_entropy, (struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums),
-       struct cross_entropy loss; float *sum; float *log_sums;,
-       LIST(*loss, sum, log_sums),
-       (queue, &x->loss, x->sum, x->log_sums),
-       LIST(loss, sum, log_sums))
-KERNEL(cross_entropy_both, (struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
-                            struct values *logits_gradient, float gradient_scale),
-       struct cross_entropy loss; float *sum; float *losses; struct values *logits_gradient; float gradient_scale;,
-       LIST(*loss, sum, losses, logits_gradient, gradient_scale),
-       (queue, &x->loss, x->sum, x->losses, x->logits_gradient, x->gradient_scale),
-       LIST(loss, sum, losses, logits_gradient, gradient_scale))
-KERNEL(cross_entropy_part, (struct queue *queue, const struct cross_entropy *loss, float *log_sums,
-                            float *target_logits),
-       struct cross_entropy loss; float *log_sums; float *target_logits;,
-       LIST(*loss, log_sums, target_logits),
-       (queue, &x->loss, x->log_sums, x->target_logits),
-       LIST(loss, log_sums, target_logits))
-KERNEL(cross_entropy_join, (struct queue *queue, const struct cross_entropy_parts *parts, float *sum, float *log_sums),
-       struct cross_entropy_parts parts; float *sum; float *log_sums;,
-       LIST(*parts, sum, log_sums),
-       (queue, &x->parts, x->sum, x->log_sums),
-       LIST(parts, sum, log_sums))
-KERNEL(cross_entropy_backward, (struct queue *queue, const struct cross_entropy *loss, struct values *logits_gradient,
-                                const float *log_sums),
-       struct cross_entropy loss; struct values *logits_gradient; const float *log_sums;,
-       LIST(*loss, logits_gradient, log_sums),
-       (queue, &x->loss, x->logits_gradient, x->log_sums),
-       LIST(loss, logits_gradient, log_sums))
-KERNEL(adamw, (struct queue *queue, const struct adamw *adamw, const struct optimizer_span *span),
-       struct adamw adamw; struct optimizer_span span;,
-       LIST(*adamw, *span),
-       (queue, &x->adamw, &x->span),
-       LIST(adamw, span))
-KERNEL(sgd, (struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span),
-       struct sgd sgd; struct optimizer_span span;,
-       LIST(*sgd, *span),
-       (queue, &x->sgd, &x->span),
-       LIST(sgd, span))
-KERNEL(lars, (struct queue *queue, const struct lars *lars, const struct optimizer_span *span),
-       struct lars lars; struct optimizer_span span;,
-       LIST(*lars, *span),
-       (queue, &x->lars, &x->span),
-       LIST(lars, span))
-KERNEL(lamb, (struct queue *queue, const struct lamb *lamb, const struct optimizer_span *span),
-       struct lamb lamb; struct optimizer_span span;,
-       LIST(*lamb, *span),
-       (queue, &x->lamb, &x->span),
-       LIST(lamb, span))
-KERNEL(adafactor, (struct queue *queue, const struct adafactor *adafactor, const struct factored_span *span),
-       struct adafactor adafactor; struct factored_span span;,
-       LIST(*adafactor, *span),
-       (queue, &x->adafactor, &x->span),
-       LIST(adafactor, span))
-KERNEL(adam8bit, (struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span),
-       struct adamw adamw; struct eight_bit_span span;,
-       LIST(*adamw, *span),
-       (queue, &x->adamw, &x->span),
-       LIST(adamw, span))
-KERNEL(add_where, (struct queue *queue, float *sums, const float *in, float factor, const float *where, size_t count),
-       float *sums; const float *in; float factor; const float *where; size_t count;,
-       LIST(sums, in, factor, where, count),
-       (queue, x->sums, x->in, x->factor, x->where, x->count),
-       LIST(sums, in, factor, where, count))
-KERNEL(take_signs, (struct queue *queue, struct sign_block *blocks, float *numbers, const float *where, size_t count),
-       struct sign_block *blocks; float *numbers; const float *where; size_t count;,
-       LIST(blocks, numbers, where, count),
-       (queue, x->blocks, x->numbers, x->where, x->count),
-       LIST(blocks, numbers, where, count))
-KERNEL(add_signs, (struct queue *queue, float *sums, const struct sign_block *blocks, float factor,
-                   const float *where, size_t count),
-       float *sums; const struct sign_block *blocks; float factor; const float *where; size_t count;,
-       LIST(sums, blocks, factor, where, count),
-       (queue, x->sums, x->blocks, x->factor, x->where, x->count),
-       LIST(sums, blocks, factor, where, count))
-KERNEL(norm, (struct queue *queue, float *norm, const float *in, size_t count),
-       float *norm; const float *in; size_t count;,
-       LIST(norm, in, count),
-       (queue, x->norm, x->in, x->count),
-       LIST(norm, in, count))
-KERNEL(clip, (struct queue *queue, const struct clip *clip, float *gradients, size_t count),
-       struct clip clip; float *gradients; size_t count;,
-       LIST(*clip, gradients, count),
-       (queue, &x->clip, x->gradients, x->count),
-       LIST(clip, gradients, count))
-
-#undef KERNEL

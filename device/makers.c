@@ -1,5 +1,5 @@
-// Which makers there are. Apart from device.c, so that a plug-in, which has that for
-// itself, has no other maker in it.
+// The list of makers. It is separate from device.c so that a plug-in, which has its own copy of device.c, contains no
+// other maker.
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 static const struct maker {
     const char *name;
-    const struct device_functions *functions;  // NULL: those of the plug-in of that name
+    const struct device_functions *functions;  // NULL: they are in the plug-in of that name
 } makers[] = {
     { "cpu", &cpu_functions },
     { "cuda", NULL },

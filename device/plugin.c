@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// The folder that a file is in; the empty string where the file has no folder.
+// The folder of a file; the empty string if the name has no folder.
 static void folder_of(const char *file, char folder[PATH_MAX])
 {
     const char *slash = strrchr(file, '/');
@@ -20,7 +20,7 @@ static bool is_there(char path[PATH_MAX], const char *folder, const char *below,
     return snprintf(path, PATH_MAX, "%s%s/weir-%s.so", folder, below, name) < PATH_MAX && access(path, F_OK) == 0;
 }
 
-static bool find_beside(char path[PATH_MAX], const char *file, const char *name)
+static bool find_in_folder_of(char path[PATH_MAX], const char *file, const char *name)
 {
     static const char *const below[] = { "/weir", "", "/../lib/weir", "/../lib" };
     char folder[PATH_MAX];
@@ -31,7 +31,7 @@ static bool find_beside(char path[PATH_MAX], const char *file, const char *name)
     return false;
 }
 
-// The shared library that this is a part of; "" in a program, whose name here is whatever its caller called it.
+// The shared library that this code is a part of. "" in a program, whose name here is whatever its caller called it.
 static const char *own_library(void)
 {
     static const char here;
@@ -53,7 +53,7 @@ static bool find(char path[PATH_MAX], const char *name, struct error *error)
     char program[PATH_MAX];
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = '\0';
-    if (find_beside(path, own_library(), name) || find_beside(path, program, name))
+    if (find_in_folder_of(path, own_library(), name) || find_in_folder_of(path, program, name))
         return true;
     return error_set_kind(error, ERROR_MACHINE,
                           "weir-%s.so is not installed, in lib/weir beside the program's bin (\"scons %s=yes install\""
@@ -61,7 +61,7 @@ static bool find(char path[PATH_MAX], const char *name, struct error *error)
                           name, name);
 }
 
-// The function by which a plug-in tells what it is: weir_NAME_plugin().
+// Calls the function by which a plug-in describes itself: weir_NAME_plugin().
 static const struct plugin *ask(void *object, const char *name)
 {
     char symbol[64];
@@ -72,7 +72,7 @@ static const struct plugin *ask(void *object, const char *name)
     return found ? tell() : NULL;
 }
 
-// The shared object at `path`, which is weir-NAME.so or does as much.
+// Opens the shared object at `path`, which is weir-NAME.so or a variant of it.
 static const struct plugin *open_at(const char *path, const char *name, struct error *error)
 {
     // Never closed: CUDA's libraries have threads and exit handlers of their own.
@@ -85,8 +85,8 @@ static const struct plugin *open_at(const char *path, const char *name, struct e
     if (!plugin)
         error_set_kind(error, ERROR_MACHINE, "%s is no plug-in of Weir's", path);
     else if (strcmp(plugin->version, WEIR_VERSION) != 0)
-        error_set_kind(error, ERROR_MACHINE, "%s is of Weir %s, and this is Weir %s (install both from one build)", path,
-                       plugin->version, WEIR_VERSION);
+        error_set_kind(error, ERROR_MACHINE, "%s is of Weir %s, and this is Weir %s (install both from one build)",
+                       path, plugin->version, WEIR_VERSION);
     else if (strcmp(plugin->boundary, WEIR_BOUNDARY) != 0)
         error_set_kind(error, ERROR_MACHINE, "%s is of another build of Weir %s (install both from one build)", path,
                        WEIR_VERSION);

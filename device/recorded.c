@@ -7,19 +7,19 @@
 #include "common/number.h"
 
 enum {
-    LEAST_CALLS = 2,   // that are worth being captured
-    MOST_CHANGES = 3,  // of one that comes otherwise again and again
+    LEAST_CALLS = 2,   // fewer are not worth capturing
+    MOST_CHANGES = 3,  // a recording that differs more often than this is given up
 };
 #define NONE UINT32_MAX
 
 struct noted {
     const struct call *call;
-    size_t at;       // of its arguments
-    uint32_t word;   // what varies of it, or NONE
-    uint32_t piece;  // which it is in; NONE: it is given by itself
+    size_t at;       // offset of its arguments
+    uint32_t word;   // the word that varies, or NONE
+    uint32_t piece;  // the piece that it is in; NONE: it is given by itself
 };
 
-// Calls [first, end) that the device is given as one.
+// Calls [first, end), which the device is given as one.
 struct piece {
     size_t first, end;
     uint32_t first_word, end_word;
@@ -30,9 +30,9 @@ struct recorded {
     struct device *device;
     struct noted *calls;
     size_t count, calls_room;
-    unsigned char *arguments;  // as they came last, one call's behind the other's
+    unsigned char *arguments;  // of the latest pass, one call's after the other's
     size_t used, arguments_room;
-    struct word *words;  // as they came last
+    struct word *words;  // of the latest pass
     void *device_words;
     uint32_t word_count;
     struct piece *pieces;
@@ -40,8 +40,8 @@ struct recorded {
     unsigned changes;
     bool is_prepared, is_given_up;
     // Between begin and end:
-    bool follows;     // what comes is what was noted, so far;
-    size_t position;  // so many have come
+    bool follows;     // the calls so far are those that were noted
+    size_t position;  // the number of calls so far
 };
 
 bool device_records(const struct device *device)
@@ -106,7 +106,7 @@ static void *arguments_of(const struct recorded *recorded, const struct noted *n
     return recorded->arguments + noted->at;
 }
 
-// Room for one more; without memory for it the recording is given up, and nothing is lost by that.
+// Makes room for one more call. If there is no memory for it the recording is given up, which loses nothing.
 static bool make_room(struct recorded *recorded, size_t bytes)
 {
     return array_reserve(&recorded->calls, &recorded->calls_room, recorded->count + 1, sizeof recorded->calls[0])
@@ -165,8 +165,8 @@ static void follow(struct queue *queue, struct recorded *recorded, const void *a
         replay(queue, recorded, &recorded->pieces[noted->piece]);
 }
 
-// Where what comes is not what was noted: the calls of a piece that have been held back are
-// given one by one, and the rest is noted anew.
+// Ends following, since a call differs from the noted one. The calls of a piece that were held back are given one by
+// one, and the rest is noted anew.
 static void leave(struct queue *queue, struct recorded *recorded)
 {
     const size_t end = recorded->position;
@@ -219,7 +219,7 @@ void queue_record_begin(struct queue *queue, struct recorded *recorded)
 bool queue_record_end(struct queue *queue)
 {
     struct recorded *recorded = queue->recorded;
-    queue->recorded = NULL;  // of one that was not begun, as those that are given up, too
+    queue->recorded = NULL;  // NULL already if it was not begun, for example one that was given up
     if (!recorded)
         return false;
     if (recorded->follows && recorded->position < recorded->count)
@@ -234,7 +234,7 @@ bool queue_record_end(struct queue *queue)
 
 // --- preparing ---------------------------------------------------------------------------
 
-// The calls between two cuts, where there are enough.
+// Cuts at the calls that cannot be captured. A piece is the calls between two cuts, if there are enough of them.
 static void cut_into_pieces(struct recorded *recorded)
 {
     for (size_t first = 0; first < recorded->count;) {
@@ -276,7 +276,7 @@ static bool take_words(struct recorded *recorded)
     return recorded->device_words != NULL;
 }
 
-// A queue like this one takes the blame for what cannot be captured.
+// Captures on a queue like this one, so that the other queue fails if something cannot be captured.
 static void capture(const struct queue *queue, struct recorded *recorded, uint32_t number)
 {
     struct piece *piece = &recorded->pieces[number];
@@ -307,7 +307,7 @@ void recorded_prepare(struct recorded *recorded, struct queue *queue)
 {
     const bool was_prepared = recorded->pieces != NULL;
     if (recorded->is_prepared || recorded->is_given_up || recorded->count == 0
-        || (was_prepared && !queue_is_done(queue)))
+        || (was_prepared && !queue->device->functions->is_done(queue)))
         return;
     drop_pieces(recorded);
     for (size_t i = 0; i < recorded->count; i++)

@@ -1,4 +1,4 @@
-// Private: what a queue is given while it records, and where that goes.
+// Private: the calls that a queue is given while it records, and where they go.
 //
 //     kernels.c      the kernel of a queue that records
 //         |
@@ -8,9 +8,9 @@
 //         |
 //     struct capture_functions     a maker's way to be given many calls as one (maker.h)
 //
-// What varies from pass to pass in calls that are otherwise the same (the key of a
-// dropout, the factors of an update) is a *word* in device memory to a captured call:
-// the words go up ahead of it.
+// Some data varies from pass to pass in calls that are otherwise the same: the key of a dropout, the factors of an
+// update. To a captured call such data is a *word* in device memory. The words are uploaded before the captured
+// calls.
 #ifndef DEVICE_RECORDING_H
 #define DEVICE_RECORDING_H
 
@@ -23,19 +23,20 @@ struct word {
 // A kind of call.
 struct call {
     void (*give)(struct queue *queue, const void *arguments);  // to the maker. NULL: a cut, which is never captured
-    bool (*is_same)(const void *a, const void *b);             // whatever their words are
-    // What varies: the word as the arguments have it, and where they take the word's address. False: nothing does.
+    bool (*is_same)(const void *a, const void *b);             // apart from their words
+    // The varying data: the word in the arguments, and where the arguments store the word's address. False: nothing
+    // varies.
     bool (*varies)(void *arguments, struct word *word, const void ***address);
     size_t bytes;  // of arguments
 };
 enum { MOST_ARGUMENTS = 256 };
 
-// A call on a queue that is well and records.
+// Gives a call to a queue that is well and records.
 void recorded_meet(struct queue *queue, const struct call *call, const void *arguments);
-// What is given by itself comes next, and all that was given before must have gone to the device.
+// Says that a call given by itself comes next: all that was given before must then have gone to the device.
 void recorded_cut(struct queue *queue, const struct call *cut);
 
-extern const struct call call_zero, call_copy;                                            // of struct moving
+extern const struct call call_zero, call_copy;                                            // arguments: struct moving
 extern const struct call cut_upload, cut_download, cut_transfer, cut_call, cut_event, cut_wait_event, cut_wait,
     cut_exchange;
 extern const struct kernel_functions recorded_kernels;

@@ -1,10 +1,9 @@
-// Private: float vectors as wide as the instruction set this file is compiled for.
+// Private: float vectors as wide as the instruction set that this file is compiled for.
 //
-// A `vec` holds LANES floats, an `ivec` as many 32-bit integers. Arithmetic is
-// written with plain operators (a vector extension of gcc and clang); here is what
-// those lack. A comparison gives all ones or zeros per lane. Every operation
-// rounds as IEEE says, so that a loop's result depends on its order only, and a
-// NaN goes through all of them.
+// A `vec` holds LANES floats, an `ivec` as many 32-bit integers. Arithmetic is written with plain operators (a vector
+// extension of gcc and clang); this file adds what those lack. A comparison gives all ones or all zeros per lane.
+// Every operation rounds as IEEE says, so that a loop's result depends on its order only. NaN passes through all of
+// them.
 #ifndef DEVICE_VECTOR_H
 #define DEVICE_VECTOR_H
 
@@ -35,7 +34,7 @@ typedef int32_t ivec __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint32_t uvec __attribute__((vector_size(VECTOR_BYTES)));
 typedef float vec_anywhere __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
 
-// Half as many, as wide: sums in double.
+// Half as many lanes, each twice as wide: for sums in double.
 typedef float half_vec_anywhere __attribute__((vector_size(VECTOR_BYTES / 2), aligned(4), may_alias));
 typedef double dvec __attribute__((vector_size(VECTOR_BYTES)));
 
@@ -54,7 +53,7 @@ INLINE void vec_store(float *to, vec x)
     *(vec_anywhere *)to = x;
 }
 
-// The first `count` lanes, at most LANES; the others are `rest`.
+// Loads the first `count` lanes, at most LANES; the other lanes are `rest`.
 INLINE vec vec_load_first(const float *from, size_t count, float rest)
 {
     if (count >= LANES)
@@ -85,7 +84,7 @@ INLINE vec vec_select(ivec where, vec a, vec b)
     return (vec)((where & (ivec)a) | (~where & (ivec)b));
 }
 
-// The larger or smaller; `b` where either is a NaN.
+// The larger or smaller one; `b` if either is a NaN.
 INLINE vec vec_max(vec a, vec b)
 {
 #if defined(__AVX512F__)
@@ -127,8 +126,8 @@ INLINE vec vec_sqrt(vec x)
 #endif
 }
 
-// a * x + b, rounded once; twice where the processor cannot. Spelled where the bits are to be those of another kernel:
-// of x * y + z * w the compiler chooses which product it rounds.
+// a * x + b, rounded once; rounded twice if the processor has no FMA. Written out if the bits must equal those of
+// another kernel: in x * y + z * w the compiler would choose which product it rounds.
 INLINE float float_fma(float a, float x, float b)
 {
 #if defined(HAS_FMA)
@@ -153,7 +152,7 @@ INLINE vec vec_fma(float a, vec x, vec b)
 #endif
 }
 
-// To the nearest integer, of |x| < 2^31.
+// To the nearest integer; |x| < 2^31.
 INLINE ivec vec_nearest(vec x)
 {
 #if defined(__AVX512F__)
@@ -205,9 +204,9 @@ INLINE float vec_largest(vec x)
     return lane[0];
 }
 
-// e^x within 2 units in the last place. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by
-// its series to r^7 (the next term is below 6e-9), and 2^n in two factors so that
-// neither end of the range overflows on the way. Past the clamp e^x is infinite, or 0.
+// e^x within 2 units in the last place. With x = n ln 2 + r and |r| <= ln 2 / 2, its series to r^7 gives e^r (the next
+// term is below 6e-9). The factor 2^n is applied in two parts, so that neither end of the range overflows on the way.
+// Past the clamp e^x is infinite, or 0.
 INLINE vec vec_exp(vec x)
 {
     x = vec_min(vec_all(89.0f), vec_max(vec_all(-104.0f), x));

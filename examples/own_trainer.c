@@ -1,14 +1,12 @@
-// A trainer of one's own on Weir: a small network in plain C, with nothing of
-// Weir's but its header. It has its layers checked, profiles them, plans them onto
-// two devices that are too small to keep everything, simulates the plan, trains by
-// it, and compares the weights with those of a plain loop, bit for bit. It is C,
-// and C++20 as well, which wants the casts.
+// A trainer of your own on Weir: a small network in plain C, which uses only Weir's header. It lets Weir check its
+// layers, profiles them, and plans them onto two devices that are too small to keep everything. Then it simulates the
+// plan, trains by it, and compares the weights with those of a plain loop, bit for bit. It is C, and C++20 as well,
+// which needs the casts.
 //
 //     data --> dense --> dense --> dense --> dense --> dense --> dense --> loss
 //     x        tanh(w x + b)                                               the mean of (y - target)^2 / 2
 //
-// A batch of a step is MICRO_BATCHES times ROWS samples of WIDTH numbers; target is
-// a rotation of the sines of x.
+// A batch of a step is MICRO_BATCHES times ROWS samples of WIDTH numbers; target is a rotation of the sines of x.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,14 +17,13 @@
 enum { ROWS = 64, WIDTH = 32, SIZE = ROWS * WIDTH, DENSE = 6, LAYERS = DENSE + 2, MICRO_BATCHES = 8, STEPS = 40 };
 enum { WEIGHTS = WIDTH * WIDTH, PARAMETERS = WEIGHTS + WIDTH };  // of a dense layer: w, then b
 
-// A power of two: the product with it is exact, so that it does not matter which
-// machine instructions subtract it from a weight.
+// A power of two: the product with it is exact. It therefore does not matter which machine instructions subtract it
+// from a weight.
 static const float rate = 0.25f;
 
 // --- data ------------------------------------------------------------------------
 
-// Anyone who knows step and micro-batch can make the data, so that no rank has to
-// send it to another.
+// Step and micro-batch determine the data, so each rank can make it and no rank has to send it.
 static void make_data(uint64_t step, uint32_t micro_batch, float *x)
 {
     uint32_t state = (uint32_t)step * 2654435761u + micro_batch * 40503u + 1;
@@ -81,7 +78,7 @@ static bool dense_forward(void *self, const struct weir_pass *pass, struct weir_
     return true;
 }
 
-// The gradient of the sums goes behind the output's gradient, for the weights.
+// In `held`, the gradient of the sums follows the output's gradient, for the weights.
 static float *sums_of(void *held)
 {
     return (float *)held + SIZE;
@@ -139,9 +136,6 @@ static bool dense_initialize(void *self, void *queue, void *parameters, struct w
 
 // --- the loss --------------------------------------------------------------------------
 
-// Divided once, here, by the true number of samples and numbers of a whole step.
-static const float share = 1.0f / (float)(ROWS * MICRO_BATCHES);
-
 static bool loss_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     (void)self;
@@ -162,6 +156,7 @@ static bool loss_backward_input(void *self, const struct weir_pass *pass, struct
     (void)error;
     const float *y = (const float *)pass->input;
     float target[SIZE], *dx = (float *)pass->input_gradient;
+    const float share = pass->share / (float)ROWS;  // of a sample in the mean over the step
     make_target(pass->step, pass->micro_batch, target);
     for (int i = 0; i < SIZE; i++)
         dx[i] = (y[i] - target[i]) * share;
@@ -181,7 +176,7 @@ static const struct weir_layer dense_layer = {
     .output_bytes = SIZE * sizeof(float),
     .saved_bytes = SIZE * sizeof(float),        // y
     .input_kept = WEIR_INPUT_KEPT_WEIGHT,       // x, for dw
-    .held_for_weight_bytes = 2 * SIZE * sizeof(float),  // the output's gradient, and the sums'
+    .held_for_weight_bytes = 2 * SIZE * sizeof(float),  // the output's gradient, and that of the sums
     .flops = 2 * (uint64_t)ROWS * WEIGHTS,
     .forward = dense_forward,
     .backward_input = dense_backward_input,
@@ -224,10 +219,11 @@ static void plain_micro_batch(struct plain *plain, const struct weir_layer *laye
     }
     for (int l = LAYERS - 1; l >= 0; l--) {
         const struct weir_pass pass = {
-            .step = step, .micro_batch = micro_batch, .parameters = plain->parameters[l],
-            .input = l > 0 ? plain->y[l - 1] : NULL, .saved = plain->saved[l], .output_gradient = plain->dy[l],
-            .input_gradient = l > 0 ? plain->dy[l - 1] : NULL, .held = plain->held,
-            .gradients = plain->gradients[l] };
+            .step = step, .micro_batch = micro_batch, .micro_batches = MICRO_BATCHES,
+            .share = 1.0f / (float)MICRO_BATCHES, .parameters = plain->parameters[l],
+            .gradients = plain->gradients[l], .input = l > 0 ? plain->y[l - 1] : NULL,
+            .input_gradient = l > 0 ? plain->dy[l - 1] : NULL, .output_gradient = plain->dy[l],
+            .saved = plain->saved[l], .held = plain->held };
         layers[l].backward_input(layers[l].self, &pass, NULL);
         layers[l].backward_weight(layers[l].self, &pass, NULL);
     }
@@ -253,9 +249,9 @@ static void plain_train(struct plain *plain, const struct weir_layer *layers)
 // Plans twice: with room for everything, and with nine tenths of what that took.
 static struct weir_plan *make_plan(const struct weir_profile *profile, struct weir_error *error)
 {
-    struct weir_planning planning = { .cluster = "2 devices, 1GiB, 10GB/s 1us", .schedule = "1f1b",
-                                      .micro_batches = MICRO_BATCHES, .optimizer = "sgd" };
-    struct weir_plan *roomy = weir_partition(profile, &planning, error);
+    struct weir_partition_options options = { .size = sizeof options, .cluster = "2 devices, 1GiB, 10GB/s 1us",
+                                              .schedule = "1f1b", .micro_batches = MICRO_BATCHES, .optimizer = "sgd" };
+    struct weir_plan *roomy = weir_partition(profile, &options, error);
     uint64_t most = 0;
     for (size_t s = 0; roomy && s < weir_plan_stage_count(roomy); s++)
         if (weir_plan_stage(roomy, s).peak_bytes > most)
@@ -263,8 +259,8 @@ static struct weir_plan *make_plan(const struct weir_profile *profile, struct we
     weir_plan_free(roomy);
     char cluster[100];
     snprintf(cluster, sizeof cluster, "2 devices, %lluB, 10GB/s 1us", (unsigned long long)(most / 10 * 9));
-    planning.cluster = cluster;
-    return roomy ? weir_partition(profile, &planning, error) : NULL;
+    options.cluster = cluster;
+    return roomy ? weir_partition(profile, &options, error) : NULL;
 }
 
 static bool print_and_free(char *text)
@@ -309,19 +305,18 @@ static bool compare(const struct weir_runtime *runtime, const struct plain *plai
 
 static bool run(const struct weir_layer *layers, struct plain *plain, struct weir_error *error)
 {
-    // The loss layer's gradient is that of the mean over a step's micro-batches.
-    const struct weir_guarding guarding = { .loss_share = 1.0f / (float)MICRO_BATCHES };
-    const struct weir_measuring measuring = { .model = "own", .micro_batch = ROWS };
-    const struct weir_running running = { .rate = rate };
-    if (!weir_layers_check(layers, LAYERS, &guarding, error))
+    const struct weir_profile_options profile_options = { .size = sizeof profile_options, .model = "own",
+                                                          .micro_batch = ROWS };
+    const struct weir_runtime_options runtime_options = { .size = sizeof runtime_options, .rate = rate };
+    if (!weir_layers_check(layers, LAYERS, NULL, error))
         return false;
-    struct weir_profile *profile = weir_profile_layers(layers, LAYERS, &measuring, error);
+    struct weir_profile *profile = weir_profile_layers(layers, LAYERS, &profile_options, error);
     struct weir_plan *plan = profile ? make_plan(profile, error) : NULL;
     struct weir_simulation *simulation = plan ? weir_plan_simulate(plan, error) : NULL;
     bool good = simulation && print_and_free(weir_plan_text(plan, error))
              && print_and_free(weir_simulation_document(simulation, error));
     weir_simulation_free(simulation);
-    struct weir_runtime *runtime = good ? weir_runtime_create(plan, layers, LAYERS, &running, error) : NULL;
+    struct weir_runtime *runtime = good ? weir_runtime_create(plan, layers, LAYERS, &runtime_options, error) : NULL;
     good = runtime && train(runtime, error);
     if (good) {
         plain_train(plain, layers);

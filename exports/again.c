@@ -1,4 +1,4 @@
-// Patterns of what runs again, and whether they are the plan's.
+// Patterns of recomputation, and whether they are the plan's.
 
 #include <string.h>
 
@@ -66,8 +66,8 @@ static void add_mlps(struct export *export, const struct unit *block)
             add_segment(&export->again, l, l + 1);
 }
 
-// The block that is number `at` of its stage.
-static void add_block(struct export *export, uint32_t stage, uint32_t at, const struct unit *block)
+// Adds the segments of a block, which is number `index` of its stage.
+static void add_block(struct export *export, uint32_t stage, uint32_t index, const struct unit *block)
 {
     struct again *again = &export->again;
     const uint32_t count = again->counts[stage];
@@ -75,9 +75,9 @@ static void add_block(struct export *export, uint32_t stage, uint32_t at, const 
         add_mlps(export, block);
     else if (again->kind == AGAIN_EACH && export_runs_again(export, block))
         add_segment(again, block->first, block->end);
-    else if (again->kind == AGAIN_FIRST && at < count)
+    else if (again->kind == AGAIN_FIRST && index < count)
         add_segment(again, block->first, block->end);
-    else if (again->kind == AGAIN_GROUPS && count > 0 && at % count == 0)
+    else if (again->kind == AGAIN_GROUPS && count > 0 && index % count == 0)
         add_segment(again, block->first, block->end);
     else if (again->kind == AGAIN_GROUPS && count > 0)
         again->segments[again->count - 1].end = block->end;
@@ -87,26 +87,26 @@ static void make_segments(struct export *export)
 {
     export->again.count = 0;
     for (uint32_t s = 0; s < export->stages; s++) {
-        uint32_t at = 0;
+        uint32_t index = 0;
         const struct unit *end, *unit = units_of(export, s, &end);
         for (; unit < end; unit++)
             if (unit->kind == UNIT_BLOCK)
-                add_block(export, s, at++, unit);
+                add_block(export, s, index++, unit);
     }
 }
 
 static bool are_planned(const struct export *export)
 {
     const struct again *again = &export->again;
-    size_t at = 0;
+    size_t index = 0;
     for (size_t s = 0; s < export->plan->stage_count; s++)
-        for (size_t i = 0; i < export->plan->stages[s].recompute_count; i++, at++) {
+        for (size_t i = 0; i < export->plan->stages[s].recompute_count; i++, index++) {
             const struct segment *segment = &export->plan->stages[s].recompute[i];
-            if (at >= again->count || segment->first != again->segments[at].first
-                || segment->end != again->segments[at].end)
+            if (index >= again->count || segment->first != again->segments[index].first
+                || segment->end != again->segments[index].end)
                 return false;
         }
-    return at == again->count;
+    return index == again->count;
 }
 
 bool again_is_planned(struct export *export, enum again_kind kind)

@@ -22,6 +22,12 @@ uint64_t export_expert(const struct export *export)
     return export->estimated ? export->estimated->request.expert : 1;
 }
 
+bool export_scales_blocks(const struct export *export)
+{
+    const char *device = export->profile->source.device;
+    return strstr(device, "b200") || strstr(device, "b300");
+}
+
 uint64_t export_data(const struct export *export)
 {
     return export->pipelines * (export->estimated ? export->estimated->request.data : 1);
@@ -49,8 +55,8 @@ static void say_number(struct text *text, const char *format, uint64_t number, u
 {
     if (number == usual)
         return;
-    const char *at = strstr(format, "%u");
-    text_add(text, "%.*s%llu%s", (int)(at - format), format, (unsigned long long)number, at + 2);
+    const char *mark = strstr(format, "%u");
+    text_add(text, "%.*s%llu%s", (int)(mark - format), format, (unsigned long long)number, mark + 2);
 }
 
 static void say_flag(struct text *text, const char *what, bool is)
@@ -59,7 +65,7 @@ static void say_flag(struct text *text, const char *what, bool is)
         text_add(text, "%s", what);
 }
 
-// Of the words of an enum, those for people; NULL: it is what everybody does.
+// The word for people for an enum value; NULL if it is the usual choice.
 static void say_word(struct text *text, const char *const *words, unsigned word)
 {
     if (words[word])
@@ -75,18 +81,21 @@ static const char *const overlaps[] = { "no message within a layer hidden behind
     "all messages within layers hidden that fit behind the products beside them" };
 static const char *const dispatches[] = { NULL, "tokens sent once to each group of experts (DeepEP, HybridEP)" };
 static const char *const losses[] = { NULL, "a loss by PyTorch's cross_entropy, each step in memory of its own",
-    "a loss in one kernel that writes over its logits", "a loss in one kernel each way, with a gradient beside its logits",
+    "a loss in one kernel that writes over its logits",
+    "a loss in one kernel each way, with a gradient beside its logits",
     "a loss that a compiler puts together" };
 
-// What the plan counts on; nothing where that is what everybody does.
+// What the plan counts on; nothing if it is the usual choice.
 static void say_choice(const struct export *export, enum choice choice, struct text *text)
 {
     const struct estimate_request *how = &export->estimated->request;
     switch (choice) {
     case CHOICE_TENSOR:
-        return say_number(text, "groups of %u devices that share each layer's matrices (tensor parallel)", how->tensor, 1);
+        return say_number(text, "groups of %u devices that share each layer's matrices (tensor parallel)", how->tensor,
+                          1);
     case CHOICE_SEQUENCE_PARALLEL:
-        return say_flag(text, "sequence parallelism (what matrices do not touch is split along the sequence)", how->sequence_parallel);
+        return say_flag(text, "sequence parallelism (what matrices do not touch is split along the sequence)",
+                        how->sequence_parallel);
     case CHOICE_CONTEXT:
         return say_number(text, "groups of %u devices that share each sequence (context parallel)", how->context, 1);
     case CHOICE_EXPERT:
@@ -94,8 +103,8 @@ static void say_choice(const struct export *export, enum choice choice, struct t
     case CHOICE_DATA:
         return say_number(text, "%u pipelines side by side (data parallel)", how->data, 1);
     case CHOICE_PLACEMENT:
-        return say_number(text, "devices numbered along the %u ranks of a pipeline before the next pipeline's", how->apart,
-                          1);
+        return say_number(text, "devices numbered along the %u ranks of a pipeline before the next pipeline's",
+                          how->inner_ranks, 1);
     case CHOICE_SHARD:
         return say_word(text, shards, how->shard);
     case CHOICE_SEQUENCE:
@@ -120,13 +129,13 @@ static void say_choice(const struct export *export, enum choice choice, struct t
     case CHOICE_LOSS:
         return say_word(text, losses, how->loss);
     case CHOICE_NORMS_AGAIN:
-        return say_flag(text, "norms computed again rather than kept", how->again & AGAIN_NORMS);
+        return say_flag(text, "norms computed again rather than kept", how->recompute_tensors & RECOMPUTE_NORMS);
     case CHOICE_ACTIVATIONS_AGAIN:
         return say_flag(text, "what is between an MLP's products computed again rather than kept",
-                        how->again & AGAIN_ACTIVATIONS);
+                        how->recompute_tensors & RECOMPUTE_ACTIVATIONS);
     case CHOICE_LATENT_AGAIN:
         return say_flag(text, "queries, keys and values of latent attention computed again rather than kept",
-                        how->again & AGAIN_LATENT);
+                        how->recompute_tensors & RECOMPUTE_LATENT);
     case CHOICE_GRAPHS:
         return say_flag(text, "CUDA graphs, with which launches cost the host nothing", how->graphs);
     case CHOICE_BLOCKING:
@@ -136,33 +145,34 @@ static void say_choice(const struct export *export, enum choice choice, struct t
     case CHOICE_GRADIENTS:
         return say_number(text, "gradients of %u bytes", how->gradient_bytes, 0);
     case CHOICE_WITHIN:
-        return say_number(text, "states that are held once by %u devices, and again by the next as many", how->within, 0);
+        return say_number(text, "states that are held once by %u devices, and again by the next as many", how->within,
+                          0);
     case CHOICE_MODEL:
         text_add(text, "a model of this shape: %s with ", export->estimated->model.name);
         estimated_say_model(export->estimated, text);
         return;
-    default:  // the optimizer, which the plan says and export.c has a sentence for
+    default:  // the optimizer, which the plan states and export.c has a sentence for
         return;
     }
 }
 
 void export_tells(struct export *export, enum choice choice)
 {
-    export->told |= 1u << choice;
+    export->expressed |= 1u << choice;
 }
 
 void export_tells_if(struct export *export, bool does, enum choice choice)
 {
-    export->told |= does ? 1u << choice : 0;
+    export->expressed |= does ? 1u << choice : 0;
 }
 
-void export_say_untold(struct export *export)
+void export_say_omitted(struct export *export)
 {
     if (export->estimated && export->estimated->request.like)
         export_say(export, "Times and bytes are estimated like %s.", export->estimated->request.like->name);
     for (unsigned choice = 0; export->estimated && choice < CHOICES; choice++) {
         struct text text = { 0 };
-        if (!(export->told & 1u << choice))
+        if (!(export->expressed & 1u << choice))
             say_choice(export, (enum choice)choice, &text);
         if (text.failed)
             export->said->failed = true;

@@ -1,28 +1,28 @@
 // Colossal-AI: a HybridParallelPlugin.
 //
-// A stage is a number of transformer layers, and how many of its first are run again, which is just what plans say. The
-// embedding is on the first stage, the norm and the head on the last. Where ranks have several stages its list of
-// layers is taken for one of ranks (it must have pp_size numbers), so that only its own distribution is left: even, and
-// what does not come out even is dealt to the stages in the middle, one each.
+// A stage is a number of transformer layers, and a number of its first ones are recomputed. This is exactly what
+// plans say. The embedding is on the first stage, and the norm and the head are on the last. If ranks have several
+// stages, its list of layers is taken for a list of ranks (it must have pp_size numbers). Only its own distribution
+// is left then. It is even; if there is a remainder, the stages in the middle get one layer more each.
 
 #include <string.h>
 
 #include "exports/words.h"
 
-// How many blocks of so many stage `s` of all gets.
+// How many of `blocks` blocks stage `s` gets.
 static uint32_t even_share(uint32_t blocks, uint32_t stages, uint32_t s)
 {
     const uint32_t rest = blocks % stages, from = stages / 2 - rest / 2;
     return blocks / stages + (s >= from && s < from + rest);
 }
 
-// Stages of so many blocks each; the input is before them, the output behind.
+// Cuts stages that have this many blocks each. The input is before them, the output after them.
 static void cut_evenly(struct export *export)
 {
     const struct outline *outline = &export->outline;
-    uint32_t at = outline->units[0].kind == UNIT_INPUT;
+    uint32_t unit = outline->units[0].kind == UNIT_INPUT;
     for (uint32_t s = 0; s + 1 < export->stages; s++)
-        export->cuts[s + 1] = at += even_share(outline->blocks, export->stages, s);
+        export->cuts[s + 1] = unit += even_share(outline->blocks, export->stages, s);
 }
 
 static bool fit(struct export *export, struct error *error)
@@ -51,7 +51,8 @@ static bool is_v(const struct export *export)
     return strcmp(export->schedule, "zbv") == 0;
 }
 
-// Of a V the counts of what runs again are in the order of ranks, there and there again; stages go there and back.
+// For a schedule on a V, the recomputation counts are in the order of ranks, twice from first to last. The stages,
+// however, go there and back.
 static void write_again(struct export *export)
 {
     uint32_t *counts = export->again.counts;
@@ -72,10 +73,10 @@ static void write_order(struct export *export)
     uint64_t sums[5] = { 0 };
     for (uint32_t s = 0; s < export->stages; s++) {
         const struct cost_row *row = &export->plan->stages[s].costs;
-        const uint64_t own[5] = { row->forward_ns, row->backward_input_ns + row->recompute_ns, row->backward_weight_ns,
-                                  row->kept_forward_bytes, row->kept_weight_bytes };
+        const uint64_t times[5] = { row->forward_ns, row->backward_input_ns + row->recompute_ns,
+                                    row->backward_weight_ns, row->kept_forward_bytes, row->kept_weight_bytes };
         for (size_t i = 0; i < 5; i++)
-            sums[i] += own[i] / export->stages;
+            sums[i] += times[i] / export->stages;
     }
     text_add(export->text, "    scheduler_nodes=PipelineGraph(\n        n_stage=%u, n_micro=%u, f_cost=%llu,"
                            " b_cost=%llu, w_cost=%llu, c_cost=0,\n        f_mem=%llu, b_mem=%lld,"

@@ -1,14 +1,16 @@
-// DeepSpeed: a PipelineModule that takes its partition as it stands, for which DeepSpeed has no argument.
+// DeepSpeed: a PipelineModule that is given its partition explicitly, for which DeepSpeed has no argument.
 //
-// It counts the layers it is given, one for each of the profile's: parts are the first layer of each stage, and the
-// end. What runs again is groups of so many layers from a stage's first on, all of them or some: an interval, and a
-// flag for each group. Both are for all stages alike in DeepSpeed's own arguments, and a stage's own here.
+// DeepSpeed counts the layers it is given, one for each of the profile's. The parts are the first layer of each
+// stage, and the end. Recomputation is in groups of consecutive layers from a stage's first on, all groups or some:
+// an interval, and a flag for each group. DeepSpeed's own arguments set both for all stages alike; here each stage
+// has its own.
 
 #include <string.h>
 
 #include "exports/words.h"
 
-// The length of the plan's first segment on a stage, in units: all of the stage may be in groups of it.
+// The length of the plan's first recomputed segment on a stage, in units. The whole stage may be in groups of this
+// length.
 static uint32_t group_of(const struct export *export, uint32_t stage)
 {
     const struct plan_stage *planned = &export->plan->stages[stage];
@@ -104,7 +106,7 @@ static bool is_16_bits(const struct export *export)
     return is_dtype(export, "bf16", "bfloat16") || is_dtype(export, "fp16", "half");
 }
 
-// Of a pipeline DeepSpeed shares the optimizer's states at most.
+// In a pipeline, DeepSpeed shards the optimizer state at most.
 static bool tells_shard(const struct export *export)
 {
     return export->estimated->request.shard <= ESTIMATE_SHARD_OPTIMIZER || export->ranks == 1;
@@ -123,7 +125,8 @@ static void write_how(struct export *export, uint64_t samples)
     if (samples > 0)
         text_add(export->text, "    \"train_batch_size\": %llu,\n", (unsigned long long)export_batch(export));
     if (is_16_bits(export))
-        text_add(export->text, "    \"%s\": {\"enabled\": True},\n", export->profile->dtype[0] == 'b' ? "bf16" : "fp16");
+        text_add(export->text, "    \"%s\": {\"enabled\": True},\n",
+                 export->profile->dtype[0] == 'b' ? "bf16" : "fp16");
     text_add(export->text, "    \"zero_optimization\": {\"stage\": %d},\n",
              tells_shard(export) ? (int)export->estimated->request.shard : 1);
 }

@@ -1,14 +1,11 @@
 #include "exports/export.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/alike.h"
-#include "common/shown.h"
 #include "exports/fit.h"
-#include "schedules/csv.h"
 
 const struct export_format export_formats[] = {
     { "megatron", "Megatron-Core", "arguments: the layout of the pipeline, what is recomputed", &megatron_words },
@@ -36,71 +33,6 @@ const struct export_format *export_find(const char *name, struct error *error)
     return NULL;
 }
 
-// --- what formats ask and write -----------------------------------------------------------
-
-void export_say(struct export *export, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    shown_add_list(export->said, format, arguments);
-    va_end(arguments);
-    text_add(export->said, "\n");
-}
-
-void export_heading(struct export *export, const char *mark)
-{
-    const struct plan *plan = export->plan;
-    shown_add(export->text, "%s %s, planned by Weir: %s, ", mark, plan->model, plan->schedule);
-    text_add_count(export->text, plan->stage_count, "stage", "stages");
-    text_add(export->text, " on ");
-    text_add_count(export->text, plan->ranks, "rank", "ranks");
-    text_add(export->text, ", ");
-    text_add_count(export->text, plan->micro_batches, "micro-batch", "micro-batches");
-    text_add(export->text, "; for %s.\n", export->format->title);
-    // Without memory the last line may be cut off; plan_export() refuses the whole text then.
-    for (const char *line = export->said->data, *end; line && (end = strchr(line, '\n')); line = end + 1)
-        text_add(export->text, "%s %.*s\n", mark, (int)(end - line), line);
-}
-
-void export_write_counts(struct export *export, const uint32_t *counts)
-{
-    text_add(export->text, "[");
-    for (uint32_t s = 0; s < export->stages; s++)
-        text_add(export->text, "%s%u", s ? ", " : "", counts[s]);
-    text_add(export->text, "]");
-}
-
-void export_write_blocks(struct export *export)
-{
-    text_add(export->text, "[");
-    for (uint32_t s = 0; s < export->stages; s++)
-        text_add(export->text, "%s%u", s ? ", " : "", export_blocks(export, s));
-    text_add(export->text, "]");
-}
-
-uint64_t export_micro_batch(const struct export *export)
-{
-    return export->profile ? export->profile->micro_batch : 0;
-}
-
-struct schedule *export_order(const struct export *export, struct error *error)
-{
-    const struct generate_request request = { .ranks = export->ranks, .chunks = export->plan->chunks,
-                                              .micro_batches = export->micro_batches };
-    struct generator generator;
-    return plan_generator(export->plan, &generator, error) ? schedule_generate_by(&generator, &request, error) : NULL;
-}
-
-bool export_csv(const struct schedule *order, struct text *csv, struct error *error)
-{
-    struct csv_left_out left_out;
-    const struct csv_style style = { .dialect = CSV_TORCH_2_9 };
-    const bool good = csv_write(order, &style, csv, &left_out, error);
-    if (!good && error->kind == ERROR_INPUT)
-        error->kind = ERROR_ANSWER;  // the plan itself is in order
-    return good;
-}
-
 // --- what no format can say ---------------------------------------------------------------
 
 static bool find_schedule(struct export *export, struct error *error)
@@ -120,7 +52,7 @@ static bool find_schedule(struct export *export, struct error *error)
     return good;
 }
 
-// The first stage that has copies of itself where no schedule of replicas makes them; `stages` if none has.
+// The first stage that has copies of itself without a schedule of replicas that makes them; `stages` if none has.
 static uint32_t find_copies(const struct plan *plan, const uint32_t *replicas)
 {
     uint32_t s = 0;
@@ -140,8 +72,9 @@ static bool replicas_are_equal(const struct export *export, const uint32_t *repl
     return true;
 }
 
-// Whole micro-batches are dealt to replicas in turns. Where every stage has as many, and they divide the micro-batches,
-// that is data parallelism: pipelines of their own, each with its part of the micro-batches.
+// Whole micro-batches are dealt to replicas in turns. If all stages have the same number of replicas, and it divides
+// the micro-batches, this is data parallelism. Each replica is then a pipeline of its own, with its part of the
+// micro-batches.
 static bool find_pipelines(struct export *export, struct error *error)
 {
     const struct plan *plan = export->plan;
@@ -170,7 +103,8 @@ static bool check_layers(const struct export *export, struct error *error)
     const struct plan *plan = export->plan;
     if (plan->order)
         return error_set_kind(error, ERROR_ANSWER, "the plan has an order of its own for the layers of a graph, but %s"
-                              " cuts the model's own between two of them: plan with --own-order", export->format->title);
+                              " cuts the model's own between two of them: plan with --own-order",
+                              export->format->title);
     for (uint32_t s = 0; s < export->stages; s++)
         if (plan->stages[s].first == plan->stages[s].end)
             return error_set_kind(error, ERROR_ANSWER, "stage %u has no layers, as no stage of %s can be", s,
@@ -227,14 +161,14 @@ static bool say_states(struct export *export, struct error *error)
 {
     const struct plan *plan = export->plan;
     struct text held = { 0 };
-    holding_say(&plan->holding, &held);
+    storage_say(&plan->storage, &held);
     const bool good = text_ok(&held, "how states are held", error);
-    if (good && !holding_is_plain(&plan->holding))
+    if (good && !storage_is_plain(&plan->storage))
         export_say(export, "The plan counts on its states being held so: %s. Nothing here tells %s.", held.data,
                    export->format->title);
     else if (good)
         export_say(export, "Memory is planned for %s%s.", held.data,
-                   export->told & 1u << CHOICE_OPTIMIZER ? "" : "; the optimizer is not set here");
+                   export->expressed & 1u << CHOICE_OPTIMIZER ? "" : "; the optimizer is not set here");
     text_clear(&held);
     for (uint32_t s = 0; good && s < export->stages; s++)
         if (plan->stages[s].variant)
@@ -271,7 +205,7 @@ static bool outline_fill(struct export *export, const struct export_request *req
     const enum grain grain = export->format->words->grain;
     const uint32_t layers = export->plan->stages[export->stages - 1].end;
     if (grain <= GRAIN_NAMES && request->units)
-        return error_set(error, "--units: %s counts no layers", export->format->title);
+        return error_named(error, "--units: %s counts no layers", export->format->title);
     export->cuts = calloc((size_t)export->stages + 1, sizeof export->cuts[0]);
     export->wants_again = calloc((size_t)layers + 1, sizeof export->wants_again[0]);
     export->again.counts = calloc((size_t)export->stages + 1, sizeof export->again.counts[0]);
@@ -284,7 +218,7 @@ static bool outline_fill(struct export *export, const struct export_request *req
     return outline_by_name(&export->outline, export->plan, grain, error);
 }
 
-// The nearest plan that fits: where memory is short, with more that runs again.
+// Finds the nearest plan that fits. If memory is short, it recomputes more.
 static bool fit(struct export *export, struct error *error)
 {
     const size_t said = export->said->length;
@@ -297,14 +231,14 @@ static bool fit(struct export *export, struct error *error)
         if (fit == FIT_GOOD)
             return true;
         if (fit == FIT_FAILS || !fit_more(export, rank, error))
-            return error->kind != ERROR_NONE ? false : error_set_kind(error, lacks.kind, "%s", lacks.text);
+            return error->kind != ERROR_NONE ? false : error_hand_on(error, &lacks);
         export->said->length = said;
         if (export->said->data)
             export->said->data[said] = '\0';
     }
 }
 
-// MODULE.FUNCTION, of names in ASCII: it is written into Python as it is.
+// MODULE.FUNCTION, with names in ASCII: the text is written into Python as it is.
 static bool is_function(const char *base)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
@@ -325,13 +259,13 @@ static bool check_base(const struct export *export, struct error *error)
     if (!export->base)
         return true;
     if (export->format->words != &torchtitan_words)
-        return error_set(error, "--base: %s has no config functions", export->format->title);
+        return error_named(error, "--base: %s has no config functions", export->format->title);
     return is_function(export->base)
-        || error_set(error, "--base: \"%.80s\" is not MODULE.FUNCTION, such as"
-                     " torchtitan.models.llama3.config_registry.llama3_8b", export->base);
+        || error_named(error, "--base: \"%.80s\" is not MODULE.FUNCTION, such as"
+                       " torchtitan.models.llama3.config_registry.llama3_8b", export->base);
 }
 
-// A profile whose layers somebody has taken out or put together is none of the model that it was estimated of.
+// If layers were removed from a profile or merged, it is not a profile of the model that it was estimated for.
 static bool check_blocks(const struct export *export, struct error *error)
 {
     const bool counts = export->estimated && export->format->words->grain >= GRAIN_BLOCKS;
@@ -340,7 +274,7 @@ static bool check_blocks(const struct export *export, struct error *error)
                      (unsigned long long)export->estimated->model.layers, export->outline.blocks);
 }
 
-// Behind the blocks frameworks that know their own models have a head, and nothing else.
+// Frameworks that know their own models have a head after the blocks, and nothing else.
 static bool check_predicted(const struct export *export, struct error *error)
 {
     const uint64_t predicted = export->estimated ? export->estimated->model.predicted : 0;
@@ -348,38 +282,42 @@ static bool check_predicted(const struct export *export, struct error *error)
     if (export->format->words->grain < GRAIN_BLOCKS || (predicted == 0 && export->outline.predicted == 0))
         return true;
     if (!is_megatron)
-        return error_set_kind(error, ERROR_ANSWER, "%s trains no multi-token prediction, which the plan has: estimate the"
-                              " model without it, and plan again", export->format->title);
+        return error_set_kind(error, ERROR_ANSWER, "%s trains no multi-token prediction, which the plan has: estimate"
+                              " the model without it, and plan again", export->format->title);
     return predicted == 0 || predicted == export->outline.predicted
-        || error_set(error, "--units: of the layers behind the blocks %llu predict tokens further on; leave --units out",
+        || error_named(error, "--units: of the layers behind the blocks %llu predict tokens further on; leave --units"
+                            " out",
                      (unsigned long long)predicted);
 }
 
-static bool mark_told(struct export *export)
+static bool mark_expressed(struct export *export)
 {
     if (export->format->words->tells && export->estimated)
         export->format->words->tells(export);
     return true;
 }
 
-static bool say_untold(struct export *export)
+static bool say_omitted(struct export *export)
 {
-    export_say_untold(export);
+    export_say_omitted(export);
     return true;
 }
 
 static bool fill(struct export *export, const struct export_request *request, struct error *error)
 {
-    return check_base(export, error) && check_plan(export, error) && find_schedule(export, error) && find_pipelines(export, error)
+    return check_base(export, error) && check_plan(export, error) && find_schedule(export, error)
+        && find_pipelines(export, error)
         && outline_fill(export, request, error) && (export->format->words->grain == GRAIN_NONE || fit(export, error))
-        && check_blocks(export, error) && check_predicted(export, error) && mark_told(export) && say_common(export, error) && say_untold(export);
+        && check_blocks(export, error) && check_predicted(export, error) && mark_expressed(export)
+        && say_common(export, error) && say_omitted(export);
 }
 
 bool plan_export(const struct export_format *format, const struct export_request *request, struct text *text,
                  struct text *said, struct error *error)
 {
     struct export export = { .format = format, .plan = request->plan, .profile = request->profile,
-                             .estimated = request->profile ? request->profile->estimated : NULL, .base = request->base, .text = text, .said = said,
+                             .estimated = request->profile ? request->profile->estimated : NULL, .base = request->base,
+                             .text = text, .said = said,
                              .stages = (uint32_t)request->plan->stage_count };
     const bool good = fill(&export, request, error) && format->words->write(&export, error)
                    && text_ok(said, "what is said of a plan", error) && text_ok(text, "a plan in other words", error);

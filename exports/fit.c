@@ -9,15 +9,15 @@
 
 static uint64_t layer_ns(const struct export *export, uint32_t layer)
 {
-    const struct profile_layer *of = export->profile ? &export->profile->layers[layer] : NULL;
-    return of ? of->forward_ns + of->backward_ns : 1;
+    const struct profile_layer *profiled = export->profile ? &export->profile->layers[layer] : NULL;
+    return profiled ? profiled->forward_ns + profiled->backward_ns : 1;
 }
 
-// The unit in front of which a cut in front of `layer` is, or is moved to.
+// The unit at which a cut in front of `layer` is, or to which it is moved.
 static uint32_t nearest_cut(const struct export *export, uint32_t layer)
 {
     const struct outline *outline = &export->outline;
-    uint32_t low = 0, high = outline->count;  // the first unit that begins at the layer or behind it
+    uint32_t low = 0, high = outline->count;  // the first unit that begins at the layer or after it
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
         if (outline->units[middle].first < layer)
@@ -57,7 +57,7 @@ static uint32_t first_layer(const struct export *export, uint32_t stage)
     return cut < export->outline.count ? export->outline.units[cut].first : export->outline.layer_count;
 }
 
-// The segments of a stage of the export: as many as *count, from the result on.
+// The recomputed segments of a stage of the export. There are *count of them, beginning at the result.
 static const struct segment *segments_of(const struct export *export, uint32_t stage, size_t *count)
 {
     const struct again *again = &export->again;
@@ -92,7 +92,7 @@ static void write_segments(const struct export *export, const struct segment *se
         text_add(text, "nothing");
 }
 
-// Whether stage `s` is as planned; if not, a sentence.
+// Whether stage `s` is as planned. If it is not, a sentence says how it differs.
 static bool stage_is_planned(struct export *export, uint32_t s)
 {
     const struct plan_stage *stage = &export->plan->stages[s];
@@ -120,7 +120,7 @@ static bool stage_is_planned(struct export *export, uint32_t s)
 
 // --- what it takes ----------------------------------------------------------------------
 
-// The plan with the export's stages, and every number as that gives it.
+// The plan with the export's stages, and with all its numbers computed for them.
 static struct plan *priced(const struct export *export, struct error *error)
 {
     struct plan *plan = plan_copy(export->plan, error);
@@ -166,7 +166,7 @@ static bool say_price(struct export *export, const struct plan *plan, struct err
     return true;
 }
 
-// The first of the sentences that say what differs, without a profile to go on with.
+// Without a profile the first of the sentences that say what differs becomes the error.
 static bool refuse_rounding(const struct export *export, const char *said, struct error *error)
 {
     const char *end = strchr(said, '\n');
@@ -205,7 +205,7 @@ enum fit fit_price(struct export *export, uint32_t *rank, struct error *error)
     return judge(export, rank, error);
 }
 
-// The first block of a stage none of whose layers want to.
+// Marks the first block of a stage none of whose layers are marked.
 static bool want_more(struct export *export, uint32_t stage)
 {
     for (uint32_t u = export->cuts[stage]; u < export->cuts[stage + 1]; u++) {

@@ -4,8 +4,8 @@
 //                            layer, m one that predicts tokens further on, L the loss (with the norm and the head
 //                            before it); x*n is n times x
 //
-// Of P ranks stage s is on rank s mod P, as Weir has it. What is recomputed is said once for all stages: the first N
-// layers of each (block), groups of N (uniform), or kinds of modules (selective).
+// With P ranks, stage s is on rank s mod P, as in Weir. Recomputation is set once for all stages: the first N layers
+// of each (block), groups of N (uniform), or kinds of modules (selective).
 
 #include "exports/megatron.h"
 
@@ -19,7 +19,7 @@ static uint32_t most_blocks(const struct export *export, uint32_t (*count)(const
     return most;
 }
 
-// Its groups of n layers must come out even on every stage.
+// Whether n divides the number of layers of every stage. Megatron requires this of its groups of n layers.
 static bool groups_come_out_even(const struct export *export, uint32_t n)
 {
     for (uint32_t s = 0; s < export->stages; s++)
@@ -68,16 +68,16 @@ static void write_layout(struct export *export)
     text_add(export->text, "L'\n");
 }
 
-// Parts of layers that run again, one behind the other.
+// The parts of layers that are recomputed, one after the other.
 static void write_modules(struct export *export)
 {
-    const unsigned again = export->estimated ? export->estimated->request.again : 0;
+    const unsigned again = export->estimated ? export->estimated->request.recompute_tensors : 0;
     const struct { bool is; const char *name; } modules[] = {
         { export->again.kind == AGAIN_MLP, "mlp" },
-        { export->estimated && export->estimated->request.attention == ATTENTION_AGAIN, "core_attn" },
-        { again & AGAIN_NORMS, "layernorm" },
-        { again & AGAIN_ACTIVATIONS && export->estimated->model.experts > 0, "moe_act" },
-        { again & AGAIN_LATENT, "mla_up_proj" },
+        { export->estimated && export->estimated->request.attention == ATTENTION_RECOMPUTED, "core_attn" },
+        { again & RECOMPUTE_NORMS, "layernorm" },
+        { again & RECOMPUTE_ACTIVATIONS && export->estimated->model.experts > 0, "moe_act" },
+        { again & RECOMPUTE_LATENT, "mla_up_proj" },
     };
     bool any = false;
     for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
@@ -101,7 +101,7 @@ static void write_again(struct export *export)
                  again->counts[0]);
 }
 
-// Weir's rounds are PyTorch's: m / p of them, rounded down, and one at least.
+// Weir's rounds are PyTorch's: there are m / p of them, rounded down, and at least one.
 static void write_group(struct export *export)
 {
     const uint32_t rounds = export->micro_batches / export->ranks, group = export->micro_batches / rounds;

@@ -1,5 +1,5 @@
-// How Megatron-LM computes and shares layers: what the profile was estimated for, as its arguments, by the names that
-// its arguments.py and transformer_config.py have in 2026.
+// How Megatron-LM computes and shards layers: what the profile was estimated for, as its arguments. The names are
+// those of its arguments.py and transformer_config.py in 2026.
 
 #include <string.h>
 
@@ -24,12 +24,6 @@ static const char *dtype_argument(const struct export *export)
                                                         : NULL;
 }
 
-static bool is_blackwell(const struct export *export)
-{
-    const char *device = export->profile->source.device;
-    return strstr(device, "b200") || strstr(device, "b300");
-}
-
 // --- which of it can be told ----------------------------------------------------------------
 
 static bool shares_by_fsdp(const struct export *export)
@@ -37,7 +31,7 @@ static bool shares_by_fsdp(const struct export *export)
     return how_of(export)->shard >= ESTIMATE_SHARD_GRADIENTS;
 }
 
-// In pipelines of several stages per rank, and where no whole layers run again.
+// It does so in pipelines with several stages per rank, and only if no whole layers are recomputed.
 static bool hides_experts(const struct export *export)
 {
     return how_of(export)->hidden_experts && export_expert(export) > 1 && !megatron_runs_layers_again(export)
@@ -62,7 +56,8 @@ static bool has_experts(const struct export *export)
     return export->estimated->model.experts > 0;
 }
 
-// Full recomputation takes a graph of the whole iteration, which the host has no part in: experts' sizes are its.
+// Full recomputation needs a graph of the whole iteration, in which the host takes no part. Experts' sizes are read
+// by the host, however.
 static bool has_graphs(const struct export *export)
 {
     return how_of(export)->graphs && !(megatron_runs_layers_again(export) && has_experts(export));
@@ -71,7 +66,8 @@ static bool has_graphs(const struct export *export)
 static void tell_degrees(struct export *export)
 {
     static const enum choice always[] = { CHOICE_TENSOR, CHOICE_CONTEXT, CHOICE_EXPERT, CHOICE_DATA, CHOICE_PLACEMENT,
-                                          CHOICE_SHARD, CHOICE_SEQUENCE, CHOICE_MICRO_BATCH, CHOICE_MODEL, CHOICE_BLOCKING };
+                                          CHOICE_SHARD, CHOICE_SEQUENCE, CHOICE_MICRO_BATCH, CHOICE_MODEL,
+                                          CHOICE_BLOCKING };
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
         export_tells(export, always[i]);
     export_tells_if(export, export_tensor(export) > 1, CHOICE_SEQUENCE_PARALLEL);
@@ -86,7 +82,7 @@ static void tell_overlap(struct export *export)
     export_tells_if(export, sends_once(export), CHOICE_DISPATCH);
 }
 
-// Parts of layers that run again are told only where whole ones do not.
+// Recomputed parts of layers are expressed only if no whole layers are recomputed.
 static void tell_again(struct export *export)
 {
     const struct transformer *model = &export->estimated->model;
@@ -94,18 +90,19 @@ static void tell_again(struct export *export)
     export_tells_if(export, has_parts, CHOICE_NORMS_AGAIN);
     export_tells_if(export, has_parts && has_experts(export) && !has_dense_layers(model), CHOICE_ACTIVATIONS_AGAIN);
     export_tells_if(export, has_parts && model->is_latent, CHOICE_LATENT_AGAIN);
-    export_tells_if(export, has_parts || how_of(export)->attention != ATTENTION_AGAIN, CHOICE_ATTENTION);
-    if (has_parts && how_of(export)->again & AGAIN_ACTIVATIONS && has_experts(export) && has_dense_layers(model))
+    export_tells_if(export, has_parts || how_of(export)->attention != ATTENTION_RECOMPUTED, CHOICE_ATTENTION);
+    if (has_parts && how_of(export)->recompute_tensors & RECOMPUTE_ACTIVATIONS && has_experts(export)
+        && has_dense_layers(model))
         export_say(export, "Megatron-Core computes again what is between the products of experts (moe_act), and not of"
                            " the layers that have none.");
-    if (!has_parts && (how_of(export)->again || how_of(export)->attention == ATTENTION_AGAIN))
-        export_say(export, "Where whole layers run again Megatron-Core runs no parts of the others again: these take more"
-                           " memory than is planned.");
+    if (!has_parts && (how_of(export)->recompute_tensors || how_of(export)->attention == ATTENTION_RECOMPUTED))
+        export_say(export, "Where whole layers run again Megatron-Core runs no parts of the others again: these take"
+                           " more memory than is planned.");
 }
 
 static const char *optimizer_arguments(const struct export *export)
 {
-    switch (export->plan->holding.optimizer) {
+    switch (export->plan->storage.optimizer) {
     case OPTIMIZER_ADAMW:
     case OPTIMIZER_ADAMW_MASTER:
         return "--optimizer adam";
@@ -123,26 +120,27 @@ static const char *optimizer_arguments(const struct export *export)
 static void tell_optimizer(struct export *export)
 {
     const char *dtype = dtype_argument(export);
-    const bool is_wide = !dtype || !*dtype || optimizer_is_master(export->plan->holding.optimizer);
+    const bool is_wide = !dtype || !*dtype || optimizer_is_master(export->plan->storage.optimizer);
     export_tells_if(export, optimizer_arguments(export), CHOICE_OPTIMIZER);
     if (optimizer_arguments(export) && !is_wide)
-        export_say(export, "Megatron-Core keeps weights and gradients of 4 bytes beside those of 2: plan with --optimizer"
-                           " adamw-master, or it takes more memory than is planned.");
+        export_say(export, "Megatron-Core keeps weights and gradients of 4 bytes beside those of 2: plan with"
+                           " --optimizer adamw-master, or it takes more memory than is planned.");
 }
 
-// Its fusions are on unless they are turned off, but for the router's.
+// Its fusions are on unless they are turned off, except for the router's.
 static void tell_passes(struct export *export)
 {
     export_tells(export, CHOICE_COMPILED);
     if (!how_of(export)->fused_passes && !has_experts(export))
-        export_say(export, "The plan counts on small passes that are kernels of their own; Megatron-Core makes them part of"
-                           " others, and may be quicker than is planned.");
+        export_say(export, "The plan counts on small passes that are kernels of their own; Megatron-Core makes them"
+                           " part of others, and may be quicker than is planned.");
 }
 
-// Gradients of fp16 are as narrow anyway.
+// Gradients of fp16 have this width anyway.
 static bool is_reduced_narrow(const struct export *export)
 {
-    return how_of(export)->gradient_bytes == 2 && dtype_argument(export) && strcmp(dtype_argument(export), "--bf16") == 0;
+    return how_of(export)->gradient_bytes == 2 && dtype_argument(export)
+        && strcmp(dtype_argument(export), "--bf16") == 0;
 }
 
 static bool shares_in_instances(const struct export *export)
@@ -158,7 +156,8 @@ void megatron_tells(struct export *export)
     tell_overlap(export);
     tell_again(export);
     export_tells_if(export, dtype_argument(export), CHOICE_DTYPE);
-    export_tells_if(export, strcmp(export->estimated->products, "fp8") == 0 || strcmp(export->estimated->products, "fp4") == 0,
+    export_tells_if(export,
+                    strcmp(export->estimated->products, "fp8") == 0 || strcmp(export->estimated->products, "fp4") == 0,
                     CHOICE_PRODUCTS);
     export_tells_if(export, how->loss != LOSS_PLAIN && how->loss != LOSS_KERNEL, CHOICE_LOSS);
     export_tells_if(export, has_graphs(export), CHOICE_GRAPHS);
@@ -166,11 +165,11 @@ void megatron_tells(struct export *export)
     export_tells_if(export, shares_in_instances(export), CHOICE_WITHIN);
     tell_passes(export);
     if (how->loss == LOSS_FUSED)
-        export_say(export, "Megatron-LM has turned off Transformer Engine's fused loss, which the plan counts on: its own"
-                           " (native) takes more memory for the logits.");
+        export_say(export, "Megatron-LM has turned off Transformer Engine's fused loss, which the plan counts on: its"
+                           " own (native) takes more memory for the logits.");
     if (how->tensor > 1 && how->tensor * how->context > 1 && shares_by_fsdp(export))
-        export_say(export, "Megatron-FSDP wants CUDA_DEVICE_MAX_CONNECTIONS unset, and tensor parallelism wants 1: expect"
-                           " less to be hidden than is planned.");
+        export_say(export, "Megatron-FSDP wants CUDA_DEVICE_MAX_CONNECTIONS unset, and tensor parallelism wants 1:"
+                           " expect less to be hidden than is planned.");
     tell_optimizer(export);
     megatron_say_model(export);
 }
@@ -190,8 +189,8 @@ void megatron_write_environment(struct export *export)
         text_add(export->text, "export CUDA_DEVICE_MAX_CONNECTIONS=1\n");
     if (how_of(export)->blocking)
         text_add(export->text, "export CUDA_LAUNCH_BLOCKING=1\n");
-    text_add(export->text, "# Of %llu devices (WORLD_SIZE). Data, tokenizer, learning rate and steps are yours to add; to"
-                           " try it: --mock-data\n# --tokenizer-type NullTokenizer --lr 1e-4 --train-iters 20.\n",
+    text_add(export->text, "# Of %llu devices (WORLD_SIZE). Data, tokenizer, learning rate and steps are yours to add;"
+                           " to try it: --mock-data\n# --tokenizer-type NullTokenizer --lr 1e-4 --train-iters 20.\n",
              (unsigned long long)export_devices(export));
 }
 
@@ -218,7 +217,7 @@ static void write_degrees(struct export *export)
         if (export_tensor(export) > 1)
             put(export, "--expert-tensor-parallel-size 1");
     }
-    if (how_of(export)->apart > 1)
+    if (how_of(export)->inner_ranks > 1)
         put(export, "--use-tp-pp-dp-mapping");
     put_degree(export, "--seq-length", how_of(export)->sequence);
 }
@@ -236,10 +235,11 @@ static void write_shares(struct export *export)
         put_degree(export, "--num-distributed-optimizer-instances", all / export_within(export));
     if (shares_by_fsdp(export))
         text_add(export->text, "    --use-megatron-fsdp\n    --data-parallel-sharding-strategy %s\n"
-                               "    --no-gradient-accumulation-fusion\n    --ckpt-format fsdp_dtensor\n", strategies[shard]);
+                               "    --no-gradient-accumulation-fusion\n    --ckpt-format fsdp_dtensor\n",
+                               strategies[shard]);
 }
 
-// Of 8 bits: blocks of 32 that share a scale where the device has them, else a scale for each tensor.
+// For 8-bit numbers: blocks of 32 share a scale if the device supports that, else each tensor has one.
 static void write_numbers(struct export *export)
 {
     const char *dtype = dtype_argument(export), *products = export->estimated->products;
@@ -248,7 +248,7 @@ static void write_numbers(struct export *export)
     if (is_reduced_narrow(export))
         put(export, "--grad-reduce-in-bf16");
     if (strcmp(products, "fp8") == 0)
-        put(export, is_blackwell(export) ? "--fp8-format e4m3\n    --fp8-recipe mxfp8"
+        put(export, export_scales_blocks(export) ? "--fp8-format e4m3\n    --fp8-recipe mxfp8"
                                          : "--fp8-format hybrid\n    --fp8-recipe tensorwise");
     else if (strcmp(products, "fp4") == 0)
         put(export, "--fp4-format e2m1\n    --fp4-recipe nvfp4");
@@ -256,7 +256,7 @@ static void write_numbers(struct export *export)
 
 static void write_messages(struct export *export)
 {
-    if (export->told & 1u << CHOICE_OVERLAP)
+    if (export->expressed & 1u << CHOICE_OVERLAP)
         put(export, "--tp-comm-overlap");
     if (!has_experts(export))
         return;

@@ -1,4 +1,4 @@
-// The model itself as Megatron-LM's arguments, and a sentence for each part of it that these cannot say.
+// The model itself as Megatron-LM's arguments, and a sentence for each part of it that they cannot express.
 
 #include <string.h>
 
@@ -23,7 +23,8 @@ static bool is_word(const char *word, const char *const *words)
 
 // --- what cannot be said ------------------------------------------------------------------
 
-// Gated or not, of what: "silu" is what files say that say nothing, gated ones.
+// The argument depends on the function and on whether it is gated. A file of a gated model that names no function means
+// "silu".
 static const char *activation_argument(const struct transformer *model)
 {
     static const char *const silu[] = { "", "silu", "swish", NULL };
@@ -98,7 +99,7 @@ static void write_list(struct export *export, const char *argument, const struct
     text_add(export->text, ")'\n");
 }
 
-// Of so many tokens each sees itself and those before it.
+// Each token sees itself and the tokens before it, `window` in all.
 static void write_windows(struct export *export, const struct transformer *model)
 {
     const uint64_t window = model->local_window ? model->local_window : model->window;

@@ -1,13 +1,14 @@
 // nanotron: a part of its YAML, and the costs by which it cuts.
 //
-// It has no list of layers. It gives each kind of module a cost, adds them up along the model, and moves on to the next
-// of P ranks behind the first module at which the sum is above its rank's part of the total:
+// It has no list of layers. It gives each kind of module a cost, and adds the costs up along the model. It moves on
+// to the next of P ranks after the first module at which the sum exceeds its rank's part of the total:
 //
 //     costs     embedding e, each of N layers d, head h       T = e + N d + h
 //     rank r    ends behind layer b if  e + b d > T (r + 1) / P >= e + (b - 1) d
 //
-// So first and last stage may be shorter or longer, and those between differ by a layer at most. Which e and h
-// give the plan's cuts, if any do, is looked for with d = COST; else the plan is rounded to those of e = h = 0.
+// The first and the last stage may thus be shorter or longer, and the others differ by at most one layer. With d =
+// COST, a search looks for an e and an h that give the plan's cuts. If there are none, the plan is rounded to the
+// cuts of e = h = 0.
 
 #include <string.h>
 
@@ -19,24 +20,24 @@ struct costs {
     uint64_t embedding, head;
 };
 
-// The whole costs e for which a sum of T ends rank r behind b layers are [least, most].
+// Narrows [least, most], the integer costs e for which a total of T ends rank r after b layers.
 static void narrow(uint64_t total, uint32_t ranks, uint32_t r, uint32_t blocks, int64_t *least, int64_t *most)
 {
-    const int64_t part = (int64_t)(total * (r + 1) / ranks);  // a whole number is above T (r + 1) / P from part + 1 on
+    const int64_t part = (int64_t)(total * (r + 1) / ranks);  // an integer exceeds T (r + 1) / P from part + 1 on
     const int64_t from = part + 1 - (int64_t)blocks * COST, to = from + COST - 1;
     *least = from > *least ? from : *least;
-    if (blocks > 0)  // the embedding itself may be as large as it likes
+    if (blocks > 0)  // the embedding itself may have any cost
         *most = to < *most ? to : *most;
 }
 
-// The model's blocks in front of the end of a stage.
+// The model's blocks before the end of a stage.
 static uint32_t blocks_before_end(const struct export *export, uint32_t stage)
 {
     const uint32_t cut = export->cuts[stage + 1];
     return cut < export->outline.count ? export->outline.units[cut].number : export->outline.blocks;
 }
 
-// The costs of the smallest total that give the cuts of the export; false where there are none.
+// The costs with the smallest total that give the cuts of the export; false if there are none.
 static bool find_costs(const struct export *export, struct costs *costs)
 {
     const uint64_t blocks = (uint64_t)export->outline.blocks * COST;
@@ -52,12 +53,12 @@ static bool find_costs(const struct export *export, struct costs *costs)
     return false;
 }
 
-// Cuts as nanotron makes them where embedding and head cost nothing.
+// Cuts as nanotron does if embedding and head cost nothing.
 static void cut_evenly(struct export *export)
 {
     const uint32_t blocks = export->outline.blocks, input = export->outline.units[0].kind == UNIT_INPUT;
     for (uint32_t r = 0; r + 1 < export->stages; r++) {
-        const uint64_t part = (uint64_t)blocks * (r + 1) / export->stages;  // layers whose sum is not above it
+        const uint64_t part = (uint64_t)blocks * (r + 1) / export->stages;  // layers whose sum does not exceed it
         export->cuts[r + 1] = input + (uint32_t)part + 1;
     }
 }
@@ -106,17 +107,17 @@ static const char *dtype_of(const struct export *export)
 
 static void tells(struct export *export)
 {
-    static const enum choice told[] = { CHOICE_TENSOR, CHOICE_SEQUENCE_PARALLEL, CHOICE_CONTEXT, CHOICE_EXPERT, CHOICE_DATA,
-                                        CHOICE_SEQUENCE, CHOICE_MICRO_BATCH };
-    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        export_tells(export, told[i]);
+    static const enum choice expressed[] = { CHOICE_TENSOR, CHOICE_SEQUENCE_PARALLEL, CHOICE_CONTEXT, CHOICE_EXPERT,
+                                        CHOICE_DATA, CHOICE_SEQUENCE, CHOICE_MICRO_BATCH };
+    for (size_t i = 0; i < sizeof expressed / sizeof expressed[0]; i++)
+        export_tells(export, expressed[i]);
     export_tells_if(export, export->estimated->request.shard <= ESTIMATE_SHARD_OPTIMIZER, CHOICE_SHARD);
     export_tells_if(export, dtype_of(export), CHOICE_DTYPE);
     if (export_context(export) > 1)
         export_say(export, "context_parallel_size is a key of nanotron's later than 0.4, which has none.");
 }
 
-// How matrices are shared: with the sequence in parts, or whole.
+// How matrices are sharded: with the sequence in parts, or whole.
 static void write_degrees(struct export *export)
 {
     const struct estimate_request *how = &export->estimated->request;

@@ -34,7 +34,7 @@ static void add_unit(struct outline *outline, enum unit_kind kind, uint32_t firs
     outline->blocks += kind == UNIT_BLOCK;
 }
 
-// What stands before or behind the blocks.
+// Adds what is before or after the blocks.
 static void add_ends(struct outline *outline, enum grain grain, enum unit_kind kind, uint32_t first, uint32_t end)
 {
     if (grain == GRAIN_BLOCKS && first < end)
@@ -49,29 +49,29 @@ static bool refuse_layer(const struct outline *outline, uint32_t layer, const ch
                           " the framework's: --units says how many layers each has", outline->layers[layer], why);
 }
 
-// The end of the block that begins at `layer`, whose first number is known; its layers follow each other.
-static uint32_t block_end(const struct outline *outline, uint32_t layer, const struct block_name *of)
+// The end of the block that begins at `layer`, whose first number is known. The layers of a block are consecutive.
+static uint32_t block_end(const struct outline *outline, uint32_t layer, const struct block_name *block)
 {
     const char *name = outline->layers[layer];
-    while (++layer < outline->layer_count && block_name_is_same(name, of, outline->layers[layer]))
+    while (++layer < outline->layer_count && block_name_is_same(name, block, outline->layers[layer]))
         continue;
     return layer;
 }
 
-static bool add_blocks(struct outline *outline, uint32_t *at, struct error *error)
+static bool add_blocks(struct outline *outline, uint32_t *layer, struct error *error)
 {
-    const char *first = outline->layers[*at];
+    const char *first = outline->layers[*layer];
     struct block_name now, last = { 0 };
-    for (bool is_first = true; *at < outline->layer_count && block_name_read(outline->layers[*at], &now);
+    for (bool is_first = true; *layer < outline->layer_count && block_name_read(outline->layers[*layer], &now);
          is_first = false) {
-        if (!is_first && (now.before != last.before || strncmp(outline->layers[*at], first, now.before) != 0))
-            return refuse_layer(outline, *at, "begins another row of numbered layers", error);
+        if (!is_first && (now.before != last.before || strncmp(outline->layers[*layer], first, now.before) != 0))
+            return refuse_layer(outline, *layer, "begins another row of numbered layers", error);
         if (!is_first && now.number != last.number + 1)
-            return refuse_layer(outline, *at, "is not of the block behind the one before it", error);
-        const uint32_t end = block_end(outline, *at, &now);
-        add_unit(outline, UNIT_BLOCK, *at, end);
+            return refuse_layer(outline, *layer, "is not of the block behind the one before it", error);
+        const uint32_t end = block_end(outline, *layer, &now);
+        add_unit(outline, UNIT_BLOCK, *layer, end);
         last = now;
-        *at = end;
+        *layer = end;
     }
     return true;
 }
@@ -81,27 +81,27 @@ bool outline_by_name(struct outline *outline, const struct plan *plan, enum grai
     if (!begin(outline, plan, error))
         return false;
     struct block_name numbered;
-    uint32_t at = 0;
-    for (; grain <= GRAIN_LAYERS && at < outline->layer_count; at++)
-        add_unit(outline, UNIT_BLOCK, at, at + 1);
+    uint32_t layer = 0;
+    for (; grain <= GRAIN_LAYERS && layer < outline->layer_count; layer++)
+        add_unit(outline, UNIT_BLOCK, layer, layer + 1);
     if (grain <= GRAIN_LAYERS)
         return true;
-    while (at < outline->layer_count && !block_name_read(outline->layers[at], &numbered))
-        at++;
-    if (at == outline->layer_count)
+    while (layer < outline->layer_count && !block_name_read(outline->layers[layer], &numbered))
+        layer++;
+    if (layer == outline->layer_count)
         return refuse_layer(outline, 0, "has no number, and none behind it has one", error);
-    add_ends(outline, grain, UNIT_INPUT, 0, at);
-    if (!add_blocks(outline, &at, error))
+    add_ends(outline, grain, UNIT_INPUT, 0, layer);
+    if (!add_blocks(outline, &layer, error))
         return false;
-    for (uint32_t l = at; l < outline->layer_count; l++)
+    for (uint32_t l = layer; l < outline->layer_count; l++)
         if (block_name_read(outline->layers[l], &numbered))
             return refuse_layer(outline, l, "has a number, but stands behind layers without one", error);
-    for (; at + outline->predicted < outline->layer_count; outline->predicted++)
-        if (!block_name_is_predicted(outline->layers[at + outline->predicted]))
+    for (; layer + outline->predicted < outline->layer_count; outline->predicted++)
+        if (!block_name_is_predicted(outline->layers[layer + outline->predicted]))
             break;
     if (outline->predicted > 0)
-        add_unit(outline, UNIT_PREDICTED, at, at + outline->predicted);
-    add_ends(outline, grain, UNIT_OUTPUT, at + outline->predicted, outline->layer_count);
+        add_unit(outline, UNIT_PREDICTED, layer, layer + outline->predicted);
+    add_ends(outline, grain, UNIT_OUTPUT, layer + outline->predicted, outline->layer_count);
     return true;
 }
 
@@ -116,19 +116,19 @@ bool outline_by_hand(struct outline *outline, const struct plan *plan, enum grai
         const bool is_end = has_ends && (i == 0 || i + 1 == count);
         sum += counts[i];
         if (counts[i] == 0 && !is_end)
-            return error_set(error, "--units: unit %zu has no layer", i);
+            return error_named(error, "--units: unit %zu has no layer", i);
     }
     if (sum != outline->layer_count)
-        return error_set(error, "--units: names %llu layers, but the plan has %u", (unsigned long long)sum,
-                         outline->layer_count);
+        return error_named(error, "--units: names %llu layers, but the plan has %u", (unsigned long long)sum,
+                           outline->layer_count);
     if (has_ends && count < 3)
-        return error_set(error, "--units: has %zu numbers, but there are an input, an output and blocks", count);
-    uint32_t at = 0;
-    for (size_t i = 0; i < count; at += counts[i++])
+        return error_named(error, "--units: has %zu numbers, but there are an input, an output and blocks", count);
+    uint32_t layer = 0;
+    for (size_t i = 0; i < count; layer += counts[i++])
         if (has_ends && (i == 0 || i + 1 == count))
-            add_ends(outline, grain, i == 0 ? UNIT_INPUT : UNIT_OUTPUT, at, at + counts[i]);
+            add_ends(outline, grain, i == 0 ? UNIT_INPUT : UNIT_OUTPUT, layer, layer + counts[i]);
         else
-            add_unit(outline, UNIT_BLOCK, at, at + counts[i]);
+            add_unit(outline, UNIT_BLOCK, layer, layer + counts[i]);
     return true;
 }
 

@@ -1,7 +1,7 @@
 // PyTorch: where torch.distributed.pipelining splits a model, and what to wrap in its checkpoint().
 //
-// Layers are called by their names, which must be those of the model's modules. A schedule without a name there is read
-// from its CSV.
+// Layers are called by their names, which must be those of the model's modules. A schedule that has no name there is
+// read from its CSV.
 
 #include "common/json.h"
 #include "exports/words.h"

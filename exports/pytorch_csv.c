@@ -1,5 +1,5 @@
 // PyTorch's CSV: the order of actions of one pipeline (docs/formats/csv.md). The file has no place for anything else,
-// and none for a comment.
+// not even for a comment.
 
 #include "exports/words.h"
 

@@ -1,6 +1,7 @@
-// torchgpipe: how its GPipe wraps an nn.Sequential, one process for all stages.
+// torchgpipe: how its GPipe wraps an nn.Sequential. One process has all stages.
 //
-// A stage is so many modules, one for each of the profile's layers. A stage is run again whole, as one, or nothing is.
+// A stage is a number of modules, one for each of the profile's layers. A stage is recomputed as a whole or not at
+// all.
 
 #include "exports/words.h"
 
@@ -8,8 +9,8 @@ static bool is_one_machine(const struct export *export)
 {
     const struct cluster *cluster = export->plan->cluster;
     for (uint32_t s = 0; s < export->stages; s++)
-        if (holding_machine(cluster, export->plan->stages[s].devices[0])
-            != holding_machine(cluster, export->plan->stages[0].devices[0]))
+        if (storage_machine(cluster, export->plan->stages[s].devices[0])
+            != storage_machine(cluster, export->plan->stages[0].devices[0]))
             return false;
     return true;
 }

@@ -3,9 +3,9 @@
 //     def plan_pipeline(config):      config.parallelism..., and what it needs beside that
 //     def planned():                  request->base() with the plan: what `--module FILE --config planned` loads
 //
-// A stage is a list of names: tok_embeddings, layers.N, norm, lm_head, and whatever else the model has. Of P ranks
-// stage s is on rank s mod P, or, where the schedule is one on a V, there and back. A schedule without a name there is
-// read from PyTorch's CSV. All transformer layers are run again, or none.
+// A stage is a list of names: tok_embeddings, layers.N, norm, lm_head, and whatever else the model has. With P ranks,
+// stage s is on rank s mod P, or there and back for a schedule on a V. A schedule that has no name there is read from
+// PyTorch's CSV. Either all transformer layers are recomputed, or none.
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ static bool fit(struct export *export, struct error *error)
 
 // --- modules ----------------------------------------------------------------------------
 
-// How others call the modules that torchtitan's models have, by the last part of a name.
+// Other names for the modules of torchtitan's models, by the last part of a name.
 static const struct { const char *theirs, *names[8]; } modules[] = {
     { "tok_embeddings", { "tok_embeddings", "embedding", "embeddings", "embed_tokens", "tok_embedding", "wte", NULL } },
     { "norm", { "norm", "final_norm", "ln_f", "final_layernorm", "final_layer_norm", NULL } },
@@ -54,7 +54,7 @@ static bool has_module(const struct export *export, const char *module)
     return false;
 }
 
-// Profiles often have the last norm within the head.
+// Profiles often have the last norm as part of the head.
 static void write_unit(struct export *export, const struct unit *unit)
 {
     if (unit->kind == UNIT_BLOCK) {
@@ -92,7 +92,7 @@ static void say_modules(struct export *export)
 
 // --- the schedule -----------------------------------------------------------------------
 
-// Where stages are: on a V, there and back over the ranks, or round and round. false: elsewhere.
+// Whether stages are there and back over the ranks (on a V), or else round and round.
 static bool is_placed(const struct schedule *order, bool on_a_v)
 {
     const uint32_t p = order->ranks;
@@ -102,7 +102,7 @@ static bool is_placed(const struct schedule *order, bool on_a_v)
     return order->route_count == 1 && (!on_a_v || order->stages == 2 * p);
 }
 
-// Of an order that is read from a file only the placement is taken from the schedule's name.
+// For an order that is read from a file, only the placement is taken from the schedule's name.
 static bool find_placement(struct export *export, const char **name, struct error *error)
 {
     struct schedule *order = export_order(export, error);
@@ -121,7 +121,7 @@ static bool find_placement(struct export *export, const char **name, struct erro
     return good;
 }
 
-// Without a pipeline what is one rank's at a time is a micro-batch, and the trainer adds up so many of them.
+// Without a pipeline, the local batch is one micro-batch, and the trainer accumulates gradients over several.
 static void write_batch(struct export *export)
 {
     const uint64_t samples = export_micro_batch(export);
@@ -136,7 +136,8 @@ static void write_batch(struct export *export)
     else if (samples > 0)
         text_add(export->text, "    config.training.local_batch_size = %llu\n", (unsigned long long)samples);
     if (samples > 0)
-        text_add(export->text, "    config.training.global_batch_size = %llu\n", (unsigned long long)export_batch(export));
+        text_add(export->text, "    config.training.global_batch_size = %llu\n",
+                 (unsigned long long)export_batch(export));
     else if (!has_pipeline)
         text_add(export->text, "    config.training.global_batch_size = %llu * config.training.local_batch_size\n",
                  (unsigned long long)(export->micro_batches * export_data(export)));
@@ -144,7 +145,7 @@ static void write_batch(struct export *export)
 
 // --- what it was estimated for ------------------------------------------------------------
 
-// Experts are shared among devices that share matrices, sequences or weights, and no others.
+// Experts are sharded among devices that share matrices, sequences or weights, and no others.
 static bool shares_for_experts(const struct export *export)
 {
     return export_expert(export) > export_tensor(export) * export_context(export);
@@ -185,18 +186,20 @@ static void say_shares(struct export *export)
 {
     const enum estimate_shard shard = export->estimated->request.shard;
     if (shard == ESTIMATE_SHARD_NONE && shares_for_experts(export))
-        export_say(export, "torchtitan shares experts only between devices that share weights, and so these share them: it"
-                           " takes less memory than is planned.");
+        export_say(export, "torchtitan shares experts only between devices that share weights, and so these share"
+                           " them: it takes less memory than is planned.");
     if (shard == ESTIMATE_SHARD_OPTIMIZER || shard == ESTIMATE_SHARD_GRADIENTS)
         export_say(export, "torchtitan shares weights%s with the optimizer's states: it takes less memory than is"
                            " planned.", shard == ESTIMATE_SHARD_OPTIMIZER ? " and gradients" : " as gradients");
 }
 
-// How a model's attention, its loss and its experts' messages are made is the config function's that makes it.
+// How a model computes its attention, its loss and its experts' messages is decided by the config function that makes
+// it.
 static void tells(struct export *export)
 {
     static const enum choice always[] = { CHOICE_TENSOR, CHOICE_SEQUENCE_PARALLEL, CHOICE_CONTEXT, CHOICE_EXPERT,
-                                          CHOICE_DATA, CHOICE_SHARD, CHOICE_SEQUENCE, CHOICE_MICRO_BATCH, CHOICE_COMPILED, CHOICE_WITHIN };
+                                          CHOICE_DATA, CHOICE_SHARD, CHOICE_SEQUENCE, CHOICE_MICRO_BATCH,
+                                          CHOICE_COMPILED, CHOICE_WITHIN };
     const struct estimate_request *how = &export->estimated->request;
     for (size_t i = 0; i < sizeof always / sizeof always[0]; i++)
         export_tells(export, always[i]);
@@ -210,12 +213,12 @@ static void tells(struct export *export)
         export_say(export, "The plan counts on a loss in place of its logits; torchtitan's is in chunks, or PyTorch's"
                            " cross_entropy.");
     say_shares(export);
-    if (how->apart > 1)
-        export_say(export, "torchtitan numbers devices with the pipeline outermost: start its processes so that those of a"
-                           " pipeline are side by side.");
+    if (how->inner_ranks > 1)
+        export_say(export, "torchtitan numbers devices with the pipeline outermost: start its processes so that those"
+                           " of a pipeline are side by side.");
 }
 
-// Of the devices of a context group it shares with all.
+// Sharding is always among all devices of a context-parallel group.
 static uint64_t shared_by(const struct export *export)
 {
     const struct estimate_request *how = &export->estimated->request;
@@ -223,30 +226,30 @@ static uint64_t shared_by(const struct export *export)
     return within > 0 && how->data % within == 0 ? within : how->data;
 }
 
-// Weights in shares are gathered anew for every pass; what is shared with less, once.
+// Sharded weights are gathered again for every pass; with less sharding they are gathered once.
 static void write_degrees(struct export *export)
 {
     const struct estimate_request *how = &export->estimated->request;
-    const char *const at = "    config.parallelism.";
+    const char *const prefix = "    config.parallelism.";
     const uint64_t shares = shares_states(export) ? shared_by(export) : 1;
-    text_add(export->text, "%stensor_parallel_degree = %llu\n", at, (unsigned long long)how->tensor);
-    text_add(export->text, "%senable_sequence_parallel = %s\n", at, how->sequence_parallel ? "True" : "False");
-    text_add(export->text, "%scontext_parallel_degree = %llu\n", at, (unsigned long long)how->context);
-    text_add(export->text, "%sexpert_parallel_degree = %llu\n", at, (unsigned long long)how->expert);
-    text_add(export->text, "%sdata_parallel_replicate_degree = %llu\n", at,
+    text_add(export->text, "%stensor_parallel_degree = %llu\n", prefix, (unsigned long long)how->tensor);
+    text_add(export->text, "%senable_sequence_parallel = %s\n", prefix, how->sequence_parallel ? "True" : "False");
+    text_add(export->text, "%scontext_parallel_degree = %llu\n", prefix, (unsigned long long)how->context);
+    text_add(export->text, "%sexpert_parallel_degree = %llu\n", prefix, (unsigned long long)how->expert);
+    text_add(export->text, "%sdata_parallel_replicate_degree = %llu\n", prefix,
              (unsigned long long)(export_data(export) / shares));
-    text_add(export->text, "%sdata_parallel_shard_degree = %llu\n", at, (unsigned long long)shares);
+    text_add(export->text, "%sdata_parallel_shard_degree = %llu\n", prefix, (unsigned long long)shares);
     if (shares_states(export))
-        text_add(export->text, "%sfsdp_reshard_after_forward = \"%s\"\n", at,
+        text_add(export->text, "%sfsdp_reshard_after_forward = \"%s\"\n", prefix,
                  how->shard == ESTIMATE_SHARD_WEIGHTS ? "always" : "never");
     text_add(export->text, "    config.training.seq_len = %llu\n", (unsigned long long)how->sequence);
 }
 
-// By the product's type and by whether the device scales blocks of 32: linear layers', and experts'.
+// The converters for linear layers and for experts. They depend on the type of the products, and on whether the
+// device scales blocks of 32.
 static void find_converters(struct export *export, const char **linear, const char **experts)
 {
-    const char *device = export->profile->source.device;
-    const bool scales_blocks = strstr(device, "b200") || strstr(device, "b300");
+    const bool scales_blocks = export_scales_blocks(export);
     const bool has_experts = export->estimated->model.experts > 0;
     if (strcmp(export->estimated->products, "fp4") == 0) {
         *linear = "NVFP4LinearConverter";
@@ -255,11 +258,12 @@ static void find_converters(struct export *export, const char **linear, const ch
             export_say(export, "torchtitan has no experts of fp4: theirs stay as wide as activations.");
     } else {
         *linear = scales_blocks ? "MXFP8LinearConverter" : "Float8LinearConverter";
-        *experts = !has_experts ? NULL : scales_blocks ? "MXFP8GroupedExpertsConverter" : "Float8GroupedExpertsConverter";
+        *experts = !has_experts  ? NULL
+                 : scales_blocks ? "MXFP8GroupedExpertsConverter" : "Float8GroupedExpertsConverter";
     }
 }
 
-// The head and the router stay wide.
+// The head and the router stay in the wide type.
 static void write_products(struct export *export, const char *linear, const char *experts)
 {
     const bool leaves_out = linear[0] == 'F';
@@ -292,16 +296,17 @@ static void write_how(struct export *export, const char *linear, const char *exp
         write_products(export, linear, experts);
 }
 
-// The config function brings a model of its own.
+// The config function has a model of its own.
 static void write_model(struct export *export)
 {
     const struct transformer *model = &export->estimated->model;
     text_add(export->text,
              "    model = config.model_spec.model\n"
              "    if (model.dim, model.vocab_size) != (%llu, %llu):\n"
-             "        raise ValueError(f\"planned for dim %llu and %llu words, not {model.dim} and {model.vocab_size}\")\n",
-             (unsigned long long)model->hidden, (unsigned long long)model->vocabulary, (unsigned long long)model->hidden,
-             (unsigned long long)model->vocabulary);
+             "        raise ValueError(f\"planned for dim %llu and %llu words, not {model.dim} and"
+             " {model.vocab_size}\")\n",
+             (unsigned long long)model->hidden, (unsigned long long)model->vocabulary,
+             (unsigned long long)model->hidden, (unsigned long long)model->vocabulary);
 }
 
 static void write_imports(struct export *export)
@@ -316,7 +321,7 @@ static void write_imports(struct export *export)
         text_add(export->text, "\n\n");
 }
 
-// torchtitan leaves layers out, without a word, that no stage names. Its CUDA graphs and pipelines exclude each other.
+// If no stage names a layer, torchtitan silently leaves it out. Its CUDA graphs and pipelines exclude each other.
 static void write_head(struct export *export)
 {
     text_add(export->text,

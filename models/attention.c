@@ -2,15 +2,16 @@
 //
 //     output = input + dropout(attention(norm(input) QKV + bias) OUT + bias)
 //
-// Kept are QKV and the result of attention, but neither the probabilities (made
-// again from the log of their sums) nor the normed input (from mean and rstd).
+// QKV and the result of attention are saved. The probabilities are not: they are recomputed from the log of their
+// sums. Neither is the normed input, which is recomputed from mean and rstd.
 //
-// A shard has some of the heads: their columns of Q, of K and of V, and their rows of OUT. One that shares rows has norm
-// and residual of its own rows alone: what goes into a product is gathered, and what comes out of one scattered.
+// A shard has some of the heads: their columns of Q, of K and of V, and their rows of OUT. A shard that shares rows
+// has the norm and the residual of its own rows only. The input of a product is gathered, and its output summed and
+// scattered.
 //
-// Where sequences come in parts, QKV is carried from part to part, and so is its gradient:
-// backward, a part adds to those of the keys and values that it has seen, and takes its own
-// rows, to which nobody adds any more.
+// If sequences come in parts, these share QKV (the KV cache, and Q) and its gradient. In the backward a part adds
+// to the gradients of the keys and values that it attends to. It then takes its own rows, to which no other part adds
+// any more.
 #include <math.h>
 
 #include "models/layer_kind.h"
@@ -53,8 +54,8 @@ static bool attention_ask(struct layer *layer, struct device *device, struct err
 static struct attention_bytes inner_bytes(const struct layer *layer)
 {
     const struct attention attention = attention_of(layer);
-    const uint64_t own = attention_workspace_bytes(&attention);
-    return layer->has_asked ? layer->attention : (struct attention_bytes){ own, own };
+    const uint64_t bytes = attention_workspace_bytes(&attention);
+    return layer->has_asked ? layer->attention : (struct attention_bytes){ bytes, bytes };
 }
 
 struct attention_saved {
@@ -76,52 +77,53 @@ static struct attention_saved attention_saved(const struct layer *layer, struct 
 
 static struct attention_saved saved_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct attention_saved saved = attention_saved(layer, &(struct walk){ pass->saved, 0 });
+    struct attention_saved saved = attention_saved(layer, &(struct walk){ pass->base.saved, 0 });
     if (layer_is_part(layer))
-        saved.qkv = pass->carried;
+        saved.qkv = pass->base.shared_by_parts;
     return saved;
 }
 
-// A part's positions of a sequence, in what is carried of all.
-static struct values *own_positions(const struct layer *layer, const void *carried, size_t sequence)
+// The positions of a part in one sequence of the QKV that parts share.
+static struct values *own_positions(const struct layer *layer, const void *kv_cache, size_t sequence)
 {
     const size_t row = sequence * layer->shape.whole + layer->shape.first;
-    return values_at(carried, layer->shape.precision, row * 3 * layer_share(layer, layer->shape.out));
+    return values_at(kv_cache, layer->shape.precision, row * 3 * layer_share(layer, layer->shape.out));
 }
 
-// QKV, sequence by sequence where it is carried.
+// Computes QKV, sequence by sequence if parts share it.
 static void project_in(const struct layer *layer, const struct layer_pass *pass, const struct attention_saved *saved,
                        const struct values *normed)
 {
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     const size_t width = layer->shape.out, inner = layer_share(layer, width), rows = layer->shape.sequence;
     if (!layer_is_part(layer)) {
-        project(pass->queue, saved->qkv, normed, weights.at[QKV], weights.at[QKV_BIAS], layer_rows(layer), width,
+        project(pass->base.queue, saved->qkv, normed, weights.at[QKV], weights.at[QKV_BIAS], layer_rows(layer), width,
                 3 * inner);
         return;
     }
     for (size_t i = 0; i < layer->shape.batch; i++)
-        project(pass->queue, own_positions(layer, pass->carried, i),
-                values_at(normed, layer->shape.precision, i * rows * width), weights.at[QKV], weights.at[QKV_BIAS], rows,
-                width, 3 * inner);
+        project(pass->base.queue, own_positions(layer, pass->base.shared_by_parts, i),
+                values_at(normed, layer->shape.precision, i * rows * width), weights.at[QKV], weights.at[QKV_BIAS],
+                rows, width, 3 * inner);
 }
 
-// Through attention itself, to the gradient of this pass's QKV.
+// The backward through attention itself, to the gradient of this pass's QKV.
 static void attend_back(const struct layer *layer, const struct layer_pass *pass, const struct attention_saved *saved,
                         struct values *qkv_gradient, const struct values *mixed_gradient, void *mixing)
 {
     const struct attention attention = attention_of(layer);
     const size_t numbers = layer->shape.sequence * 3 * layer_share(layer, layer->shape.out);
-    struct values *all = layer_is_part(layer) ? pass->carried_gradient : qkv_gradient;
-    kernel_attention_backward(pass->queue, &attention, all, mixed_gradient, saved->mixed, saved->log_sums, saved->qkv,
-                              mixing);
+    struct values *all = layer_is_part(layer) ? pass->base.shared_by_parts_gradient : qkv_gradient;
+    kernel_attention_backward(pass->base.queue, &attention, all, mixed_gradient, saved->mixed, saved->log_sums,
+                              saved->qkv, mixing);
     for (size_t i = 0; layer_is_part(layer) && i < layer->shape.batch; i++)
-        queue_copy(pass->queue, values_at(qkv_gradient, layer->shape.precision, i * numbers), own_positions(layer, all, i),
+        queue_copy(pass->base.queue, values_at(qkv_gradient, layer->shape.precision, i * numbers),
+                   own_positions(layer, all, i),
                    numbers * precision_bytes(layer->shape.precision));
 }
 
-// For W: of the two products in and out of attention, their inputs and gradients. Shards that share rows have gathered
-// the gradient of the second's output.
+// For W: the inputs and output gradients of the two products, before and after attention. Shards that share rows have
+// gathered the gradient of the second product's output.
 struct attention_held {
     float *mean, *rstd;
     struct values *mixed, *qkv_gradient, *normed_gradient, *gathered;
@@ -130,22 +132,23 @@ struct attention_held {
 static struct attention_held attention_held(const struct layer *layer, struct walk *walk)
 {
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
-    const size_t own = layer_own_rows(layer);
+    const size_t normed_rows = layer_own_rows(layer);
     struct attention_held held;
-    held.mean = walk_floats(walk, own);
-    held.rstd = walk_floats(walk, own);
+    held.mean = walk_floats(walk, normed_rows);
+    held.rstd = walk_floats(walk, normed_rows);
     held.mixed = walk_values(walk, layer, rows * inner);
     held.qkv_gradient = walk_values(walk, layer, rows * 3 * inner);
-    held.normed_gradient = walk_values(walk, layer, own * width);
+    held.normed_gradient = walk_values(walk, layer, normed_rows * width);
     held.gathered = layer_shares_rows(layer) ? walk_values(walk, layer, rows * width) : NULL;
     return held;
 }
 
-// Of I, beside what attention itself works in. A place for the gradient behind the dropout, unless it is gathered.
+// Workspace of I, including that of attention itself. It has a place for the gradient after dropout, unless that is
+// gathered.
 struct attention_work {
     struct values *mixed_gradient, *gradient;
     void *mixing;
-    struct values *normed_gradient;  // of all rows, where attention has been; of shards that share rows
+    struct values *normed_gradient;  // of all rows, where attention's workspace was; for shards that share rows
     uint64_t bytes;
 };
 
@@ -173,7 +176,7 @@ static struct kind_sizes attention_sizes(const struct layer *layer)
     return (struct kind_sizes){
         .output_bytes = layer_bytes(layer, layer_own_rows(layer) * width),
         .saved_bytes = saved.bytes,
-        .carried_bytes = layer_bytes(layer, rows * 3 * inner),
+        .shared_by_parts_bytes = layer_bytes(layer, rows * 3 * inner),
         .input = INPUT_FOR_BOTH,
         .held_bytes = held.bytes,
         .forward_workspace_bytes = tensor + round_to_256(inner_bytes(layer).forward),
@@ -185,9 +188,9 @@ static struct kind_sizes attention_sizes(const struct layer *layer)
 
 static struct layer_norm attention_norm(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     return (struct layer_norm){
-        .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
+        .in = pass->base.input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
         .rows = layer_own_rows(layer), .columns = layer->shape.out,
     };
 }
@@ -196,17 +199,17 @@ static void begin_forward(const struct layer *layer, const struct layer_pass *pa
 {
     const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention_saved saved = saved_of(layer, pass);
-    kernel_layer_norm(pass->queue, &norm, own_rows_of(layer, pass->workspace), saved.mean, saved.rstd);
+    kernel_layer_norm(pass->base.queue, &norm, own_rows_of(layer, pass->base.workspace), saved.mean, saved.rstd);
 }
 
 static void multiply(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
+    struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     const struct attention attention = attention_of(layer);
     const struct attention_saved saved = saved_of(layer, pass);
-    struct walk work = { pass->workspace, 0 };
+    struct walk work = { pass->base.workspace, 0 };
     struct values *normed = walk_values(&work, layer, rows * width), *branch = normed;
     void *mixing = walk_bytes(&work, inner_bytes(layer).forward);
 
@@ -217,14 +220,14 @@ static void multiply(const struct layer *layer, const struct layer_pass *pass)
 
 static void end_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
-    kernel_add_branch(pass->queue, pass->output, pass->input, own_rows_of(layer, pass->workspace),
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    kernel_add_branch(pass->base.queue, pass->base.output, pass->base.input, own_rows_of(layer, pass->base.workspace),
                       weights.at[OUT_BIAS], layer_own_rows(layer), layer->shape.out, layer_dropout(layer, pass));
 }
 
 static struct attention_held held_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return attention_held(layer, &(struct walk){ pass->held, 0 });
+    return attention_held(layer, &(struct walk){ pass->base.held, 0 });
 }
 
 static void begin_input(const struct layer *layer, const struct layer_pass *pass)
@@ -238,21 +241,21 @@ static struct shard_part input_gathered(const struct layer *layer, const struct 
     return gathered_rows(layer, held_of(layer, pass).gathered);
 }
 
-// Where the gradient of the normed input is made, of all rows.
+// The place for the gradient of the normed input, of all rows.
 static struct values *normed_gradient_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer_shares_rows(layer) ? attention_work(layer, pass->workspace).normed_gradient
+    return layer_shares_rows(layer) ? attention_work(layer, pass->base.workspace).normed_gradient
                                     : held_of(layer, pass).normed_gradient;
 }
 
 static void multiply_back(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
+    struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     const struct attention_saved saved = saved_of(layer, pass);
     const struct attention_held held = held_of(layer, pass);
-    const struct attention_work work = attention_work(layer, pass->workspace);
+    const struct attention_work work = attention_work(layer, pass->base.workspace);
     const struct values *gradient
         = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, work.gradient);
 
@@ -274,40 +277,40 @@ static void end_input(const struct layer *layer, const struct layer_pass *pass)
     const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention_held held = held_of(layer, pass);
     keep_own_rows(layer, pass, held.normed_gradient, normed_gradient_of(layer, pass));
-    kernel_layer_norm_backward_input(pass->queue, &norm, pass->input_gradient, held.normed_gradient,
-                                     pass->output_gradient, held.mean, held.rstd);
+    kernel_layer_norm_backward_input(pass->base.queue, &norm, pass->base.input_gradient, held.normed_gradient,
+                                     pass->base.output_gradient, held.mean, held.rstd);
 }
 
 static void begin_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
+    struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
-    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
     const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention_held held = held_of(layer, pass);
     const struct values *gradient
-        = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->workspace);
+        = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->base.workspace);
 
     project_weight(queue, gradients.at[OUT], held.mixed, gradient, rows, inner, width);
     kernel_sum_columns(queue, gradients.at[OUT_BIAS], gradient, rows, width);
-    // The gradient behind the dropout is not needed any more where the normed input goes.
-    kernel_layer_norm_again(queue, &norm, own_rows_of(layer, pass->workspace), held.mean, held.rstd);
+    // The normed input overwrites the gradient after dropout, which is no longer needed.
+    kernel_layer_norm_again(queue, &norm, own_rows_of(layer, pass->base.workspace), held.mean, held.rstd);
 }
 
 static struct norm_gradients norm_gradients_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
     return (struct norm_gradients){ gradients.at[GAIN], gradients.at[OFFSET] };
 }
 
 static void multiply_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
+    struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
-    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
     const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention_held held = held_of(layer, pass);
-    const struct normed_work work = normed_work(layer, pass->workspace);
+    const struct normed_work work = normed_work(layer, pass->base.workspace);
     const struct norm_gradients to = norm_gradients_begin(layer, pass, norm_gradients_of(layer, pass), work.sums);
 
     project_weight(queue, gradients.at[QKV], work.normed, held.qkv_gradient, rows, width, 3 * inner);
@@ -320,8 +323,15 @@ static void end_weight(const struct layer *layer, const struct layer_pass *pass)
     norm_gradients_end(layer, pass, norm_gradients_of(layer, pass));
 }
 
+static size_t head_count(const struct layer *layer)
+{
+    return layer->shape.heads;
+}
+
 const struct layer_kind layer_attention = {
     .name = "attention",
+    .shared = "heads",
+    .shared_count = head_count,
     .tensors = attention_tensors,
     .ask = attention_ask,
     .sizes = attention_sizes,

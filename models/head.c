@@ -1,12 +1,13 @@
-// The end of a language model: loss = scale * sum of the cross-entropy of
-// norm(input) WORDS against the targets. WORDS is its own, or, of a tied head, the
-// embedding's transposed, which lies there as [words][width].
+// The end of a language model: loss = scale * sum of the cross-entropy of norm(input) WORDS against the targets.
+// WORDS is the head's own. For a tied head it is the transposed words of the embedding, which are stored as
+// [words][width].
 //
-// F writes the gradient of the logits over them, so that each row is read and written once, and there is no second
-// buffer of their size: with GPT-2's words they are the largest that there is. B reads it where it is; I hands it to W.
-// A pass that keeps its logits has no gradient (docs/decisions/067-the-gradient-of-logits-over-them.md).
+// F overwrites the logits with their gradient. Each row is thus read and written once, and there is no second buffer
+// of their size; with GPT-2's vocabulary the logits are the largest tensor of all. B reads the gradient in place; I
+// hands it to W. A pass that keeps its logits has no gradient
+// (docs/decisions/067-the-gradient-of-logits-over-them.md).
 //
-// Words that are padding take part in the matrix products only:
+// Words that are padding only take part in the matrix products:
 //
 //     a row of logits    |vocabulary's ..     |padding's|gap|
 //     of their gradient  |..                  |0 0 0 0 0|0 0|
@@ -14,11 +15,13 @@
 //                         <-- the products -------------->
 //                         <-- logits_stride() -------------->
 //
-// A shard has some of the words, and their logits. Of each row the shards add up a table of the log sums of each, in a
-// place of its own that is zero in all others' tables, with the target's logit behind them, from the one who has it: then
-// each joins them (Megatron-LM takes a maximum and a sum over devices instead). Backward, each has its part of the
-// gradient of the normed input. Shards that share rows have the norm of their own alone: logits and loss are of all rows.
-// Where words cannot be shared evenly such shards have all of them, and no sums.
+// A shard has some of the words, and their logits. For each row the shards sum up a table. In it each shard has a
+// place of its own for its log sum, which is zero in the tables of all others. Behind these places is the target's
+// logit, from the shard that has it. Each shard then joins the log sums (Megatron-LM uses a maximum and a sum over
+// devices instead). In the backward each shard has its part of the gradient of the normed input.
+//
+// Shards that share rows compute the norm of their own rows only; logits and loss are those of all rows. If the words
+// cannot be divided evenly, such shards have all of them, and there are no sums.
 #include "models/layer_kind.h"
 
 enum { GAIN, OFFSET, WORDS };
@@ -38,8 +41,8 @@ static void head_tensors(const struct layer *layer, struct tensor *tensors, size
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
 }
 
-// Rows of logits begin at multiples of 16 bytes in either precision, whatever the vocabulary: GPT-2's 50257 words packed
-// tightly would have a matrix unit read number by number.
+// Rows of logits begin at multiples of 16 bytes in either precision, whatever the vocabulary. If GPT-2's 50257 words
+// were tightly packed, a tensor core would read them number by number.
 static size_t logits_stride(const struct layer *layer)
 {
     return (layer_own_words(layer) + 7) / 8 * 8;
@@ -71,8 +74,8 @@ static uint64_t head_saved_bytes(const struct layer *layer)
     return walk.bytes;
 }
 
-// Of F, where the normed input was: the table, of shards that split words; of each row its loss, or of such shards its
-// log sum; and the loss.
+// Workspace of F, in the place of the normed input. It has the table, for shards that split words. Then come the loss
+// of each row (for such shards the row's log sum) and the total loss.
 struct head_work {
     struct values *normed;
     float *parts, *rows, *loss;
@@ -93,7 +96,7 @@ static struct head_work head_work(const struct layer *layer, const void *workspa
 
 struct head_held {
     struct values *normed_gradient;
-    struct head_saved saved;  // between I and W a copy
+    struct head_saved saved;  // a copy between I and W
 };
 
 static struct head_held head_held(const struct layer *layer, struct walk *walk)
@@ -123,9 +126,9 @@ static struct kind_sizes head_sizes(const struct layer *layer)
 
 static struct layer_norm head_norm(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     return (struct layer_norm){
-        .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
+        .in = pass->base.input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
         .rows = layer_own_rows(layer), .columns = layer->shape.in,
     };
 }
@@ -136,20 +139,20 @@ static struct cross_entropy head_loss(const struct layer *layer, const struct la
     return (struct cross_entropy){
         .logits = saved->logits, .targets = pass->targets,
         .rows = layer_rows(layer), .columns = own_vocabulary(layer), .stride = logits_stride(layer),
-        .scale = pass->loss_scale, .first = layer_first_word(layer), .whole = layer->shape.vocabulary,
+        .scale = pass->loss_weight, .first = layer_first_word(layer), .whole = layer->shape.vocabulary,
     };
 }
 
 static const struct values *words_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer->shape.tied ? pass->tied_parameters : layer_parameters(layer, pass->parameters).at[WORDS];
+    return layer->shape.tied ? pass->base.tied_parameters : layer_parameters(layer, pass->base.parameters).at[WORDS];
 }
 
 // logits = normed WORDS.
 static void multiply_words(const struct layer *layer, const struct layer_pass *pass, struct values *logits,
                            const struct values *normed, const struct values *words)
 {
-    kernel_matmul(pass->queue, &(struct matmul){
+    kernel_matmul(pass->base.queue, &(struct matmul){
         .m = layer_rows(layer), .n = layer_own_words(layer), .k = layer->shape.in, .transpose_b = layer->shape.tied,
         .a = normed, .b = words, .c = logits, .ldc = logits_stride(layer),
     });
@@ -160,13 +163,13 @@ static void multiply_words_back(const struct layer *layer, const struct layer_pa
                                 struct values *normed_gradient, const struct values *logits_gradient)
 {
     const struct values *words = words_of(layer, pass);
-    kernel_matmul(pass->queue, &(struct matmul){
+    kernel_matmul(pass->base.queue, &(struct matmul){
         .m = layer_rows(layer), .n = layer->shape.in, .k = layer_own_words(layer), .transpose_b = !layer->shape.tied,
         .a = logits_gradient, .lda = logits_stride(layer), .b = words, .c = normed_gradient,
     });
 }
 
-// The gradient of WORDS += normed^T logits_gradient; of the embedding's, the same transposed.
+// The gradient of WORDS += normed^T logits_gradient; for the embedding's words, the same transposed.
 static void add_words_gradient(const struct layer *layer, const struct layer_pass *pass, float *gradient,
                                const struct values *normed, const struct values *logits_gradient)
 {
@@ -178,26 +181,26 @@ static void add_words_gradient(const struct layer *layer, const struct layer_pas
         product.a = logits_gradient, product.lda = stride;
         product.b = normed, product.ldb = 0;
     }
-    kernel_matmul(pass->queue, &product);
+    kernel_matmul(pass->base.queue, &product);
 }
 
-// What a shard knows of each row.
+// Writes what a shard knows of each row to the table.
 static void begin_loss(const struct layer *layer, const struct layer_pass *pass, const struct cross_entropy *loss)
 {
     const size_t rows = layer_rows(layer), shards = layer->shape.shards;
-    float *parts = head_work(layer, pass->workspace).parts;
-    queue_zero(pass->queue, parts, (shards + 1) * rows * sizeof *parts);
-    kernel_cross_entropy_part(pass->queue, loss, parts + layer->shape.shard * rows, parts + shards * rows);
+    float *parts = head_work(layer, pass->base.workspace).parts;
+    queue_zero(pass->base.queue, parts, (shards + 1) * rows * sizeof *parts);
+    kernel_cross_entropy_part(pass->base.queue, loss, parts + layer->shape.shard * rows, parts + shards * rows);
 }
 
 static struct head_saved saved_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return head_saved(layer, &(struct walk){ pass->saved, 0 });
+    return head_saved(layer, &(struct walk){ pass->base.saved, 0 });
 }
 
 static struct head_held held_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct head_held held = head_held(layer, &(struct walk){ pass->held, 0 });
+    struct head_held held = head_held(layer, &(struct walk){ pass->base.held, 0 });
     if (pass->is_both)
         held.saved = saved_of(layer, pass);
     return held;
@@ -207,14 +210,14 @@ static void begin_forward(const struct layer *layer, const struct layer_pass *pa
 {
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = saved_of(layer, pass);
-    kernel_layer_norm(pass->queue, &norm, own_rows_of(layer, pass->workspace), saved.mean, saved.rstd);
+    kernel_layer_norm(pass->base.queue, &norm, own_rows_of(layer, pass->base.workspace), saved.mean, saved.rstd);
 }
 
 static void multiply(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct head_saved saved = saved_of(layer, pass);
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
-    multiply_words(layer, pass, saved.logits, head_work(layer, pass->workspace).normed, words_of(layer, pass));
+    multiply_words(layer, pass, saved.logits, head_work(layer, pass->base.workspace).normed, words_of(layer, pass));
     if (layer_splits_words(layer))
         begin_loss(layer, pass, &loss);
 }
@@ -223,36 +226,36 @@ static struct shard_part loss_summed(const struct layer *layer, const struct lay
 {
     if (!layer_splits_words(layer))
         return (struct shard_part){ 0 };
-    return (struct shard_part){ head_work(layer, pass->workspace).parts,
+    return (struct shard_part){ head_work(layer, pass->base.workspace).parts,
                                 (layer->shape.shards + 1) * layer_rows(layer), true, SHARD_ALL_REDUCE };
 }
 
-// Of shards that split words, from the table; the gradient of a shard is that of its own logits.
+// Computes the loss from the table, for shards that split words. A shard's gradient is that of its own logits.
 static void end_split(const struct layer *layer, const struct layer_pass *pass, struct cross_entropy loss,
                       float gradient_scale)
 {
-    const struct head_work work = head_work(layer, pass->workspace);
+    const struct head_work work = head_work(layer, pass->base.workspace);
     const struct cross_entropy_parts parts = { work.parts, layer->shape.shards, loss.rows, loss.scale, loss.targets };
-    kernel_cross_entropy_join(pass->queue, &parts, work.loss, work.rows);
+    kernel_cross_entropy_join(pass->base.queue, &parts, work.loss, work.rows);
     loss.scale = gradient_scale;
     if (!pass->keeps_logits)
-        kernel_cross_entropy_backward(pass->queue, &loss, saved_of(layer, pass).logits, work.rows);
+        kernel_cross_entropy_backward(pass->base.queue, &loss, saved_of(layer, pass).logits, work.rows);
 }
 
 static void end_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct head_saved saved = saved_of(layer, pass);
-    const struct head_work work = head_work(layer, pass->workspace);
+    const struct head_work work = head_work(layer, pass->base.workspace);
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
-    const float gradient_scale = pass->gradient_scale > 0 ? loss.scale * pass->gradient_scale : loss.scale;
+    const float gradient_scale = pass->base.loss_scale > 0 ? loss.scale * pass->base.loss_scale : loss.scale;
     if (layer_splits_words(layer))
         end_split(layer, pass, loss, gradient_scale);
     else if (pass->keeps_logits)
-        kernel_cross_entropy(pass->queue, &loss, work.loss, work.rows);
+        kernel_cross_entropy(pass->base.queue, &loss, work.loss, work.rows);
     else
-        kernel_cross_entropy_both(pass->queue, &loss, work.loss, work.rows, saved.logits, gradient_scale);
-    if (pass->loss)
-        queue_download(pass->queue, pass->loss, work.loss, sizeof(float));
+        kernel_cross_entropy_both(pass->base.queue, &loss, work.loss, work.rows, saved.logits, gradient_scale);
+    if (pass->base.loss)
+        queue_download(pass->base.queue, pass->base.loss, work.loss, sizeof(float));
 }
 
 const struct values *layer_logits(const struct layer *head, const void *saved, size_t row)
@@ -261,10 +264,10 @@ const struct values *layer_logits(const struct layer *head, const void *saved, s
     return values_at(all.logits, head->shape.precision, row * logits_stride(head));
 }
 
-// Where the gradient of the normed input is made, of all rows.
+// The place for the gradient of the normed input, of all rows.
 static struct values *normed_gradient_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer_shares_rows(layer) ? pass->workspace : held_of(layer, pass).normed_gradient;
+    return layer_shares_rows(layer) ? pass->base.workspace : held_of(layer, pass).normed_gradient;
 }
 
 static void multiply_back(const struct layer *layer, const struct layer_pass *pass)
@@ -283,37 +286,37 @@ static void end_input(const struct layer *layer, const struct layer_pass *pass)
     const struct head_saved saved = saved_of(layer, pass);
     const struct head_held held = held_of(layer, pass);
     keep_own_rows(layer, pass, held.normed_gradient, normed_gradient_of(layer, pass));
-    kernel_layer_norm_backward_input(pass->queue, &norm, pass->input_gradient, held.normed_gradient, NULL, saved.mean,
-                                     saved.rstd);
+    kernel_layer_norm_backward_input(pass->base.queue, &norm, pass->base.input_gradient, held.normed_gradient, NULL,
+                                     saved.mean, saved.rstd);
     if (!pass->is_both)
-        queue_copy(pass->queue, held.saved.mean, pass->saved, head_saved_bytes(layer));  // all of it, as it lies
+        queue_copy(pass->base.queue, held.saved.mean, pass->base.saved, head_saved_bytes(layer));  // all, as stored
 }
 
 static void begin_weight(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = held_of(layer, pass).saved;
-    kernel_layer_norm_again(pass->queue, &norm, own_rows_of(layer, pass->workspace), saved.mean, saved.rstd);
+    kernel_layer_norm_again(pass->base.queue, &norm, own_rows_of(layer, pass->base.workspace), saved.mean, saved.rstd);
 }
 
 static struct norm_gradients norm_gradients_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
     return (struct norm_gradients){ gradients.at[GAIN], gradients.at[OFFSET] };
 }
 
 static void multiply_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
     const struct layer_norm norm = head_norm(layer, pass);
     const struct head_held held = held_of(layer, pass);
-    const struct normed_work work = normed_work(layer, pass->workspace);
+    const struct normed_work work = normed_work(layer, pass->base.workspace);
     const struct norm_gradients to = norm_gradients_begin(layer, pass, norm_gradients_of(layer, pass), work.sums);
 
-    add_words_gradient(layer, pass, layer->shape.tied ? pass->tied_gradients : gradients.at[WORDS], work.normed,
+    add_words_gradient(layer, pass, layer->shape.tied ? pass->base.tied_gradients : gradients.at[WORDS], work.normed,
                        held.saved.logits);
-    kernel_layer_norm_backward_weight(pass->queue, &norm, to.gain, to.offset, held.normed_gradient, held.saved.mean,
-                                      held.saved.rstd);
+    kernel_layer_norm_backward_weight(pass->base.queue, &norm, to.gain, to.offset, held.normed_gradient,
+                                      held.saved.mean, held.saved.rstd);
 }
 
 static void end_weight(const struct layer *layer, const struct layer_pass *pass)
@@ -323,6 +326,7 @@ static void end_weight(const struct layer *layer, const struct layer_pass *pass)
 
 const struct layer_kind layer_head = {
     .name = "head",
+    .data = DATA_TARGETS,
     .tensors = head_tensors,
     .sizes = head_sizes,
     .forward = { { begin_forward, workspace_gathered }, { multiply, loss_summed }, { end_forward, NULL } },

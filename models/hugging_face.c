@@ -6,7 +6,7 @@
 
 #include "common/json.h"
 
-// By kind and tensor; those of half-blocks stand below their block's number.
+// By kind and tensor; names in half-blocks follow their block's number.
 static const struct known {
     const struct layer_kind *kind;
     const char *own, *theirs;
@@ -57,7 +57,7 @@ void hugging_face_name(const struct layer *layer, const struct tensor *tensor, c
     assert(theirs);
     if (layer->kind == &layer_embedding || layer->kind == &layer_head)
         snprintf(name, HUGGING_FACE_NAME, "transformer.%s", theirs);
-    else  // two half-blocks each, behind the embedding
+    else  // each block has two half-blocks, behind the embedding
         snprintf(name, HUGGING_FACE_NAME, "transformer.h.%u.%s", (layer->index - 1) / 2, theirs);
 }
 
@@ -82,13 +82,13 @@ void hugging_face_config(const struct model *model, struct text *text)
     json_put_u64(&json, "n_embd", model->sizes.width);
     json_put_u64(&json, "n_layer", model->sizes.blocks);
     json_put_u64(&json, "n_head", model->sizes.heads);
-    json_put_string(&json, "activation_function", "gelu_new");  // by tanh
+    json_put_string(&json, "activation_function", "gelu_new");  // tanh approximation
     json_put_fraction(&json, "layer_norm_epsilon", 1e-5);
     json_put_fraction(&json, "embd_pdrop", (double)model->sizes.dropout);
     json_put_fraction(&json, "resid_pdrop", (double)model->sizes.dropout);
     json_put_fraction(&json, "attn_pdrop", 0);
     json_put_bool(&json, "tie_word_embeddings", true);
-    // GPT-2's own text ends with its last token. Other vocabularies have no such one.
+    // GPT-2's end-of-text token is its last one. Other vocabularies have no such token.
     if (model->vocabulary == 50257) {
         json_put_u64(&json, "bos_token_id", 50256);
         json_put_u64(&json, "eos_token_id", 50256);

@@ -11,12 +11,17 @@ const char *layer_kind_name(const struct layer *layer)
     return layer->kind->name;
 }
 
+enum layer_data layer_data(const struct layer *layer)
+{
+    return layer->kind->data;
+}
+
 bool layer_ask(struct layer *layer, struct device *device, struct error *error)
 {
     return !layer->kind->ask || layer->kind->ask(layer, device, error);
 }
 
-// Every tensor begins at a multiple of 256 bytes, and its gradient at one of as many or more.
+// Every tensor begins at a multiple of 256 bytes, and so does its gradient, whose numbers are as large or larger.
 static uint64_t tensor_end(const struct layer *layer, const struct tensor *tensor)
 {
     const uint64_t bytes = layer_bytes(layer, tensor->rows * tensor->columns);
@@ -40,7 +45,7 @@ struct layer_sizes layer_sizes(const struct layer *layer)
     struct layer_sizes sizes = {
         .output_bytes = kind.output_bytes,
         .saved_bytes = kind.saved_bytes,
-        .carried_bytes = kind.carried_bytes,
+        .shared_by_parts_bytes = kind.shared_by_parts_bytes,
         .input = kind.input,
         .workspace_bytes = kind.forward_workspace_bytes,
         .backward_workspace_bytes
@@ -84,12 +89,12 @@ bool layer_can_share_rows(const struct layer *layer, size_t shards)
 static bool parts_have_room(const struct layer *layer, uint32_t splits)
 {
     const struct layer part = layer_part(layer, 0, splits);
-    const struct layer_sizes whole = layer_sizes(layer), own = layer_sizes(&part);
+    const struct layer_sizes whole = layer_sizes(layer), part_sizes = layer_sizes(&part);
     if (layer_shares_rows(layer) && !layer_can_share_rows(&part, layer->shape.shards))
         return false;
-    return has_room(whole.output_bytes, splits, own.output_bytes)
-        && has_room(whole.saved_bytes - whole.carried_bytes, splits, own.saved_bytes)
-        && has_room(whole.held_for_weight_bytes, splits, own.held_for_weight_bytes);
+    return has_room(whole.output_bytes, splits, part_sizes.output_bytes)
+        && has_room(whole.saved_bytes - whole.shared_by_parts_bytes, splits, part_sizes.saved_bytes)
+        && has_room(whole.held_for_weight_bytes, splits, part_sizes.held_for_weight_bytes);
 }
 
 uint32_t layer_most_splits(const struct layer *layer)
@@ -110,7 +115,7 @@ uint32_t layer_most_splits(const struct layer *layer)
 
 static struct layer part_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer_part(layer, pass->split, pass->splits);
+    return layer_part(layer, pass->base.split, pass->base.splits);
 }
 
 static void run(const struct layer *part, const struct layer_pass *pass, const struct kind_step steps[KIND_STEPS])
@@ -119,9 +124,9 @@ static void run(const struct layer *part, const struct layer_pass *pass, const s
         steps[i].run(part, pass);
         if (!steps[i].part || part->shape.shards <= 1 || !pass->sum)
             continue;
-        const struct shard_part own = steps[i].part(part, pass);
-        if (own.count > 0)
-            pass->sum->add(pass->sum->self, pass->queue, &own);
+        const struct shard_part shard_part = steps[i].part(part, pass);
+        if (shard_part.count > 0)
+            pass->sum->add(pass->sum->self, pass->base.queue, &shard_part);
     }
 }
 
@@ -137,9 +142,9 @@ struct layer_pass layer_pass_of_backward(const struct layer *layer, const struct
     const struct kind_sizes sizes = part.kind->sizes(&part);
     struct layer_pass inner = *pass;
     inner.is_both = true;
-    inner.held = pass->workspace;
-    if (pass->workspace)
-        inner.workspace = (char *)pass->workspace + held_in_both(&sizes);
+    inner.base.held = pass->base.workspace;
+    if (pass->base.workspace)
+        inner.base.workspace = (char *)pass->base.workspace + held_in_both(&sizes);
     return inner;
 }
 
@@ -151,10 +156,10 @@ void layer_backward(const struct layer *layer, const struct layer_pass *pass)
     run(&part, &inner, part.kind->backward_weight);
 }
 
-// What follows the output's gradient in `held`.
+// The part of `held` that follows the output's gradient.
 static void *held_behind_gradient(const struct layer_pass *pass, const struct kind_sizes *sizes)
 {
-    return pass->held ? (char *)pass->held + sizes->output_bytes : NULL;
+    return pass->base.held ? (char *)pass->base.held + sizes->output_bytes : NULL;
 }
 
 struct layer_pass layer_pass_of_input(const struct layer *layer, const struct layer_pass *pass)
@@ -162,9 +167,9 @@ struct layer_pass layer_pass_of_input(const struct layer *layer, const struct la
     const struct layer part = part_of(layer, pass);
     const struct kind_sizes sizes = part.kind->sizes(&part);
     struct layer_pass inner = *pass;
-    inner.held = held_behind_gradient(pass, &sizes);
-    if (has_weight_pass(&part) && sizes.output_bytes > 0 && pass->held != pass->output_gradient)
-        queue_copy(pass->queue, pass->held, pass->output_gradient, sizes.output_bytes);
+    inner.base.held = held_behind_gradient(pass, &sizes);
+    if (has_weight_pass(&part) && sizes.output_bytes > 0 && pass->base.held != pass->base.output_gradient)
+        queue_copy(pass->base.queue, pass->base.held, pass->base.output_gradient, sizes.output_bytes);
     return inner;
 }
 
@@ -180,8 +185,8 @@ struct layer_pass layer_pass_of_weight(const struct layer *layer, const struct l
     const struct layer part = part_of(layer, pass);
     const struct kind_sizes sizes = part.kind->sizes(&part);
     struct layer_pass inner = *pass;
-    inner.held = held_behind_gradient(pass, &sizes);
-    inner.output_gradient = pass->held;
+    inner.base.held = held_behind_gradient(pass, &sizes);
+    inner.base.output_gradient = pass->base.held;
     return inner;
 }
 
@@ -273,7 +278,7 @@ static void draw_shard(const struct layer *layer, const struct tensor *tensor, s
                            run.drawn_count);
 }
 
-// Row by row where rows end in padding: numbers are those of a tensor without it.
+// Row by row if rows end in padding: the numbers are those of a tensor without padding.
 static void draw_normal(const struct layer *layer, const struct tensor *tensor, struct queue *queue,
                         struct values *place, uint64_t key)
 {

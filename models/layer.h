@@ -1,10 +1,10 @@
 // A layer: the smallest unit that can be placed on a stage.
 //
-// A *kind* is written once over device functions; a *layer* is a kind with a name
-// and a shape. A layer has no state and allocates nothing: what it may read and
-// write comes in a pass, and how many bytes of each it needs is known before any
-// device is there; only what a device's own libraries work in, that device must be
-// asked (layer_ask()). In the words of a profile:
+// A *kind* is written once over device functions. A *layer* is a kind with a name and a shape. A layer has no state
+// and allocates nothing. A *pass* gives it all that it may read and write. The bytes of each are known before any
+// device is opened, except the workspace of a device's own libraries, which that device must be asked for
+// (layer_ask()). In the words of a profile, F is the forward, I the backward for the input, and W the backward for
+// the weights:
 //
 //                 F                      I                          W
 //     reads    parameters, input     parameters, output_gradient,  parameters, held,
@@ -14,20 +14,19 @@
 //     held   |output's gradient|what else W needs from F and I|
 //             ^ starts here, so that the layer above can write its input's gradient straight to its place
 //
-// After I, `saved` and the output's gradient elsewhere are not needed any more; W
-// reads only what the table says. B is I and then W with the same bits, `held`
-// lying in its workspace, but for copies of what F saved, which W then reads where
-// they are. Every tensor begins at a multiple of 256 bytes, and sizes are sums of such
-// tensors.
+// After I, `saved` is no longer needed, nor is the output's gradient if it is elsewhere than in `held`. W reads only
+// what the table says. B is I and then W, with the same bits. Its `held` is in its workspace, without the copies of
+// what F saved: W then reads the originals. Every tensor begins at a multiple of 256 bytes, and sizes are sums of
+// such tensors.
 //
-// A sequence may come in parts, one pass after the other, forward in order and backward in
-// reverse, each part a pass of its own with tensors of its rows alone. What parts have in common
-// (of attention: queries, keys and values) is `carried`, there for the whole of the sequence from
-// the first part's F to its B; its gradient from the first B on. A part's dropout is its own.
+// A sequence may come in parts, one pass after the other, forward in order and backward in reverse. Each part is a
+// pass of its own, with tensors of its own rows only. The data that parts have in common (for attention the KV
+// cache, here with the queries) is `shared_by_parts`. It holds the whole sequence, and exists from the first part's F
+// to that part's B. Its gradient exists from the first B on, which is that of the last part. A part's dropout is its
+// own.
 //
-// Tensors of activations are [batch][sequence][width] numbers of the precision that
-// the shape names, as are parameters. Gradients of parameters are floats always:
-// number i of the parameters has its gradient in float i.
+// Tensors of activations are [batch][sequence][width] numbers in the precision that the shape names; so are
+// parameters. Gradients of parameters are always floats: the gradient of parameter number i is float i.
 #ifndef MODELS_LAYER_H
 #define MODELS_LAYER_H
 
@@ -35,21 +34,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/public/weir_layer.h"
 #include "device/kernels.h"
 
 struct layer_shape {
     size_t batch, sequence;   // rows = batch * sequence
-    size_t first, whole;      // of a part of the sequence: where it begins, in how long a one; 0: it is all
-    size_t in, out;           // widths; of a half-block both are the model's width
-    size_t heads;             // of attention
-    size_t vocabulary;        // of embedding and head
-    size_t padding;           // words behind them that no token names: for products of an even size
-    size_t branches;          // residual branches in the model: their ends start smaller by its root
-    float dropout;            // of embedding and branches
-    enum precision precision; // of the device that it is to run on
-    bool tied;                // of a head: its words are the embedding's
-    size_t shards, shard;     // over how many it is split, and which this is (shards.h); 0: it is whole
-    bool shares_rows;         // of a shard: input and output are its share of the rows
+    size_t first, whole;      // for a part of a sequence: where it begins, and the whole length; whole 0: not a part
+    size_t in, out;           // widths; for a half-block both are the model's width
+    size_t heads;             // for attention
+    size_t vocabulary;        // for embedding and head
+    size_t padding;           // words behind them that no token names, which give products an even size
+    size_t branches;          // residual branches in the model: weights at their ends start smaller by the root of it
+    float dropout;            // for embedding and branches
+    enum precision precision; // of the device that the layer is to run on
+    bool tied;                // for a head: its words are the embedding's
+    size_t shards, shard;     // over how many it is split, and which of them this is (shards.h); shards 0: whole
+    bool shares_rows;         // for a shard: input and output are its share of the rows
 };
 
 enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = 8 };
@@ -60,47 +60,58 @@ struct layer {
     uint32_t index;              // in its model
     struct layer_shape shape;
     bool has_skip;
-    uint32_t skip;               // a sum: what it adds to the output of the layer before, by index
+    uint32_t skip;               // for a sum: the index of the layer whose output it adds to that of the layer before
     bool has_asked;
-    struct attention_bytes attention;  // of one that has asked: its attention's workspace
+    struct attention_bytes attention;  // if it has asked: its attention's workspace
 };
 
-// The kinds. A half-block is norm, branch, dropout and residual, so a block can be
-// cut in its middle; the head is norm, projection and loss.
-extern const struct layer_kind layer_embedding, layer_attention, layer_mlp, layer_head, layer_linear, layer_relu,
+// The kinds. A half-block is norm, branch, dropout and residual, so that a block can be cut in its middle. The head
+// is norm, projection and loss. A new kind is a file of its own and a row here (layer_kind.h says what it consists of).
+extern const struct layer_kind
+    layer_attention,
+    layer_embedding,
+    layer_head,
+    layer_linear,
+    layer_mlp,
+    layer_relu,
     layer_sum;
 
 const char *layer_kind_name(const struct layer *layer);  // "attention"
 
-// Asks the device that the layer is to run on how much workspace its kernels take there, which sizes and passes then go
-// by. A layer that has not asked may run on those of the `cpu` maker only.
+// What a layer reads of the micro-batch itself: nothing, its tokens, or the targets, from which a head makes the loss.
+enum layer_data { DATA_NONE, DATA_TOKENS, DATA_TARGETS };
+enum layer_data layer_data(const struct layer *layer);
+
+// Asks the device that the layer is to run on how much workspace its kernels take there. Sizes and passes then use
+// the answer. A layer that has not asked may run only on devices of the `cpu` maker. False if the device cannot tell.
 bool layer_ask(struct layer *layer, struct device *device, struct error *error);
 
-// Whether the backward needs the input: never, for W only, for I and W.
+// Whether the backward needs the input: never, for W only, or for I and W.
 enum layer_input { INPUT_NEVER, INPUT_FOR_WEIGHT, INPUT_FOR_BOTH };
 
 struct layer_sizes {
     uint64_t parameter_bytes;
     uint64_t gradient_bytes;  // of the parameters
-    uint64_t output_bytes;    // 0 of a head
+    uint64_t output_bytes;    // 0 for a head
     uint64_t saved_bytes;   // kept from F until B or I, without the input
-    uint64_t carried_bytes;   // of these, what parts of a sequence have in common
+    uint64_t shared_by_parts_bytes;   // the part of these that parts of a sequence have in common
     enum layer_input input;
-    uint64_t held_for_weight_bytes;     // between I and W, the output's gradient first; 0: there is no W to do
+    uint64_t held_for_weight_bytes;     // between I and W, the output's gradient first; 0: there is no W
     uint64_t workspace_bytes;           // of F
     uint64_t backward_workspace_bytes;  // of B, I or W, whichever needs most
-    uint64_t flops;                     // of F: matrix products, attention's over the causal half; without padding
+    uint64_t flops;                     // of F: matrix products, with attention's over the causal half; without padding
 };
 struct layer_sizes layer_sizes(const struct layer *layer);
 
-// What shards meet for. A share is one of as many equal runs of the numbers as there are shards.
+// The collective that the shards of a layer (tensor-parallel ranks) take part in. Numbers are divided into as many
+// equal consecutive shares as there are shards.
 enum shard_exchange {
     SHARD_ALL_REDUCE,      // each gets the sum of all parts in place of its own
-    SHARD_REDUCE_SCATTER,  // each gets its share of that sum, in its place there; the others mean nothing any more
-    SHARD_ALL_GATHER,      // each brings its share, in its place, and gets those of all
+    SHARD_REDUCE_SCATTER,  // each gets its share of that sum, in its place; the other shares become undefined
+    SHARD_ALL_GATHER,      // each has its share, in its place, and gets the shares of all
 };
 
-// What a shard brings: numbers of the layer's precision, or floats. None: there is nothing to meet for.
+// A shard's contribution: numbers of the layer's precision, or floats. count 0: there is nothing to exchange.
 struct shard_part {
     void *numbers;
     size_t count;
@@ -108,54 +119,37 @@ struct shard_part {
     enum shard_exchange exchange;
 };
 
-// How the shards of a layer meet, in the order of the queue. A sum is part 0 + part 1 + .., rounded as kernel_add(), or
-// kernel_add_floats(), does behind each.
+// How the shards of a layer communicate, in the order of the queue. A sum is part 0 + part 1 + .., rounded after each
+// addition like kernel_add(), or kernel_add_floats().
 struct shard_sum {
     void *self;
     void (*add)(void *self, struct queue *queue, const struct shard_part *part);
 };
 
-// A part of the layer: itself, for these positions only. `splits` 0 or 1: the layer.
+// A part of the layer: the same layer, for the positions of this part only. `splits` 0 or 1: the layer itself.
 struct layer layer_part(const struct layer *layer, uint32_t split, uint32_t splits);
 
-// The most parts of equal length, 128 at most, so that each, and of every number that divides theirs, finds room in its
-// share of what the whole layer takes (of what is saved, without what is carried), rounded down to 256. 1: it has none.
+// The largest number of equal parts, 128 at most, that a sequence can be split into; 1: it cannot be split. The
+// tensors of each part must fit into an equal share of what the whole layer takes, rounded down to 256 bytes. For
+// saved tensors the share is without what parts share. The same must hold for every divisor of the number.
 uint32_t layer_most_splits(const struct layer *layer);
 
+// A pass: the data of a call, as every layer gets them, and what only layers of this room are told.
 struct layer_pass {
-    struct queue *queue;
-    const void *parameters;
-    void *gradients;              // of the parameters; each W adds to them
-    const void *tied_parameters;  // of a tied head: the embedding's, which begin with the words,
-    void *tied_gradients;         // and their gradients, which W adds to as well
-    const void *input;            // NULL of an embedding
-    void *output;                 // NULL of a head
-    void *saved;
-    void *held;                   // I and W; not of B
-    const void *output_gradient;  // I and B; may be where `held` starts. NULL of a head
-    void *input_gradient;         // I and B; NULL of an embedding
-    const void *skip;             // of a sum: the other input,
-    void *skip_gradient;          // and its gradient
-    void *workspace;
-    void *carried;                // of a part: of its whole sequences
-    void *carried_gradient;       // I and B of a part
-
-    // Which pass this is: dropout depends on nothing else.
-    uint64_t seed, step;
-    uint32_t micro_batch;
-    uint32_t split, splits;  // which part, of how many; 0 or 1: all of the sequence
-    bool training;  // false: nothing is dropped
-
-    const int32_t *tokens;   // device; F of an embedding; those of the part
-    const int32_t *targets;  // device; F of a head
-    float loss_scale;        // F of a head: one over the number of samples of the whole step
-    float gradient_scale;    // F of a head: what its gradients are multiplied by besides, in fp16; 0: nothing
-    bool keeps_logits;       // F of a head: they stay for layer_logits(), and no backward may follow. Otherwise their
-                             // gradient is written over them
-    float *loss;             // host; F of a head: the micro-batch's share of the loss, once the queue is
-                             // done. NULL: not wanted
-    const struct shard_sum *sum;  // of a shard. NULL: nothing is added, so that one may be measured by itself
-    bool is_both;                 // set by layer_backward() for the kind: W finds what F saved
+    // In `held` the output's gradient comes first, and output_gradient may be there. In B `held` is not used. An
+    // embedding has no input, and a head no output. A sum has two inputs.
+    struct weir_pass base;
+    // Dropout depends on this, on which pass it is, and on nothing else.
+    uint64_t seed;
+    bool training;           // false: nothing is dropped
+    const int32_t *tokens;   // on the device; F of an embedding; the tokens of the part
+    const int32_t *targets;  // on the device; F of a head
+    float loss_weight;       // F of a head: one over the number of samples of the whole step
+    // F of a head: the logits stay for layer_logits(), and no backward may follow. Otherwise their gradient overwrites
+    // them.
+    bool keeps_logits;
+    const struct shard_sum *sum;  // for a shard. NULL: nothing is summed, so that one shard can be measured alone
+    bool is_both;                 // set by layer_backward() for the kind: W reads what F saved
 };
 
 void layer_forward(const struct layer *layer, const struct layer_pass *pass);
@@ -163,36 +157,35 @@ void layer_backward(const struct layer *layer, const struct layer_pass *pass);
 void layer_backward_input(const struct layer *layer, const struct layer_pass *pass);
 void layer_backward_weight(const struct layer *layer, const struct layer_pass *pass);
 
-// Of a head, behind a forward that keeps its logits, with what it has saved: a row's logits, on the device. They are
-// `vocabulary` numbers.
+// For a head, after a forward that keeps its logits: one row of logits, `vocabulary` numbers on the device. `saved`
+// is what that forward has saved.
 const struct values *layer_logits(const struct layer *head, const void *saved, size_t row);
 
 // --- parameters --------------------------------------------------------------------
 
 enum tensor_start { START_ZERO, START_ONE, START_NORMAL };
-// What a shard has of a tensor: all of it, or so many of its rows, or of its columns.
+// The part of a tensor that a shard has: all of it, or a number of its rows, or of its columns.
 enum tensor_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS };
 
 struct tensor {
     const char *name;  // "qkv.weight"
     size_t rows, columns;
-    size_t padding_rows, padding_columns;  // so many of these, the last ones: zeros, which have no gradient
-    size_t padding_of_whole;  // of a shard whose columns are split: of those of the whole tensor
+    size_t padding_rows, padding_columns;  // how many of these, at the end, are padding: zeros without a gradient
+    size_t padding_of_whole;  // for a shard whose columns are split: padding columns of the whole tensor
     uint64_t offset;  // of its first number among the layer's parameters
     enum tensor_start start;
-    float deviation;  // of START_NORMAL
-    bool decays;      // matrices do; biases and norms do not
+    float deviation;  // for START_NORMAL
+    bool decays;      // weight decay: true for matrices, not for biases and norms
     enum tensor_split split;
-    size_t parts;     // of SPLIT_COLUMNS: so many tensors side by side, each of which is split: Q, K and V
+    size_t parts;     // for SPLIT_COLUMNS: how many tensors are side by side, each of them split: Q, K and V
 };
 
-// The layer's tensors in the order of their offsets; returns how many.
+// Lists the layer's tensors in the order of their offsets. Returns their number.
 size_t layer_tensors(const struct layer *layer, struct tensor tensors[LAYER_TENSORS]);
 uint64_t layer_parameter_count(const struct layer *layer);  // without padding
 
-// Writes the initial parameters. They depend on the seed and the layer's index in
-// its model, not on who initializes which layers where, nor on padding; gaps between
-// tensors are 0.
+// Writes the initial parameters. They depend on the seed and the layer's index in its model, but not on which process
+// initializes which layers, nor on padding. Gaps between tensors are 0.
 void layer_initialize(const struct layer *layer, struct queue *queue, void *parameters, uint64_t seed);
 
 #endif

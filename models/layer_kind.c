@@ -20,29 +20,30 @@ struct shard_part summed_rows(const struct layer *layer, void *numbers)
 
 struct shard_part workspace_gathered(const struct layer *layer, const struct layer_pass *pass)
 {
-    return gathered_rows(layer, pass->workspace);
+    return gathered_rows(layer, pass->base.workspace);
 }
 
 struct shard_part workspace_summed(const struct layer *layer, const struct layer_pass *pass)
 {
-    return summed_rows(layer, pass->workspace);
+    return summed_rows(layer, pass->base.workspace);
 }
 
-void keep_own_rows(const struct layer *layer, const struct layer_pass *pass, struct values *own,
+void keep_own_rows(const struct layer *layer, const struct layer_pass *pass, struct values *kept,
                    const struct values *all)
 {
     const size_t count = layer_own_rows(layer) * layer->shape.in;
     if (layer_shares_rows(layer))
-        queue_copy(pass->queue, own, own_rows_of(layer, all), count * precision_bytes(layer->shape.precision));
+        queue_copy(pass->base.queue, kept, own_rows_of(layer, all), count * precision_bytes(layer->shape.precision));
 }
 
 struct dropout layer_dropout(const struct layer *layer, const struct layer_pass *pass)
 {
-    const uint32_t parts = layer_is_part(layer) ? pass->splits : 1;
+    const uint32_t parts = layer_is_part(layer) ? pass->base.splits : 1;
+    const uint32_t part = pass->base.micro_batch * parts + pass->base.split;
     return (struct dropout){
         .probability = pass->training ? layer->shape.dropout : 0,
         .first = (uint32_t)(layer_first_row(layer) * layer->shape.out),
-        .key = dropout_key(pass->seed, pass->step, pass->micro_batch * parts + pass->split, layer->index),
+        .key = dropout_key(pass->seed, pass->base.step, part, layer->index),
     };
 }
 
@@ -51,17 +52,18 @@ const struct values *gradient_behind_dropout(const struct layer *layer, const st
 {
     const struct dropout dropout = layer_dropout(layer, pass);
     if (dropout.probability <= 0)
-        return pass->output_gradient;
-    kernel_dropout(pass->queue, place, pass->output_gradient, layer_own_rows(layer) * layer->shape.out, dropout);
+        return pass->base.output_gradient;
+    kernel_dropout(pass->base.queue, place, pass->base.output_gradient, layer_own_rows(layer) * layer->shape.out,
+                   dropout);
     return place;
 }
 
 void own_gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass, struct values *all)
 {
-    struct values *own = own_rows_of(layer, all);
+    struct values *rows = own_rows_of(layer, all);
     const size_t count = layer_own_rows(layer) * layer->shape.out;
-    if (gradient_behind_dropout(layer, pass, own) != own)
-        queue_copy(pass->queue, own, pass->output_gradient, count * precision_bytes(layer->shape.precision));
+    if (gradient_behind_dropout(layer, pass, rows) != rows)
+        queue_copy(pass->base.queue, rows, pass->base.output_gradient, count * precision_bytes(layer->shape.precision));
 }
 
 struct normed_work normed_work(const struct layer *layer, const void *workspace)
@@ -78,7 +80,7 @@ struct norm_gradients norm_gradients_begin(const struct layer *layer, const stru
 {
     if (!layer_shares_rows(layer))
         return gradients;
-    queue_zero(pass->queue, sums, 2 * layer->shape.in * sizeof *sums);
+    queue_zero(pass->base.queue, sums, 2 * layer->shape.in * sizeof *sums);
     return (struct norm_gradients){ sums, sums + layer->shape.in };
 }
 
@@ -86,17 +88,18 @@ struct shard_part norm_gradients_part(const struct layer *layer, const struct la
 {
     if (!layer_shares_rows(layer))
         return (struct shard_part){ 0 };
-    return (struct shard_part){ normed_work(layer, pass->workspace).sums, 2 * layer->shape.in, true, SHARD_ALL_REDUCE };
+    float *sums = normed_work(layer, pass->base.workspace).sums;
+    return (struct shard_part){ sums, 2 * layer->shape.in, true, SHARD_ALL_REDUCE };
 }
 
 void norm_gradients_end(const struct layer *layer, const struct layer_pass *pass, struct norm_gradients gradients)
 {
-    const float *sums = normed_work(layer, pass->workspace).sums;
+    const float *sums = normed_work(layer, pass->base.workspace).sums;
     const size_t width = layer->shape.in;
     if (!layer_shares_rows(layer))
         return;
-    kernel_add_floats(pass->queue, gradients.gain, gradients.gain, sums, width);
-    kernel_add_floats(pass->queue, gradients.offset, gradients.offset, sums + width, width);
+    kernel_add_floats(pass->base.queue, gradients.gain, gradients.gain, sums, width);
+    kernel_add_floats(pass->base.queue, gradients.offset, gradients.offset, sums + width, width);
 }
 
 void project(struct queue *queue, struct values *out, const struct values *in, const struct values *weight,

@@ -1,4 +1,4 @@
-// Private: what a kind of layer is made of, and how it lays out its memory.
+// Private: the parts of a kind of layer, and the layout of its memory.
 #ifndef MODELS_LAYER_KIND_H
 #define MODELS_LAYER_KIND_H
 
@@ -6,56 +6,63 @@
 #include "device/kernels.h"
 #include "models/layer.h"
 
-// What a kind itself knows of its sizes; layer_sizes() makes the rest of it.
+// The sizes that a kind itself knows; layer_sizes() computes the others from them.
 struct kind_sizes {
     uint64_t output_bytes, saved_bytes;
-    uint64_t carried_bytes;  // of saved_bytes; of a part, not among them
+    uint64_t shared_by_parts_bytes;  // included in saved_bytes, except for a part of a sequence
     enum layer_input input;
     uint64_t held_bytes;   // without the output's gradient
-    uint64_t copied_bytes; // of held_bytes, the last: copies of what F saved, which B does without
+    uint64_t copied_bytes; // the last of held_bytes: copies of what F saved, which B does not need
     uint64_t forward_workspace_bytes, input_workspace_bytes, weight_workspace_bytes;
     uint64_t flops;
 };
 
-// A pass of a kind is one step after the other; behind one, the shards of a layer may meet.
+// A pass of a kind is a sequence of steps. After a step, the shards of a layer may communicate.
 struct kind_step {
-    void (*run)(const struct layer *layer, const struct layer_pass *pass);  // NULL: there is none any more
+    void (*run)(const struct layer *layer, const struct layer_pass *pass);  // NULL: there are no more steps
     struct shard_part (*part)(const struct layer *layer, const struct layer_pass *pass);  // NULL: they do not
 };
 enum { KIND_STEPS = 3 };
 
-// In the two backwards, pass->output_gradient is the output's gradient wherever it
-// lies, and pass->held what follows it in `held`; where pass->is_both, without the copies.
+// In both backwards, pass->output_gradient is the output's gradient, wherever it is, and pass->held is what follows
+// it in `held`. If pass->is_both, that is without the copies.
+//
+// A kind is one file, whose last lines fill this in, and one row in the list of layer.h. What a kind does not name, it
+// does not have.
 struct layer_kind {
     const char *name;
+    enum layer_data data;  // of the micro-batch, which the runtime must fetch for it
+    // Each shard has an equal number of these: "heads". NULL: shards have words, or there are none.
+    const char *shared;
+    size_t (*shared_count)(const struct layer *layer);
     void (*tensors)(const struct layer *layer, struct tensor *tensors, size_t *count);  // NULL: it has none
     bool (*ask)(struct layer *layer, struct device *device, struct error *error);  // NULL: it has nothing to ask
     struct kind_sizes (*sizes)(const struct layer *layer);
     struct kind_step forward[KIND_STEPS];
     struct kind_step backward_input[KIND_STEPS];
-    struct kind_step backward_weight[KIND_STEPS];  // none: nothing to do
+    struct kind_step backward_weight[KIND_STEPS];  // none: there is no W
 };
 
-// This shard's of what is split evenly.
+// This shard's share of something that is split evenly.
 static inline size_t layer_share(const struct layer *layer, size_t whole)
 {
     return layer->shape.shards > 1 ? whole / layer->shape.shards : whole;
 }
 
-// What the kind's own functions get in B, in I, and in W by itself.
+// The passes that the kind's own functions get in B, in I, and in W alone.
 struct layer_pass layer_pass_of_backward(const struct layer *layer, const struct layer_pass *pass);
 struct layer_pass layer_pass_of_input(const struct layer *layer, const struct layer_pass *pass);
 struct layer_pass layer_pass_of_weight(const struct layer *layer, const struct layer_pass *pass);
 
-// Whether so many can share its rows: evenly, and so that each share is a tensor of its own, which begins at a multiple
-// of 256 bytes also where all lie one behind the other.
+// Whether `shards` shards can share the layer's rows. The rows must divide evenly. Each share must also be a tensor of
+// its own, which begins at a multiple of 256 bytes even if all shares are stored one after the other.
 bool layer_can_share_rows(const struct layer *layer, size_t shards);
 
-// Walks over a tensor of a shard as runs of numbers that stand side by side in the whole one as well; `run` counts
-// from 0. False behind the last.
+// Walks over a shard's tensor in spans of numbers that are adjacent in the whole tensor as well. The caller counts
+// `run`, the span's number, from 0. False after the last span.
 struct tensor_run {
-    size_t own, whole, count;  // first number of either, and how many
-    size_t drawn, drawn_count;  // the first in the whole one without padding, and how many of it
+    size_t own, whole, count;  // the first number in the shard's and in the whole tensor, and the count
+    size_t drawn, drawn_count;  // the first in the whole tensor without padding, and how many of those
 };
 bool tensor_run(const struct layer *layer, const struct tensor *tensor, size_t run, struct tensor_run *found);
 
@@ -64,7 +71,13 @@ static inline size_t layer_rows(const struct layer *layer)
     return layer->shape.batch * layer->shape.sequence;
 }
 
-// Of a shard that shares rows, its own, and where they begin; of others all.
+// Numbers of the output, without shards.
+static inline size_t layer_elements(const struct layer *layer)
+{
+    return layer_rows(layer) * layer->shape.out;
+}
+
+// For a shard that shares rows: its own rows, and where they begin. For other layers: all rows.
 static inline bool layer_shares_rows(const struct layer *layer)
 {
     return layer->shape.shards > 1 && layer->shape.shares_rows;
@@ -80,7 +93,7 @@ static inline size_t layer_first_row(const struct layer *layer)
     return layer_shares_rows(layer) ? layer->shape.shard * layer_own_rows(layer) : 0;
 }
 
-// What can be split at all has steps at which shards meet.
+// A kind that can be split has steps after which shards communicate.
 static inline bool kind_can_be_split(const struct layer_kind *kind)
 {
     return kind->forward[0].part != NULL;
@@ -97,26 +110,26 @@ static inline size_t layer_positions(const struct layer *layer)
     return layer_is_part(layer) ? layer->shape.whole : layer->shape.sequence;
 }
 
-// Words as they lie in memory, of all shards: those of the vocabulary, then the padding.
+// Words as stored, of all shards: those of the vocabulary, then the padding.
 static inline size_t layer_words(const struct layer *layer)
 {
     return layer->shape.vocabulary + layer->shape.padding;
 }
 
-// Whether so many shards can have as many of them each, with all of the padding on the last.
+// Whether `shards` shards can have equally many words each, with all of the padding on the last one.
 static inline bool layer_can_split_words(const struct layer *layer, size_t shards)
 {
     const size_t words = layer_words(layer);
     return words % shards == 0 && layer->shape.padding < words / shards;
 }
 
-// Shards that share rows may have all words each.
+// Shards that share rows may instead have all words each.
 static inline bool layer_splits_words(const struct layer *layer)
 {
     return layer->shape.shards > 1 && layer_can_split_words(layer, layer->shape.shards);
 }
 
-// This shard's of them; where they begin; and how many are padding, which only the last has.
+// This shard's words: how many, where they begin, and how many are padding, which only the last shard has.
 static inline size_t layer_own_words(const struct layer *layer)
 {
     return layer_splits_words(layer) ? layer_words(layer) / layer->shape.shards : layer_words(layer);
@@ -135,8 +148,7 @@ static inline size_t layer_own_padding(const struct layer *layer)
 
 // --- places ---------------------------------------------------------------------
 //
-// A kind lists its tensors once, as one walk over a piece of memory. Walked over
-// NULL it gives the size:
+// A kind lists its tensors once, in one walk over a piece of memory. A walk over NULL gives the size:
 //
 //     struct walk walk = { pass->saved, 0 };
 //     struct mlp_saved saved = { walk_floats(&walk, rows), ... };
@@ -158,7 +170,7 @@ static inline float *walk_floats(struct walk *walk, uint64_t count)
     return walk_bytes(walk, count * sizeof(float));
 }
 
-// Bytes of so many numbers in the layer's precision.
+// Bytes of `count` numbers in the layer's precision, rounded up to 256.
 static inline uint64_t layer_bytes(const struct layer *layer, uint64_t count)
 {
     return round_to_256(count * precision_bytes(layer->shape.precision));
@@ -171,10 +183,10 @@ static inline struct values *walk_values(struct walk *walk, const struct layer *
 
 // --- parameters ------------------------------------------------------------------
 
-// Adds a tensor behind those already there.
+// Adds a tensor after those already there.
 void tensor_add(struct tensor *tensors, size_t *count, struct tensor tensor);
 
-// Where a layer's tensors lie in its parameters, and in their gradients, in their order.
+// The places of a layer's tensors in its parameters, and in their gradients, in the order of layer_tensors().
 struct parameters {
     const struct values *at[LAYER_TENSORS];
 };
@@ -187,32 +199,33 @@ struct gradients layer_gradients(const struct layer *layer, void *gradients);
 
 // --- what several kinds do -----------------------------------------------------------
 
-// Of the numbers of all rows, those of a shard's own.
+// The numbers of a shard's own rows, within those of all rows.
 struct values *own_rows_of(const struct layer *layer, const void *numbers);
 
-// What shards have a share of becomes whole on all, where they share rows; and parts of a sum, as large as all rows,
-// become whole, or that share. And of what begins the workspace.
+// Exchanges of the shards. Gathered rows: if rows are shared, each shard has its share and gets all of them. Summed
+// rows: each has a part of a sum, as large as all rows, and gets the whole sum, or its share of it if rows are shared.
+// The last two do this with the rows at the beginning of the workspace.
 struct shard_part gathered_rows(const struct layer *layer, void *numbers);
 struct shard_part summed_rows(const struct layer *layer, void *numbers);
 struct shard_part workspace_gathered(const struct layer *layer, const struct layer_pass *pass);
 struct shard_part workspace_summed(const struct layer *layer, const struct layer_pass *pass);
 
-// A shard's own rows out of all, where it shares them; else they are there already.
-void keep_own_rows(const struct layer *layer, const struct layer_pass *pass, struct values *own,
+// Copies a shard's own rows out of all rows if it shares them; otherwise they are already in place.
+void keep_own_rows(const struct layer *layer, const struct layer_pass *pass, struct values *kept,
                    const struct values *all);
 
-// The dropout of this layer in this pass, of its own rows.
+// The dropout of this layer in this pass, for its own rows.
 struct dropout layer_dropout(const struct layer *layer, const struct layer_pass *pass);
 
-// The gradient behind the dropout: the output's own, or a copy with zeros in `place`.
+// The output's gradient after the backward of dropout: the output's gradient itself, or a copy with zeros in `place`.
 const struct values *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass,
                                              struct values *place);
 
-// The same in all rows' place, for what is gathered there.
+// The same, written to this shard's rows in a place for all rows, from which it is then gathered.
 void own_gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass, struct values *all);
 
-// W's workspace: the normed input of all rows, and of shards that share rows the gradients of gain and offset, which are
-// sums over those of all shards.
+// W's workspace: the normed input of all rows. Shards that share rows also have the gradients of gain and offset
+// there, which are then summed over all shards.
 struct normed_work {
     struct values *normed;
     float *sums;
@@ -220,8 +233,9 @@ struct normed_work {
 };
 struct normed_work normed_work(const struct layer *layer, const void *workspace);
 
-// To where W adds the gradients of gain and offset: the sums, or at once where they belong; what shards meet for; and the
-// end, which brings the sums there.
+// Gradients of gain and offset in W. The first function says where W adds them: to `sums`, or directly to the
+// gradients if rows are not shared. The second is what the shards then exchange. The third adds the sums to the
+// gradients.
 struct norm_gradients {
     float *gain, *offset;
 };

@@ -2,11 +2,10 @@
 //
 //     output = input + dropout(gelu(norm(input) UP + bias) DOWN + bias)
 //
-// Kept is the wide tensor before its GELU, which is made again in the same pass that
-// gives its slope.
+// The wide tensor before its GELU is saved. The GELU is computed again in the pass that computes its slope.
 //
-// A shard has some of UP's columns, and as many of DOWN's rows. One that shares rows has norm and residual of its own
-// rows alone, as in attention.
+// A shard has some of UP's columns, and equally many of DOWN's rows. A shard that shares rows has the norm and the
+// residual of its own rows only, as in attention.
 #include <math.h>
 
 #include "models/layer_kind.h"
@@ -45,8 +44,8 @@ static struct mlp_saved mlp_saved(const struct layer *layer, struct walk *walk)
     return saved;
 }
 
-// For W: of the two products, their inputs and gradients. Shards that share rows have gathered the gradient of the second's
-// output.
+// For W: the inputs and output gradients of the two products. `bent` is the output of the GELU. Shards that share
+// rows have gathered the gradient of the second product's output.
 struct mlp_held {
     float *mean, *rstd;
     struct values *bent, *wide_gradient, *normed_gradient, *gathered;
@@ -55,13 +54,13 @@ struct mlp_held {
 static struct mlp_held mlp_held(const struct layer *layer, struct walk *walk)
 {
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
-    const size_t own = layer_own_rows(layer);
+    const size_t normed_rows = layer_own_rows(layer);
     struct mlp_held held;
-    held.mean = walk_floats(walk, own);
-    held.rstd = walk_floats(walk, own);
+    held.mean = walk_floats(walk, normed_rows);
+    held.rstd = walk_floats(walk, normed_rows);
     held.bent = walk_values(walk, layer, rows * wide);
     held.wide_gradient = walk_values(walk, layer, rows * wide);
-    held.normed_gradient = walk_values(walk, layer, own * width);
+    held.normed_gradient = walk_values(walk, layer, normed_rows * width);
     held.gathered = layer_shares_rows(layer) ? walk_values(walk, layer, rows * width) : NULL;
     return held;
 }
@@ -87,37 +86,37 @@ static struct kind_sizes mlp_sizes(const struct layer *layer)
 
 static struct layer_norm mlp_norm(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     return (struct layer_norm){
-        .in = pass->input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
+        .in = pass->base.input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
         .rows = layer_own_rows(layer), .columns = layer->shape.out,
     };
 }
 
 static struct mlp_saved saved_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return mlp_saved(layer, &(struct walk){ pass->saved, 0 });
+    return mlp_saved(layer, &(struct walk){ pass->base.saved, 0 });
 }
 
 static struct mlp_held held_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return mlp_held(layer, &(struct walk){ pass->held, 0 });
+    return mlp_held(layer, &(struct walk){ pass->base.held, 0 });
 }
 
 static void begin_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer_norm norm = mlp_norm(layer, pass);
     const struct mlp_saved saved = saved_of(layer, pass);
-    kernel_layer_norm(pass->queue, &norm, own_rows_of(layer, pass->workspace), saved.mean, saved.rstd);
+    kernel_layer_norm(pass->base.queue, &norm, own_rows_of(layer, pass->base.workspace), saved.mean, saved.rstd);
 }
 
 static void multiply(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
+    struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     const struct mlp_saved saved = saved_of(layer, pass);
-    struct walk work = { pass->workspace, 0 };
+    struct walk work = { pass->base.workspace, 0 };
     struct values *normed = walk_values(&work, layer, rows * width), *branch = normed;
     struct values *bent = walk_values(&work, layer, rows * wide);
 
@@ -130,8 +129,8 @@ static void multiply(const struct layer *layer, const struct layer_pass *pass)
 
 static void end_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
-    kernel_add_branch(pass->queue, pass->output, pass->input, own_rows_of(layer, pass->workspace),
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    kernel_add_branch(pass->base.queue, pass->base.output, pass->base.input, own_rows_of(layer, pass->base.workspace),
                       weights.at[DOWN_BIAS], layer_own_rows(layer), layer->shape.out, layer_dropout(layer, pass));
 }
 
@@ -146,21 +145,21 @@ static struct shard_part input_gathered(const struct layer *layer, const struct 
     return gathered_rows(layer, held_of(layer, pass).gathered);
 }
 
-// Where the gradient of the normed input is made, of all rows.
+// The place for the gradient of the normed input, of all rows.
 static struct values *normed_gradient_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer_shares_rows(layer) ? pass->workspace : held_of(layer, pass).normed_gradient;
+    return layer_shares_rows(layer) ? pass->base.workspace : held_of(layer, pass).normed_gradient;
 }
 
 static void multiply_back(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
+    struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
-    const struct parameters weights = layer_parameters(layer, pass->parameters);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     const struct mlp_saved saved = saved_of(layer, pass);
     const struct mlp_held held = held_of(layer, pass);
     const struct values *gradient
-        = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->workspace);
+        = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->base.workspace);
 
     project_back(queue, held.wide_gradient, gradient, weights.at[DOWN], rows, wide, width);
     kernel_gelu_backward(queue, held.wide_gradient, held.bent, held.wide_gradient, saved.wide, rows * wide);
@@ -179,40 +178,40 @@ static void end_input(const struct layer *layer, const struct layer_pass *pass)
     const struct layer_norm norm = mlp_norm(layer, pass);
     const struct mlp_held held = held_of(layer, pass);
     keep_own_rows(layer, pass, held.normed_gradient, normed_gradient_of(layer, pass));
-    kernel_layer_norm_backward_input(pass->queue, &norm, pass->input_gradient, held.normed_gradient,
-                                     pass->output_gradient, held.mean, held.rstd);
+    kernel_layer_norm_backward_input(pass->base.queue, &norm, pass->base.input_gradient, held.normed_gradient,
+                                     pass->base.output_gradient, held.mean, held.rstd);
 }
 
 static void begin_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
+    struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
-    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
     const struct layer_norm norm = mlp_norm(layer, pass);
     const struct mlp_held held = held_of(layer, pass);
     const struct values *gradient
-        = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->workspace);
+        = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->base.workspace);
 
     project_weight(queue, gradients.at[DOWN], held.bent, gradient, rows, wide, width);
     kernel_sum_columns(queue, gradients.at[DOWN_BIAS], gradient, rows, width);
-    // The gradient behind the dropout is not needed any more where the normed input goes.
-    kernel_layer_norm_again(queue, &norm, own_rows_of(layer, pass->workspace), held.mean, held.rstd);
+    // The normed input overwrites the gradient after dropout, which is no longer needed.
+    kernel_layer_norm_again(queue, &norm, own_rows_of(layer, pass->base.workspace), held.mean, held.rstd);
 }
 
 static struct norm_gradients norm_gradients_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
     return (struct norm_gradients){ gradients.at[GAIN], gradients.at[OFFSET] };
 }
 
 static void multiply_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->queue;
+    struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
-    const struct gradients gradients = layer_gradients(layer, pass->gradients);
+    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
     const struct layer_norm norm = mlp_norm(layer, pass);
     const struct mlp_held held = held_of(layer, pass);
-    const struct normed_work work = normed_work(layer, pass->workspace);
+    const struct normed_work work = normed_work(layer, pass->base.workspace);
     const struct norm_gradients to = norm_gradients_begin(layer, pass, norm_gradients_of(layer, pass), work.sums);
 
     project_weight(queue, gradients.at[UP], work.normed, held.wide_gradient, rows, width, wide);
@@ -225,8 +224,15 @@ static void end_weight(const struct layer *layer, const struct layer_pass *pass)
     norm_gradients_end(layer, pass, norm_gradients_of(layer, pass));
 }
 
+static size_t inner_columns(const struct layer *layer)
+{
+    return 4 * layer->shape.out;
+}
+
 const struct layer_kind layer_mlp = {
     .name = "mlp",
+    .shared = "inner columns",
+    .shared_count = inner_columns,
     .tensors = mlp_tensors,
     .sizes = mlp_sizes,
     .forward = { { begin_forward, workspace_gathered }, { multiply, workspace_summed }, { end_forward, NULL } },

@@ -7,7 +7,7 @@
 #include "common/alike.h"
 #include "models/layer_kind.h"
 
-enum { WORDS_MULTIPLE = 128 };  // of a padded model
+enum { WORDS_MULTIPLE = 128 };  // a padded model has a multiple of so many words
 
 static const struct model_kind kinds[] = {
     { "gpt-nano", "a GPT over bytes that a laptop trains in minutes",
@@ -42,9 +42,9 @@ static const struct model_kind *kind_find(const char *name, struct error *error)
     return NULL;
 }
 
-static size_t chosen(size_t asked, size_t own)
+static size_t chosen(size_t asked, size_t usual)
 {
-    return asked ? asked : own;
+    return asked ? asked : usual;
 }
 
 static bool size_is_good(const char *what, size_t size, size_t most, struct error *error)
@@ -75,14 +75,14 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
         return error_set(error, "a width of %zu cannot be shared by %zu heads", sizes->width, sizes->heads);
     if (!(sizes->dropout >= 0 && sizes->dropout < 1))
         return error_set(error, "a dropout of %g is not in [0, 1)", (double)sizes->dropout);
-    // Dropout and random numbers count elements in 32 bits; 3 or 4 times the width is the widest tensor.
+    // Dropout and random numbers count elements in 32 bits. The widest tensor has 3 or 4 times the width.
     if (sizes->micro_batch * sizes->sequence > UINT32_MAX / 4 / sizes->width)
         return error_set(error, "a micro-batch of %zu sequences of %zu is too large for a width of %zu",
                          sizes->micro_batch, sizes->sequence, sizes->width);
     return true;
 }
 
-// Adds a layer; `block` < 0: it stands outside the blocks.
+// Adds a layer; `block` < 0: outside the blocks.
 static void layer_add(struct model *model, const struct layer_kind *kind, const char *name, long block)
 {
     struct layer *layer = &model->layers[model->layer_count];
@@ -103,7 +103,8 @@ static void layer_add(struct model *model, const struct layer_kind *kind, const 
     model->layer_count++;
 }
 
-// Behind the way down, of two layers a block: each block adds what the one that mirrors it has read.
+// Adds the way up behind the way down, which has two layers per block. Each block adds the input of the block that it
+// mirrors.
 static void add_way_up(struct model *model)
 {
     const long blocks = (long)model->sizes.blocks;

@@ -5,13 +5,13 @@
 #include "common/number.h"
 #include "models/layer_kind.h"
 
-// Where a layer finds its things; offsets into flat buffers of all layers.
+// The data of one layer; offsets are into flat buffers of all layers.
 struct station {
-    struct layer layer;  // which has asked the device
-    uint64_t first;  // of its parameters: gradient and state of number i are float i
+    struct layer layer;  // it has asked the device
+    uint64_t first;  // of its parameters: gradient and optimizer state of number i are float i
     void *saved;
     void *output;
-    void *skipped;  // of what a sum reads, too: the gradient by it
+    void *skipped;  // for a layer whose output a sum reads, too: the gradient from that sum
 };
 
 struct sequential {
@@ -22,15 +22,15 @@ struct sequential {
     uint64_t seed;
     uint64_t updates;  // done so far
     void *memory;
-    struct values *weights;                      // all layers' parameters,
-    float *gradients, *first, *second, *master;  // and of each number: `master` of 16 bits, NULL of float
-    void *gradient[2];  // of what layers hand on: one read while the other is written
+    struct values *weights;                      // all layers' parameters
+    float *gradients, *first, *second, *master;  // one float per parameter each; `master` only for 16 bits, else NULL
+    void *gradient[2];  // of what layers pass on: one is read while the other is written
     void *workspace;
     int32_t *tokens, *targets;
     struct station stations[];
 };
 
-// Lays everything out from `base`; over NULL it only counts.
+// Lays everything out from `base`; for NULL it only counts bytes.
 static uint64_t lay_out(struct sequential *s, void *base)
 {
     const struct model *model = s->model;
@@ -114,58 +114,61 @@ void sequential_free(struct sequential *s)
 {
     if (!s)
         return;
-    queue_free(s->queue);  // first: it is done with the memory then
+    queue_free(s->queue);  // first: this waits until the queue no longer uses the memory
     device_release(s->device, s->memory);
     free(s);
 }
 
-// What layer `i` gets in either direction; the backward adds the gradients.
-static struct layer_pass pass_of(const struct sequential *s, size_t i, uint32_t micro_batch, float loss_scale)
+// The pass of layer `i` in either direction; the backward adds the gradients to it.
+static struct layer_pass pass_of(const struct sequential *s, size_t i, uint32_t micro_batch, float loss_weight)
 {
+    const struct layer *layer = &s->stations[i].layer;
     return (struct layer_pass){
-        .queue = s->queue,
-        .parameters = parameters_of(s, i),
-        .gradients = s->gradients + s->stations[i].first,
-        .tied_parameters = s->weights,  // the embedding's, which are the first
-        .tied_gradients = s->gradients,
-        .input = i > 0 ? s->stations[i - 1].output : NULL,
-        .output = s->stations[i].output,
-        .skip = s->stations[i].layer.has_skip ? s->stations[s->stations[i].layer.skip].output : NULL,
-        .saved = s->stations[i].saved,
-        .workspace = s->workspace,
+        .base = {
+            .queue = s->queue,
+            .step = s->updates,
+            .micro_batch = micro_batch,
+            .parameters = parameters_of(s, i),
+            .gradients = s->gradients + s->stations[i].first,
+            .tied_parameters = s->weights,  // the embedding's, which come first
+            .tied_gradients = s->gradients,
+            .inputs = { i > 0 ? s->stations[i - 1].output : NULL,
+                        layer->has_skip ? s->stations[layer->skip].output : NULL },
+            .output = s->stations[i].output,
+            .saved = s->stations[i].saved,
+            .workspace = s->workspace,
+        },
         .seed = s->seed,
-        .step = s->updates,
-        .micro_batch = micro_batch,
         .tokens = s->tokens,
         .targets = s->targets,
-        .loss_scale = loss_scale,
+        .loss_weight = loss_weight,
     };
 }
 
 static void forward(struct sequential *s, const int32_t *tokens, const int32_t *targets, uint32_t micro_batch,
-                    bool training, float loss_scale, float *loss)
+                    bool training, float loss_weight, float *loss)
 {
     const uint64_t bytes = model_tokens(s->model) * sizeof(int32_t);
     queue_upload(s->queue, s->tokens, tokens + micro_batch * model_tokens(s->model), bytes);
     queue_upload(s->queue, s->targets, targets + micro_batch * model_tokens(s->model), bytes);
     for (size_t i = 0; i < s->model->layer_count; i++) {
-        struct layer_pass pass = pass_of(s, i, micro_batch, loss_scale);
+        struct layer_pass pass = pass_of(s, i, micro_batch, loss_weight);
         pass.training = training;
         pass.keeps_logits = !training;
-        pass.loss = loss;
+        pass.base.loss = loss;
         layer_forward(&s->stations[i].layer, &pass);
     }
 }
 
-static void backward(struct sequential *s, uint32_t micro_batch, float loss_scale)
+static void backward(struct sequential *s, uint32_t micro_batch, float loss_weight)
 {
     for (size_t i = s->model->layer_count; i-- > 0;) {
-        struct layer_pass pass = pass_of(s, i, micro_batch, loss_scale);
+        struct layer_pass pass = pass_of(s, i, micro_batch, loss_weight);
         pass.training = true;
-        pass.output_gradient = s->gradient[(i + 1) % 2];
-        pass.input_gradient = s->gradient[i % 2];
+        pass.base.output_gradient = s->gradient[(i + 1) % 2];
+        pass.base.input_gradient = s->gradient[i % 2];
         if (s->stations[i].layer.has_skip)
-            pass.skip_gradient = s->stations[s->stations[i].layer.skip].skipped;
+            pass.base.input_gradients[1] = s->stations[s->stations[i].layer.skip].skipped;
         if (s->stations[i].skipped)
             kernel_add(s->queue, s->gradient[(i + 1) % 2], s->stations[i].skipped, s->gradient[(i + 1) % 2],
                        layer_rows(&s->stations[i].layer) * s->stations[i].layer.shape.out);
@@ -179,15 +182,15 @@ static void update_layer(struct sequential *s, size_t i, const struct sequential
     struct tensor tensors[LAYER_TENSORS];
     const size_t count = layer_tensors(&s->model->layers[i], tensors);
     for (size_t t = 0; t < count; t++) {
-        const uint64_t at = s->stations[i].first + tensors[t].offset;
-        struct values *weights = values_at(s->weights, s->model->sizes.precision, at);
+        const uint64_t offset = s->stations[i].first + tensors[t].offset;
+        struct values *weights = values_at(s->weights, s->model->sizes.precision, offset);
         const struct optimizer_span span = {
             .next = weights,
             .weights = weights,
-            .master = s->master ? s->master + at : NULL,
-            .gradients = s->gradients + at,
-            .first = s->first + at,
-            .second = s->second + at,
+            .master = s->master ? s->master + offset : NULL,
+            .gradients = s->gradients + offset,
+            .first = s->first + offset,
+            .second = s->second + offset,
             .count = tensors[t].rows * tensors[t].columns,
         };
         struct adamw adamw = update->adamw;
@@ -205,13 +208,13 @@ static void update_layer(struct sequential *s, size_t i, const struct sequential
 bool sequential_step(struct sequential *s, const int32_t *tokens, const int32_t *targets,
                      const struct sequential_update *update, double *loss, struct error *error)
 {
-    const float loss_scale = (float)(1.0 / ((double)s->micro_batches * (double)model_tokens(s->model)));
+    const float loss_weight = (float)(1.0 / ((double)s->micro_batches * (double)model_tokens(s->model)));
     *loss = 0;
     queue_zero(s->queue, s->gradients, model_gradient_bytes(s->model));
     for (uint32_t micro_batch = 0; micro_batch < s->micro_batches; micro_batch++) {
         float part = 0;
-        forward(s, tokens, targets, micro_batch, true, loss_scale, &part);
-        backward(s, micro_batch, loss_scale);
+        forward(s, tokens, targets, micro_batch, true, loss_weight, &part);
+        backward(s, micro_batch, loss_weight);
         if (!queue_wait(s->queue, error))
             return false;
         *loss += (double)part;
@@ -225,11 +228,11 @@ bool sequential_step(struct sequential *s, const int32_t *tokens, const int32_t 
 bool sequential_evaluate(struct sequential *s, const int32_t *tokens, const int32_t *targets, uint32_t micro_batches,
                          double *loss, struct error *error)
 {
-    const float loss_scale = (float)(1.0 / ((double)micro_batches * (double)model_tokens(s->model)));
+    const float loss_weight = (float)(1.0 / ((double)micro_batches * (double)model_tokens(s->model)));
     *loss = 0;
     for (uint32_t micro_batch = 0; micro_batch < micro_batches; micro_batch++) {
         float part = 0;
-        forward(s, tokens, targets, micro_batch, false, loss_scale, &part);
+        forward(s, tokens, targets, micro_batch, false, loss_weight, &part);
         if (!queue_wait(s->queue, error))
             return false;
         *loss += (double)part;

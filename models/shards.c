@@ -7,7 +7,7 @@
 
 static bool has_words(const struct layer *layer)
 {
-    return layer->kind == &layer_embedding || layer->kind == &layer_head;
+    return layer->kind->data != DATA_NONE;
 }
 
 bool layer_can_be_split(const struct layer *layer, struct sharding sharding)
@@ -16,10 +16,12 @@ bool layer_can_be_split(const struct layer *layer, struct sharding sharding)
         && (!has_words(layer) || sharding.shares_rows || layer_can_split_words(layer, sharding.shards));
 }
 
-static bool is_even(const struct layer *layer, const char *what, size_t whole, size_t shards, struct error *error)
+static bool is_even(const struct layer *layer, size_t shards, struct error *error)
 {
-    return whole % shards == 0
-        || error_set(error, "layer %s: %zu %s cannot be shared by %zu shards", layer->name, whole, what, shards);
+    const struct layer_kind *kind = layer->kind;
+    return !kind->shared || kind->shared_count(layer) % shards == 0
+        || error_set(error, "layer %s: %zu %s cannot be shared by %zu shards", layer->name, kind->shared_count(layer),
+                     kind->shared, shards);
 }
 
 bool layer_shard(const struct layer *whole, struct sharding sharding, size_t shard, struct layer *layer,
@@ -29,13 +31,13 @@ bool layer_shard(const struct layer *whole, struct sharding sharding, size_t sha
     assert(layer_can_be_split(whole, sharding) && shard < shards && !whole->has_asked);
     if (shards > SHARDS_MOST)
         return error_set(error, "layer %s: %zu shards are more than %d", whole->name, shards, SHARDS_MOST);
-    if (!has_words(whole)
-        && !(whole->kind == &layer_attention ? is_even(whole, "heads", whole->shape.heads, shards, error)
-                                             : is_even(whole, "inner columns", 4 * whole->shape.out, shards, error)))
+    if (!is_even(whole, shards, error))
         return false;
     if (sharding.shares_rows && !layer_can_share_rows(whole, shards))
-        return error_set(error, "layer %s: %zu rows of %zu numbers cannot be shared by %zu shards as tensors of a multiple"
-                         " of 256 bytes", whole->name, layer_rows(whole), whole->shape.in, shards);
+        return error_set(error,
+                         "layer %s: %zu rows of %zu numbers cannot be shared by %zu shards as tensors of a multiple"
+                         " of 256 bytes",
+                         whole->name, layer_rows(whole), whole->shape.in, shards);
     *layer = *whole;
     layer->shape.shards = shards;
     layer->shape.shard = shard;
@@ -70,13 +72,13 @@ static uint64_t part_number_bytes(const struct layer *layer, const struct shard_
     return part->are_floats ? sizeof(float) : precision_bytes(layer->shape.precision);
 }
 
-// The numbers of a part from this one on.
+// The address of a part's number `number`.
 static void *number_at(const struct layer *layer, const struct shard_part *part, size_t number)
 {
     return (char *)part->numbers + number * part_number_bytes(layer, part);
 }
 
-// Onto the first part: as much of each as of the sum is wanted there.
+// Sums into the first part, then copies the sum to the others: all of it, or only the share that is wanted there.
 static void sum_parts(const struct layer *layer, struct queue *queue, const struct shard_part *parts, size_t count)
 {
     const struct shard_part sum = parts[0];
@@ -86,43 +88,44 @@ static void sum_parts(const struct layer *layer, struct queue *queue, const stru
         else
             kernel_add(queue, sum.numbers, sum.numbers, parts[s].numbers, sum.count);
     const bool is_scattered = sum.exchange == SHARD_REDUCE_SCATTER;
-    const size_t own = is_scattered ? sum.count / count : sum.count;
+    const size_t share = is_scattered ? sum.count / count : sum.count;
     for (size_t s = 1; s < count; s++) {
-        const size_t first = is_scattered ? s * own : 0;
+        const size_t first = is_scattered ? s * share : 0;
         queue_copy(queue, number_at(layer, &parts[s], first), number_at(layer, &sum, first),
-                   own * part_number_bytes(layer, &sum));
+                   share * part_number_bytes(layer, &sum));
     }
 }
 
 static void gather_parts(const struct layer *layer, struct queue *queue, const struct shard_part *parts, size_t count)
 {
-    const size_t own = parts[0].count / count;
+    const size_t share = parts[0].count / count;
     for (size_t from = 0; from < count; from++)
         for (size_t to = 0; to < count; to++)
             if (to != from)
-                queue_copy(queue, number_at(layer, &parts[to], from * own), number_at(layer, &parts[from], from * own),
-                           own * part_number_bytes(layer, &parts[to]));
+                queue_copy(queue, number_at(layer, &parts[to], from * share),
+                           number_at(layer, &parts[from], from * share), share * part_number_bytes(layer, &parts[to]));
 }
 
-// This pass's parts of sequences.
+// The layers of this pass's parts of sequences.
 static void parts_of(const struct layer *shards, const struct layer_pass *passes, size_t count,
                      struct layer parts[SHARDS_MOST])
 {
     for (size_t s = 0; s < count; s++)
-        parts[s] = layer_part(&shards[s], passes[s].split, passes[s].splits);
+        parts[s] = layer_part(&shards[s], passes[s].base.split, passes[s].base.splits);
 }
 
 static void run_together(const struct layer *parts, const struct layer_pass *passes, size_t count,
                          const struct kind_step steps[KIND_STEPS])
 {
-    struct shard_part own[SHARDS_MOST] = { { NULL, 0, false, SHARD_ALL_REDUCE } };
+    struct shard_part pieces[SHARDS_MOST] = { { NULL, 0, false, SHARD_ALL_REDUCE } };
     for (size_t i = 0; i < KIND_STEPS && steps[i].run; i++) {
         for (size_t s = 0; s < count; s++) {
             steps[i].run(&parts[s], &passes[s]);
-            own[s] = steps[i].part ? steps[i].part(&parts[s], &passes[s]) : (struct shard_part){ 0 };
+            pieces[s] = steps[i].part ? steps[i].part(&parts[s], &passes[s]) : (struct shard_part){ 0 };
         }
-        if (own[0].count > 0)
-            (own[0].exchange == SHARD_ALL_GATHER ? gather_parts : sum_parts)(&parts[0], passes[0].queue, own, count);
+        if (pieces[0].count > 0)
+            (pieces[0].exchange == SHARD_ALL_GATHER ? gather_parts
+                                                    : sum_parts)(&parts[0], passes[0].base.queue, pieces, count);
     }
 }
 
@@ -135,16 +138,16 @@ void shards_forward(const struct layer *shards, const struct layer_pass *passes,
 
 typedef struct layer_pass inner_pass(const struct layer *layer, const struct layer_pass *pass);
 
-static void inner_passes(const struct layer *shards, const struct layer_pass *passes, size_t count, inner_pass *of,
+static void inner_passes(const struct layer *shards, const struct layer_pass *passes, size_t count, inner_pass *pass_of,
                          struct layer_pass inner[SHARDS_MOST])
 {
     for (size_t s = 0; s < count; s++)
-        inner[s] = of(&shards[s], &passes[s]);
+        inner[s] = pass_of(&shards[s], &passes[s]);
 }
 
 void shards_backward(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
-    struct layer_pass inner[SHARDS_MOST] = { { 0 } };
+    struct layer_pass inner[SHARDS_MOST] = { { .seed = 0 } };
     struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
     parts_of(shards, passes, count, parts);
     inner_passes(shards, passes, count, layer_pass_of_backward, inner);
@@ -154,7 +157,7 @@ void shards_backward(const struct layer *shards, const struct layer_pass *passes
 
 void shards_backward_input(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
-    struct layer_pass inner[SHARDS_MOST] = { { 0 } };
+    struct layer_pass inner[SHARDS_MOST] = { { .seed = 0 } };
     struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
     parts_of(shards, passes, count, parts);
     inner_passes(shards, passes, count, layer_pass_of_input, inner);
@@ -163,7 +166,7 @@ void shards_backward_input(const struct layer *shards, const struct layer_pass *
 
 void shards_backward_weight(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
-    struct layer_pass inner[SHARDS_MOST] = { { 0 } };
+    struct layer_pass inner[SHARDS_MOST] = { { .seed = 0 } };
     struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
     parts_of(shards, passes, count, parts);
     inner_passes(shards, passes, count, layer_pass_of_weight, inner);
@@ -172,7 +175,7 @@ void shards_backward_weight(const struct layer *shards, const struct layer_pass 
 
 // --- parameters -------------------------------------------------------------------------
 
-// What is split lies together, in every kind; a tied head has nothing of its own.
+// In every kind the tensors that are split are adjacent. A tied head has none of its own.
 void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end)
 {
     struct tensor tensors[LAYER_TENSORS];
@@ -190,7 +193,7 @@ void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end)
         assert(tensors[to].split == SPLIT_NONE);
 }
 
-static void copy_between(const struct layer *shard, size_t bytes, char *own, char *whole, bool is_cut)
+static void copy_between(const struct layer *shard, size_t bytes, char *part, char *whole, bool is_cut)
 {
     struct layer entire = *shard;
     struct tensor tensors[LAYER_TENSORS], of_whole[LAYER_TENSORS];
@@ -201,18 +204,18 @@ static void copy_between(const struct layer *shard, size_t bytes, char *own, cha
     layer_tensors(&entire, of_whole);
     for (size_t t = 0; t < count; t++)
         for (size_t i = 0; tensor_run(shard, &tensors[t], i, &run); i++) {
-            char *a = own + (tensors[t].offset + run.own) * bytes;
+            char *a = part + (tensors[t].offset + run.own) * bytes;
             char *b = whole + (of_whole[t].offset + run.whole) * bytes;
             memcpy(is_cut ? a : b, is_cut ? b : a, run.count * bytes);
         }
 }
 
-void shard_cut(const struct layer *shard, size_t bytes, void *own, const void *whole)
+void shard_cut(const struct layer *shard, size_t bytes, void *part, const void *whole)
 {
-    copy_between(shard, bytes, own, (char *)(uintptr_t)whole, true);
+    copy_between(shard, bytes, part, (char *)(uintptr_t)whole, true);
 }
 
-void shard_join(const struct layer *shard, size_t bytes, const void *own, void *whole)
+void shard_join(const struct layer *shard, size_t bytes, const void *part, void *whole)
 {
-    copy_between(shard, bytes, (char *)(uintptr_t)own, whole, false);
+    copy_between(shard, bytes, (char *)(uintptr_t)part, whole, false);
 }

@@ -1,26 +1,27 @@
-// A layer split over several devices, tensor parallel as Megatron-LM has it: each shard has some of the heads of an
-// attention, or of the inner width of an MLP, and all of its norm and of the bias behind.
+// A layer split over several devices (tensor parallel, as in Megatron-LM). Each shard has some of the heads of an
+// attention, or a part of the inner width of an MLP. It also has all of the norm, and of the bias at the end.
 //
 //             norm      QKV, UP          OUT, DOWN
 //     input --->---+--- columns 0 --- rows 0 ---+
 //                  +--- columns 1 --- rows 1 ---+--- sum over shards --- + bias, dropout, residual --- output
 //
-// Input and output are whole on every shard. F ends in one sum over shards and so does I, whose gradient of the normed
-// input is one; W has none. Whatever lies outside the two products is computed by all shards from the same bits, so
-// that parameters which all of them have stay alike without being exchanged.
+// Input and output are whole on every shard. F ends in one sum over the shards (all-reduce). So does I, since the
+// gradient of the normed input is such a sum. W has none. Everything outside the two products is computed by all
+// shards from the same bits. Parameters that all of them have therefore stay equal without an exchange.
 //
-// Embedding and head are split by their words: the embedding has a sum in F and none in I; the head sums in F what shards
-// know of each row's loss, and in I the gradient of the normed input.
+// Embedding and head are split by words (vocabulary parallel). The embedding has a sum in F and none in I. The head
+// sums in F what each shard knows of each row's loss, and in I the gradient of the normed input.
 //
-// Sequence parallel (Korthikanti et al. 2022), input and output are a share of the rows on each shard instead, a run of
-// them, as is what is computed and kept outside the products. What goes into a product is gathered from all shards, and
-// the sum of what comes out of it scattered over them, as many bytes together as the one sum:
+// With sequence parallelism (Korthikanti et al. 2022), input and output are instead a share of the rows on each
+// shard, a consecutive run. So is everything that is computed and kept outside the products. A product's input is
+// gathered from all shards (all-gather), and its output is summed and scattered over them (reduce-scatter). Together
+// these send as many bytes as the one all-reduce:
 //
 //     rows 0 --- norm ---+--- all rows --- columns 0 --- rows 0 ---+--- sum, rows 0 --- + bias, .. --- rows 0
 //     rows 1 --- norm ---+--- all rows --- columns 1 --- rows 1 ---+--- sum, rows 1 --- + bias, .. --- rows 1
 //
-// Backward it is the mirror image. W gathers what was normed once more, and adds up the gradients of gain and offset over
-// the shards ahead of adding them to what there is, so that these stay alike, too.
+// The backward is the mirror image. W gathers the normed input once more. It sums the gradients of gain and offset
+// over the shards before adding them to the previous ones, so that these parameters stay equal, too.
 //
 // A shard is a layer whose shape says so (layer.h): its sizes and tensors are the shard's.
 #ifndef MODELS_SHARDS_H
@@ -30,39 +31,43 @@
 
 enum { SHARDS_MOST = 64 };
 
-// How a layer is split: over how many, and whether these share its rows.
+// How a layer is split: over how many shards, and whether these share its rows.
 struct sharding {
     size_t shards;
     bool shares_rows;
 };
 
-// Whether a layer is split like this: its kind can be, and, of embedding and head, the vocabulary can be shared evenly, with
-// all of its padding on the last shard. (Else they stay whole; or, where rows are shared, each shard has all words, computes
-// what needs them whole, and hands on its rows.) And the shard of a layer, which must not have asked
-// its device yet: false where what is split cannot be shared evenly.
+// layer_can_be_split() says whether a layer is split like this: its kind must allow it. An embedding or a head also
+// needs a vocabulary that can be divided evenly, with all of its padding on the last shard. Without that they stay
+// whole; but if rows are shared, each shard has all words, computes whatever needs all of them, and passes on its own
+// rows.
+//
+// layer_shard() makes one shard of a layer, which must not have asked its device yet. False if what is split cannot
+// be divided evenly.
 bool layer_can_be_split(const struct layer *layer, struct sharding sharding);
 bool layer_shard(const struct layer *whole, struct sharding sharding, size_t shard, struct layer *layer,
                  struct error *error);
 
-// Whether so many can share the rows of all its layers: each can be split, and its rows be shared evenly.
+// Whether `shards` shards can share the rows of all layers: each layer can be split, and its rows divided evenly.
 bool model_can_share_rows(const struct model *model, size_t shards);
 
-// Makes of a model's layers, where they can be split, one shard each.
+// Replaces each of a model's layers that can be split by one shard of it.
 bool model_shard(struct model *model, struct sharding sharding, size_t shard, struct error *error);
 
-// All shards of a layer in one place, one behind the other: what shard_sum's do where they are apart, bit for bit. All
-// passes have the same queue; inputs may be the same for all, as may outputs and input gradients, unless rows are shared.
+// Runs all shards of a layer in one place, one after the other. The result is that of shards in different places that
+// use their shard_sum, bit for bit. All passes have the same queue. Inputs may be the same for all, and so may
+// outputs and input gradients, unless rows are shared.
 void shards_forward(const struct layer *shards, const struct layer_pass *passes, size_t count);
 void shards_backward(const struct layer *shards, const struct layer_pass *passes, size_t count);
 void shards_backward_input(const struct layer *shards, const struct layer_pass *passes, size_t count);
 void shards_backward_weight(const struct layer *shards, const struct layer_pass *passes, size_t count);
 
-// Numbers [first, end) of a shard's parameters are its own; the others all shards have alike.
+// Numbers [first, end) of a shard's parameters are its own; all shards have the others, with equal values.
 void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end);
 
-// Between the parameters of a shard and those of the whole layer, in host memory; or what there is of each number of
-// them: `bytes` each.
-void shard_cut(const struct layer *shard, size_t bytes, void *own, const void *whole);
-void shard_join(const struct layer *shard, size_t bytes, const void *own, void *whole);
+// Copies parameters from the whole layer to a shard, and back, in host memory. The same functions copy any other data
+// of `bytes` bytes per parameter.
+void shard_cut(const struct layer *shard, size_t bytes, void *part, const void *whole);
+void shard_join(const struct layer *shard, size_t bytes, const void *part, void *whole);
 
 #endif

@@ -1,13 +1,12 @@
 // weir-glpk SECONDS BYTES solve|relax [START] < model.lp > answer.json
 //
-// Solves an integer program in CPLEX LP form with GLPK, within limits on time and
-// memory, and prints one "weir.integer" document. `relax` solves it without the
-// integrality, and adds the duals of its rows. START is a file with a good answer to
-// begin with, `name value` on each line; what it does not name is 0. SIGTERM and SIGINT
-// end the search with the best answer so far; before it begins they end the program.
+// Solves an integer program in CPLEX LP form with GLPK, within limits on time and memory, and prints one
+// "weir.integer" document. With `relax` it solves the program without the integrality, and adds the duals of its
+// rows. START is a file with a good answer to begin with, `name value` on each line; a variable that it does not name
+// is 0. SIGTERM and SIGINT end the search with the best answer so far; before it begins they end the program.
 //
-// A program of its own because GLPK calls abort() on errors, and because it is GPL-3:
-// nothing else of Weir is linked with it.
+// This is a program of its own because GLPK calls abort() on errors, and because it is GPL-3: nothing else of Weir is
+// linked with it.
 
 #include <glpk.h>
 #include <limits.h>
@@ -21,7 +20,7 @@
 
 #include "common/json.h"
 
-// GLPK's own output would stand in the answer.
+// GLPK's own output would end up in the answer.
 static int swallow(void *info, const char *text)
 {
     (void)info;
@@ -31,27 +30,27 @@ static int swallow(void *info, const char *text)
 
 static void limit(uint64_t seconds, uint64_t bytes)
 {
-    // GLPK's clock stops it first; these are for what does not look at the clock.
+    // GLPK's own clock stops it first; these limits are for parts that do not look at the clock.
     const struct rlimit time = { seconds + 10, seconds + 10 };
     const struct rlimit no_core = { 0, 0 };
     setrlimit(RLIMIT_CPU, &time);
     setrlimit(RLIMIT_CORE, &no_core);
     alarm((unsigned)(2 * seconds + 20));
-    // Past this GLPK calls abort(), which the caller sees as a signal.
+    // Beyond this limit GLPK calls abort(), which the caller sees as a signal.
     const uint64_t mebibytes = bytes >> 20;
     glp_mem_limit(mebibytes > INT_MAX ? INT_MAX : mebibytes < 1 ? 1 : (int)mebibytes);
 }
 
-static volatile sig_atomic_t is_told_to_end;
+static volatile sig_atomic_t must_end;
 
 static void end(int signal)
 {
     (void)signal;
-    is_told_to_end = 1;
+    must_end = 1;
 }
 
-// What the search is told and asked while it runs: the bound cannot be had later, and
-// there is no other way to begin with a known answer.
+// The data that is exchanged with the search while it runs: the bound, which cannot be had later, and a known answer.
+// There is no other way to begin with a known answer.
 struct talk {
     double bound;   // that of the relaxation until the search knows more
     double *start;  // per column, from 1; NULL: nothing is known
@@ -60,7 +59,7 @@ struct talk {
 static void talk(glp_tree *tree, void *info)
 {
     struct talk *with = info;
-    if (is_told_to_end)
+    if (must_end)
         glp_ios_terminate(tree);
     const int best = glp_ios_best_node(tree);
     const double bound = best != 0 ? glp_ios_node_bound(tree, best) : -INFINITY;
@@ -72,8 +71,8 @@ static void talk(glp_tree *tree, void *info)
     }
 }
 
-// GLPK's tolerances are absolute: where all costs are small it calls wrong answers
-// optimal. The least cost becomes 1, unless the largest would then pass 10^7.
+// GLPK's tolerances are absolute: if all costs are small, it calls wrong answers optimal. The least cost becomes 1,
+// unless the largest would then pass 10^7.
 static double scale_objective(glp_prob *problem)
 {
     double least = INFINITY, most = 0;
@@ -92,7 +91,7 @@ static double scale_objective(glp_prob *problem)
     return scale;
 }
 
-// NULL where the file is not what it should be.
+// NULL if the file is not what it should be.
 static double *read_start(glp_prob *problem, const char *path)
 {
     FILE *file = fopen(path, "r");
@@ -126,8 +125,7 @@ static int refuse(const char *reason)
     struct text text = { 0 };
     struct json_writer writer = json_writer(&text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.integer");
-    json_put_u64(&writer, "version", 1);
+    json_put_format(&writer, "weir.integer");
     json_put_string(&writer, "error", reason);
     json_close(&writer);
     const bool printed = print(&text);
@@ -162,8 +160,7 @@ static int answer(glp_prob *problem, const struct outcome *outcome)
     struct text text = { 0 };
     struct json_writer writer = json_writer(&text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.integer");
-    json_put_u64(&writer, "version", 2);
+    json_put_format(&writer, "weir.integer");
     json_put_string(&writer, "status", outcome->status);
     json_put_fraction(&writer, "value", outcome->has_values ? known(outcome->value) : 0);
     json_put_fraction(&writer, "bound", known(outcome->bound));
@@ -187,7 +184,7 @@ static int milliseconds(uint64_t seconds)
     return seconds > INT_MAX / 1000 ? INT_MAX : (int)(seconds * 1000);
 }
 
-// The relaxation; the search needs its basis to begin with.
+// Solves the relaxation. The search needs its basis to begin with.
 static int relax(glp_prob *problem, uint64_t seconds)
 {
     glp_smcp parameters;
@@ -213,7 +210,7 @@ static int solve(glp_prob *problem, struct talk *with, uint64_t seconds)
     return glp_intopt(problem, &parameters);
 }
 
-// The outcome of the relaxation, or false where the integer program is still to be solved.
+// Judges the relaxation. False if the integer program is still to be solved.
 static bool judge_relaxed(glp_prob *problem, int code, bool wanted, struct outcome *outcome)
 {
     const int status = glp_get_status(problem);

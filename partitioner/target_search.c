@@ -13,7 +13,7 @@
 #include "profiler/profile_reorder.h"
 #include "schedules/generators/generate.h"
 
-// What is known so far of all numbers of blocks that run again.
+// The results so far, for all numbers of blocks that are recomputed.
 struct hunt {
     struct search_request request;
     struct search_units units;
@@ -22,19 +22,21 @@ struct hunt {
     uint32_t blocks;
     enum plan_target target;
     struct plan *best;
-    uint32_t best_again;
-    uint64_t below_ns;  // what a plan has to be quicker than; 0: nothing
-    uint64_t *least_ns;  // by how many run again: what no such plan can beat; UINT64_MAX: none fits, or it was not tried
+    uint32_t best_recomputed;
+    uint64_t below_ns;  // a plan must be quicker than this; 0: no limit
+    // By how many are recomputed: no such plan can beat it. UINT64_MAX: none fits, or it was not tried.
+    uint64_t *least_ns;
     bool *is_tried;
-    uint64_t rest_ns;    // the same of all that were not tried
-    uint32_t *begin;     // cuts to begin with, or none in front of the first
+    uint64_t rest_ns;    // the same for all numbers that were not tried
+    uint32_t *begin;     // cuts to begin with, if there are any
     bool has_begin;
-    struct error why;   // of the last number that fits nowhere
+    struct error why;   // the error of the last number that fits nowhere
 };
 
 // --- units --------------------------------------------------------------------------------------
 
-// torchtitan cuts between the layers of the ends, too; Megatron-Core only behind all that predicts tokens further on.
+// torchtitan also cuts between the layers of the ends. Megatron-Core cuts there only behind all layers that predict
+// tokens further on.
 static bool begins_unit(const struct hunt *hunt, const char *before, const char *name)
 {
     struct block_name left, right;
@@ -67,7 +69,7 @@ static bool find_units(struct hunt *hunt, struct error *error)
     return true;
 }
 
-// Neither has stages that are held unlike each other.
+// Neither framework has stages that are held in different ways.
 static bool check_layout(const struct search_request *request, const char *title, struct error *error)
 {
     const struct search_layout *layout = &request->layout;
@@ -80,25 +82,24 @@ static bool check_layout(const struct search_request *request, const char *title
         return error_set(error, "%s has as many replicas of every stage: say how many", title);
     for (uint32_t s = 1; layout->replicas && s < layout->stages; s++)
         if (layout->replicas[s] != layout->replicas[0])
-            return error_set(error, "%s has as many replicas of every stage, but stage 0 has %u and stage %u has %u", title,
-                             layout->replicas[0], s, layout->replicas[s]);
+            return error_set(error, "%s has as many replicas of every stage, but stage 0 has %u and stage %u has %u",
+                             title, layout->replicas[0], s, layout->replicas[s]);
     return true;
 }
 
-// Nor weights that change while micro-batches are under way.
+// Nor does either have weights that change while micro-batches are under way.
 static bool check_weights(const struct search_request *request, const char *title, struct error *error)
 {
-    struct generator generator;
-    return search_generator(request, &generator, error)
-        && (generator.weights == WEIGHTS_FLUSH
-            || error_set(error, "%s updates its weights while micro-batches are under way, which %s does not",
-                         request->schedule, title));
+    return search_generator(request)->weights == WEIGHTS_FLUSH
+        || error_set(error, "%s updates its weights while micro-batches are under way, which %s does not",
+                     request->schedule, title);
 }
 
 bool target_check_model(enum plan_target target, uint64_t predicted, struct error *error)
 {
     return target != TARGET_TORCHTITAN || predicted == 0
-        || error_set(error, "torchtitan trains no multi-token prediction, which the model has: estimate the model without it");
+        || error_set(error,
+                     "torchtitan trains no multi-token prediction, which the model has: estimate the model without it");
 }
 
 static uint64_t predicted_by(const struct profile *profile)
@@ -128,11 +129,12 @@ static bool check(const struct hunt *hunt, struct error *error)
     return true;
 }
 
-// How many blocks may run again at most: what Megatron-Core runs again within layers excludes whole ones.
-static uint32_t most_again(const struct hunt *hunt)
+// How many blocks may be recomputed at most. What Megatron-Core recomputes within layers excludes whole ones.
+static uint32_t most_recomputed(const struct hunt *hunt)
 {
     const struct estimated *estimated = hunt->request.profile->estimated;
-    const bool runs_parts = estimated && (estimated->request.again || estimated->request.attention == ATTENTION_AGAIN);
+    const bool runs_parts = estimated && (estimated->request.recompute_tensors
+                                          || estimated->request.attention == ATTENTION_RECOMPUTED);
     const bool excludes = estimated && (runs_parts || estimated->request.hidden_experts
                                         || (estimated->request.graphs && estimated->model.experts));
     return hunt->target == TARGET_MEGATRON && excludes ? 0 : hunt->blocks;
@@ -145,11 +147,11 @@ static uint64_t limit_of(const struct hunt *hunt)
     return hunt->best ? hunt->best->iteration_ns : hunt->below_ns;
 }
 
-static struct search_request request_for(const struct hunt *hunt, struct search_units *units, uint32_t again)
+static struct search_request request_for(const struct hunt *hunt, struct search_units *units, uint32_t recomputed)
 {
     struct search_request request = hunt->request;
     *units = hunt->units;
-    units->again = again;
+    units->recomputed = recomputed;
     request.units = units;
     request.wanted.below_ns = limit_of(hunt);
     request.wanted.never_worse = false;
@@ -158,27 +160,27 @@ static struct search_request request_for(const struct hunt *hunt, struct search_
 }
 
 // What is known of a number of blocks is the best that any of its searches says.
-static void learn(struct hunt *hunt, uint32_t again, uint64_t least_ns)
+static void learn(struct hunt *hunt, uint32_t recomputed, uint64_t least_ns)
 {
-    hunt->least_ns[again] = hunt->is_tried[again] ? max_u64(hunt->least_ns[again], least_ns) : least_ns;
-    hunt->is_tried[again] = true;
+    hunt->least_ns[recomputed] = hunt->is_tried[recomputed] ? max_u64(hunt->least_ns[recomputed], least_ns) : least_ns;
+    hunt->is_tried[recomputed] = true;
 }
 
 static uint64_t least_of_all(const struct hunt *hunt)
 {
     uint64_t least_ns = hunt->rest_ns;
-    for (uint32_t again = 0; again <= hunt->blocks; again++)
-        if (hunt->is_tried[again])
-            least_ns = min_u64(least_ns, hunt->least_ns[again]);
+    for (uint32_t recomputed = 0; recomputed <= hunt->blocks; recomputed++)
+        if (hunt->is_tried[recomputed])
+            least_ns = min_u64(least_ns, hunt->least_ns[recomputed]);
     return least_ns;
 }
 
-// With so many run again in each stage.
-static bool try_again(struct hunt *hunt, uint32_t again, uint64_t parts, struct error *error)
+// Searches with so many blocks recomputed in each stage.
+static bool try_recomputed(struct hunt *hunt, uint32_t recomputed, uint64_t parts, struct error *error)
 {
     enum { LEAST_BUDGET = 500, LOOK_BUDGET = 6000, LOOK_PARTS = 8 };  // a look for cuts that fit takes more
     struct search_units units;
-    struct search_request request = request_for(hunt, &units, again);
+    struct search_request request = request_for(hunt, &units, recomputed);
     struct error why = { 0 };
     uint64_t least_ns = 0;
     const uint64_t budget = request.limits.budget ? request.limits.budget : SEARCH_DEFAULT_BUDGET;
@@ -187,21 +189,21 @@ static bool try_again(struct hunt *hunt, uint32_t again, uint64_t parts, struct 
     request.found.least_ns = &least_ns;
     struct plan *plan = plan_search(&request, &why);
     if (!plan && why.kind == ERROR_MACHINE)
-        return error_set_kind(error, why.kind, "%s", why.text);
-    learn(hunt, again, least_ns);
+        return error_hand_on(error, &why);
+    learn(hunt, recomputed, least_ns);
     if (!plan)
         hunt->why = why;
     if (plan && (!hunt->best || plan->iteration_ns < hunt->best->iteration_ns)) {
         plan_free(hunt->best);
         hunt->best = plan;
-        hunt->best_again = again;
+        hunt->best_recomputed = recomputed;
         return true;
     }
     plan_free(plan);
     return true;
 }
 
-// Of a search that is one of many: what would take longest is left out.
+// Whether the search is one of many. What would take longest is then left out.
 static bool is_quick(const struct hunt *hunt)
 {
     enum { QUICK_BUDGET = 50000 };
@@ -210,8 +212,8 @@ static bool is_quick(const struct hunt *hunt)
 
 // --- interleaved stages, as people cut them -------------------------------------------------------
 
-// As many blocks in each stage but for `fewer` in the last, and `less` in the first; what is over goes to the stages from
-// this one on, one each. False where a stage would have none.
+// Cuts with as many blocks in each stage, except `fewer` fewer in the last and `less` fewer in the first. Blocks that
+// are left over go to the stages from `from` on, one each. False if a stage would have none.
 static bool cut_evenly(struct hunt *hunt, uint32_t less, uint32_t fewer, uint32_t from)
 {
     const uint32_t stages = hunt->request.ranks * hunt->request.chunks, even = hunt->blocks / stages;
@@ -233,9 +235,9 @@ static bool cut_evenly(struct hunt *hunt, uint32_t less, uint32_t fewer, uint32_
     return true;
 }
 
-// With many stages a search finds little that is better than the best of these: what is over on any of the ranks, by stages
-// of the last round.
-static bool try_even(struct hunt *hunt, uint32_t again, struct error *error)
+// With many stages, a search finds little that is better than the best of these cuts. Blocks that are left over go to
+// any of the ranks, in stages of the last round.
+static bool try_even(struct hunt *hunt, uint32_t recomputed, struct error *error)
 {
     enum { ENDS = 6, FEW_RANKS = 4, PARTS = 256 };
     const struct search_request *request = &hunt->request;
@@ -243,7 +245,7 @@ static bool try_even(struct hunt *hunt, uint32_t again, struct error *error)
     for (uint32_t i = 0; i < ENDS && request->chunks > 1 && !search_is_free(request); i++)
         for (uint32_t rank = 0; rank < request->ranks; rank += step) {
             hunt->has_begin = cut_evenly(hunt, i % 2, i / 2, request->ranks * (request->chunks - 1) + rank);
-            if (hunt->has_begin && !try_again(hunt, again, PARTS, error))
+            if (hunt->has_begin && !try_recomputed(hunt, recomputed, PARTS, error))
                 return false;
         }
     hunt->has_begin = false;
@@ -260,18 +262,19 @@ static void begin_with(struct hunt *hunt, const struct plan *plan)
 
 // --- all numbers --------------------------------------------------------------------------------
 
-// What more that runs again is worth: as if devices had memory for anything no iteration is shorter with more. So of the
-// first number whose plan then fits none with more is better than that, and those with fewer are tried one by one.
+// The worth of more recomputation: if devices had memory for anything, no iteration would be shorter with more of it.
+// Take the first number whose plan then fits. None with more is better than it, and those with fewer are tried one by
+// one.
 struct ample {
-    uint64_t least_ns;  // what no plan with so many, or more, can beat
-    bool fits;          // the plan that was found; its cuts are those to begin with
+    uint64_t least_ns;  // no plan with so many, or more, can beat it
+    bool fits;          // the plan that was found does; its cuts are those to begin with
 };
 
-static bool find_ample(struct hunt *hunt, uint32_t again, struct ample *ample, struct error *error)
+static bool find_ample(struct hunt *hunt, uint32_t recomputed, struct ample *ample, struct error *error)
 {
     enum { PARTS = 32, LEAST_BUDGET = 500 };
     struct search_units units;
-    struct search_request request = request_for(hunt, &units, again);
+    struct search_request request = request_for(hunt, &units, recomputed);
     struct error why = { 0 };
     struct plan_excess excess = { .lacks_bytes = UINT64_MAX };
     *ample = (struct ample){ 0 };
@@ -288,7 +291,7 @@ static bool find_ample(struct hunt *hunt, uint32_t again, struct ample *ample, s
     request.wanted.below_ns = 0;
     request.found = (struct search_found){ .least_ns = &ample->least_ns };
     struct plan *plan = plan_search(&request, &why);
-    bool good = plan || why.kind != ERROR_MACHINE || error_set_kind(error, why.kind, "%s", why.text);
+    bool good = plan || why.kind != ERROR_MACHINE || error_hand_on(error, &why);
     good = good && (!plan || plan_find_excess(plan, hunt->request.cluster, &excess, error));
     ample->fits = plan && excess.lacks_bytes == 0;
     if (good && plan)
@@ -298,7 +301,8 @@ static bool find_ample(struct hunt *hunt, uint32_t again, struct ample *ample, s
     return good;
 }
 
-// The first of the numbers whose plan, as if devices had memory for anything, fits; `count`: none does.
+// Finds the first of the numbers whose plan fits, if it is made as if devices had memory for anything; `count` if
+// none does.
 static bool find_first(struct hunt *hunt, uint32_t step, uint32_t count, uint32_t *first, struct error *error)
 {
     uint32_t low = 0, high = count;
@@ -316,11 +320,12 @@ static bool find_first(struct hunt *hunt, uint32_t step, uint32_t count, uint32_
     return true;
 }
 
-// That number, which bounds all with more.
-static bool try_first(struct hunt *hunt, uint32_t again, struct error *error)
+// Tries that number, which bounds all with more.
+static bool try_first(struct hunt *hunt, uint32_t recomputed, struct error *error)
 {
     struct ample ample;
-    if (!find_ample(hunt, again, &ample, error) || !try_again(hunt, again, 1, error) || !try_even(hunt, again, error))
+    if (!find_ample(hunt, recomputed, &ample, error) || !try_recomputed(hunt, recomputed, 1, error)
+        || !try_even(hunt, recomputed, error))
         return false;
     hunt->rest_ns = ample.least_ns;
     return true;
@@ -333,12 +338,12 @@ static bool is_over(const struct hunt *hunt, uint64_t began_ns)
         || (limits->deadline_ns && clock_now_ns() - began_ns >= limits->deadline_ns);
 }
 
-// Those with fewer: with little work each once several in a row were no better. torchtitan has all or none.
+// Tries those with fewer. Each has little work once several in a row were no better. torchtitan has all or none.
 static bool try_all(struct hunt *hunt, struct error *error)
 {
     enum { PATIENCE = 3, PARTS = 8, FEW_PARTS = 256 };
     const uint64_t began_ns = clock_now_ns();
-    const uint32_t most = most_again(hunt), step = hunt->target == TARGET_TORCHTITAN && most > 0 ? most : 1;
+    const uint32_t most = most_recomputed(hunt), step = hunt->target == TARGET_TORCHTITAN && most > 0 ? most : 1;
     uint32_t first, worse = 0;
     if (!find_first(hunt, step, most / step + 1, &first, error)
         || (first <= most / step && !try_first(hunt, first * step, error)))
@@ -352,7 +357,7 @@ static bool try_all(struct hunt *hunt, struct error *error)
         hunt->has_begin = false;
         if (hunt->best)
             begin_with(hunt, hunt->best);
-        if (!try_again(hunt, i * step, worse < PATIENCE ? PARTS : FEW_PARTS, error))
+        if (!try_recomputed(hunt, i * step, worse < PATIENCE ? PARTS : FEW_PARTS, error))
             return false;
         const bool fits = hunt->least_ns[i * step] != UINT64_MAX;
         if (fits && worse < PATIENCE && !try_even(hunt, i * step, error))
@@ -362,13 +367,13 @@ static bool try_all(struct hunt *hunt, struct error *error)
     return true;
 }
 
-// The best once more, with all that it may take.
-static bool try_best_again(struct hunt *hunt, struct error *error)
+// Tries the best number once more, with all of the budget.
+static bool try_best_anew(struct hunt *hunt, struct error *error)
 {
     if (least_of_all(hunt) >= hunt->best->iteration_ns)
         return true;
     begin_with(hunt, hunt->best);
-    return try_again(hunt, hunt->best_again, 1, error);
+    return try_recomputed(hunt, hunt->best_recomputed, 1, error);
 }
 
 static void finish(struct hunt *hunt, const struct search_request *given, struct error *error)
@@ -385,6 +390,7 @@ static void finish(struct hunt *hunt, const struct search_request *given, struct
     char stopped[sizeof best->certificate.stopped];
     memcpy(stopped, best->certificate.stopped, sizeof stopped);
     certificate_bound(&best->certificate, min_u64(least_ns, best->iteration_ns),
+                      stopped[0] ? best->certificate.stop : STOP_OTHER,
                       stopped[0] ? stopped : "not all numbers of blocks to run again were tried in full");
 }
 
@@ -394,8 +400,9 @@ struct plan *plan_search_for(const struct search_request *given, enum plan_targe
         return plan_search(given, error);
     struct hunt hunt = { .request = *given, .target = target, .below_ns = given->wanted.below_ns,
                          .rest_ns = UINT64_MAX };
-    const bool good = find_units(&hunt, error) && check(&hunt, error) && try_all(&hunt, error)
-        && (!hunt.best || try_best_again(&hunt, error));
+    const bool good = search_resolve(&hunt.request, error) && find_units(&hunt, error) && check(&hunt, error)
+        && try_all(&hunt, error)
+        && (!hunt.best || try_best_anew(&hunt, error));
     if (good) {
         finish(&hunt, given, error);
     } else {

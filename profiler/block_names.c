@@ -3,20 +3,20 @@
 #include <ctype.h>
 #include <string.h>
 
-// A number of at most six digits that ends a part: more blocks than that no model has.
+// Whether the part ends with a number of at most six digits. No model has more blocks than that.
 static bool part_is_numbered(const char *name, size_t from, size_t end, struct block_name *block)
 {
-    size_t at = from;
-    while (at < end && (isalpha((unsigned char)name[at]) || name[at] == '_' || name[at] == '-'))
-        at++;
-    const size_t digits = end - at;
+    size_t i = from;
+    while (i < end && (isalpha((unsigned char)name[i]) || name[i] == '_' || name[i] == '-'))
+        i++;
+    const size_t digits = end - i;
     if (digits == 0 || digits > 6)
         return false;
-    *block = (struct block_name){ .before = at };
-    for (; at < end; at++) {
-        if (!isdigit((unsigned char)name[at]))
+    *block = (struct block_name){ .before = i };
+    for (; i < end; i++) {
+        if (!isdigit((unsigned char)name[i]))
             return false;
-        block->number = 10 * block->number + (uint32_t)(name[at] - '0');
+        block->number = 10 * block->number + (uint32_t)(name[i] - '0');
     }
     return true;
 }
@@ -33,9 +33,9 @@ bool block_name_read(const char *name, struct block_name *block)
 
 bool block_name_is_same(const char *name, const struct block_name *block, const char *other)
 {
-    struct block_name of;
-    return block_name_read(other, &of) && of.number == block->number && of.before == block->before
-        && strncmp(name, other, block->before) == 0;
+    struct block_name other_block;
+    return block_name_read(other, &other_block) && other_block.number == block->number
+        && other_block.before == block->before && strncmp(name, other, block->before) == 0;
 }
 
 bool block_name_is_predicted(const char *name)

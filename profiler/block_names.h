@@ -1,5 +1,6 @@
-// Which block of a model a layer is a part of, by its name: the first part of it (parts end at a dot or a slash) that is a
-// number, or letters with a number behind them: "layers.3.mlp", "block3.mlp", "model.layers.3", "h.3.attn".
+// Which block of a model a layer belongs to, by the layer's name. The parts of a name end at a dot or a slash. The
+// first part that is a number, or letters followed by a number, names the block: "layers.3.mlp", "block3.mlp",
+// "model.layers.3", "h.3.attn".
 #ifndef PROFILER_BLOCK_NAMES_H
 #define PROFILER_BLOCK_NAMES_H
 
@@ -8,16 +9,17 @@
 #include <stdint.h>
 
 struct block_name {
-    size_t before;  // bytes in front of the number: the same in all blocks
+    size_t before;  // bytes before the number; they are the same in all blocks
     uint32_t number;
 };
 
+// False if the name has no such part.
 bool block_name_read(const char *name, struct block_name *block);
 
-// Whether two names are of one block, `block` being that of the first.
+// Whether two names belong to one block; `block` is that of the first name.
 bool block_name_is_same(const char *name, const struct block_name *block, const char *other);
 
-// Whether one predicts tokens further on, behind the blocks: "mtp", "mtp.a".
+// Whether the layer predicts tokens further on, after the blocks: "mtp", "mtp.a".
 bool block_name_is_predicted(const char *name);
 
 #endif

@@ -91,8 +91,7 @@ struct cluster *cluster_uniform(size_t devices, uint64_t memory_bytes, uint64_t 
     return NULL;
 }
 
-// With levels of 8 and 2, devices 0 to 7 are group 0 of level 0, and all sixteen
-// are group 0 of level 1.
+// With levels of 8 and 2, devices 0 to 7 are group 0 of level 0, and all sixteen devices are group 0 of level 1.
 size_t cluster_group(const struct cluster *cluster, size_t level, size_t device)
 {
     assert(level < cluster->level_count && device < cluster->device_count);

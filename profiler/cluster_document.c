@@ -1,11 +1,9 @@
-// Reads and writes the cluster document, and takes a synopsis for one.
+// Reads and writes the cluster document, and accepts a synopsis instead.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "profiler/cluster_synopsis.h"
-
-enum { CLUSTER_VERSION = 1 };
 
 // --- reading -----------------------------------------------------------------
 
@@ -28,7 +26,7 @@ static bool read_devices(struct cluster *cluster, struct json *list)
     return true;
 }
 
-// The groups of all levels together hold exactly the devices that are listed.
+// The groups of all levels together must hold exactly the listed devices.
 static void read_levels(struct cluster *cluster, struct json *list)
 {
     struct json item;
@@ -84,7 +82,7 @@ static void read_host(struct cluster *cluster, struct json *object)
     json_end(&host);
 }
 
-// False only without memory; what is wrong with the document stays in it.
+// False only if memory runs out. Errors of the document are noted in it.
 static bool read_parts(struct cluster *cluster, struct json *object, struct json *devices, struct json *levels)
 {
     struct error quiet = { 0 };
@@ -105,7 +103,7 @@ static bool read_parts(struct cluster *cluster, struct json *object, struct json
 
 struct cluster *cluster_read_part(struct json *object, struct error *error)
 {
-    json_format(object, "weir.cluster", CLUSTER_VERSION);
+    json_format(object, "weir.cluster");
     struct json devices = json_array(object, "devices"), levels = json_array(object, "levels");
     const size_t device_count = json_count(&devices), level_count = json_count(&levels);
     if (device_count == 0 || device_count > CLUSTER_MOST_DEVICES)
@@ -124,7 +122,7 @@ struct cluster *cluster_read_part(struct json *object, struct error *error)
     return NULL;
 }
 
-// Takes the document.
+// Takes ownership of the document.
 static struct cluster *read_document(struct json_document *document, struct error *error)
 {
     if (!document)
@@ -187,8 +185,7 @@ static void write_levels(const struct cluster *cluster, struct json_writer *writ
 void cluster_write_part(const struct cluster *cluster, struct json_writer *writer, const char *key)
 {
     json_begin_object(writer, key, JSON_LINES);
-    json_put_string(writer, "format", "weir.cluster");
-    json_put_u64(writer, "version", CLUSTER_VERSION);
+    json_put_format(writer, "weir.cluster");
     write_devices(cluster, writer);
     write_levels(cluster, writer);
     if (cluster->has_host) {

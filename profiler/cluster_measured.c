@@ -8,7 +8,7 @@
 #include "common/number.h"
 #include "profiler/cluster_synopsis.h"
 
-// Of two links the slower one is told by a message of this size.
+// The size of the message by whose time two links are compared.
 static const uint64_t judged_bytes = 1048576;
 
 static bool are_together(const struct links_measured *links, size_t a, size_t b)
@@ -16,7 +16,7 @@ static bool are_together(const struct links_measured *links, size_t a, size_t b)
     return strcmp(links->stations[a].host, links->stations[b].host) == 0;
 }
 
-// How many ranks each machine has, in a row; 0 where they have unlike numbers, or are not in a row.
+// How many consecutive ranks each machine has; 0 if the numbers differ, or ranks of a machine are not consecutive.
 static size_t ranks_on_each(const struct links_measured *links)
 {
     size_t on_first = 1;
@@ -60,7 +60,7 @@ struct measured_level {
     enum links_kind kind;
 };
 
-// Innermost first; returns how many.
+// Fills in the levels, innermost first. Returns how many there are.
 static size_t levels_of(const struct links_measured *links, struct measured_level levels[2])
 {
     const size_t on_each = ranks_on_each(links);
@@ -75,7 +75,7 @@ static size_t levels_of(const struct links_measured *links, struct measured_leve
 
 // --- the document ------------------------------------------------------------------------
 
-// "left.1": the second rank on its machine.
+// A name such as "left.1", for the second rank on its machine.
 static char *name_of(const struct links_measured *links, size_t rank, struct error *error)
 {
     struct text name = { 0 };
@@ -132,28 +132,29 @@ static void print_link(const struct links_measured *links, size_t rank, struct t
              cost->worst_permille / 10, cost->worst_permille % 10);
 }
 
-// Where latency and rate do not tell what a message takes.
+// Reports a link for which latency and bandwidth do not give the time of a message.
 static void print_line(const struct links_measured *links, size_t rank, struct text *text)
 {
     const struct link_cost *cost = &links->to_next[rank];
-    char size[NUMBER_SIZE], takes[NUMBER_SIZE], told[NUMBER_SIZE], good[NUMBER_SIZE];
+    char size[NUMBER_SIZE], takes[NUMBER_SIZE], stated[NUMBER_SIZE], good[NUMBER_SIZE];
     if (cost->worst_permille <= LINK_POOR_PERMILLE)
         return;
     text_add(text, "\nRanks %zu - %zu are no line: %s take %s, and %s by latency and rate", rank, rank + 1,
              bytes_format(cost->worst_bytes, size), time_format(cost->worst_ns, takes),
-             time_format(transfer_ns(cost->worst_bytes, cost->bytes_per_second, cost->latency_ns), told));
+             time_format(transfer_ns(cost->worst_bytes, cost->bytes_per_second, cost->latency_ns), stated));
     if (cost->least_good_bytes > 0)
         text_add(text, ", which are within %d %% from %s on", LINK_POOR_PERMILLE / 10,
                  bytes_format(cost->least_good_bytes, good));
     text_add(text, ".\n");
 }
 
-// A way of a link is planned with as if the other were idle.
+// Reports a shared link. Plans assume that while one direction is used, the other is idle.
 static void print_both(const struct links_measured *links, size_t rank, struct text *text)
 {
     const struct link_cost *cost = &links->to_next[rank];
     if (cost->both_bytes_per_second < cost->bytes_per_second / 10 * 9)
-        text_add(text, "\nRanks %zu - %zu share their link: where messages pass both ways at once, each way has %" PRIu64
+        text_add(text, "\nRanks %zu - %zu share their link: where messages pass both ways at once, each way has"
+                 " %" PRIu64
                  " %% of the rate that plans reckon with.\n", rank, rank + 1,
                  (uint64_t)(100.0 * (double)cost->both_bytes_per_second / (double)cost->bytes_per_second));
 }
@@ -177,5 +178,6 @@ void links_print(const struct links_measured *links, struct text *text)
                  levels[level].size, slowest, slowest + 1);
     }
     if (ranks_on_each(links) == 0)
-        text_add(text, "The machines have unlike numbers of ranks, or not in a row: the slowest link stands for all.\n");
+        text_add(text, "The machines have unlike numbers of ranks, or not in a row: the slowest link stands for"
+                 " all.\n");
 }

@@ -9,7 +9,7 @@ enum { MOST_LENGTH = 500, NOUN_SIZE = 32, MOST_PARTS = CLUSTER_MOST_LEVELS + 3 }
 
 static const char example[] = "\"2 nodes x 8 devices, 80GiB, 300GB/s 3us, 25GB/s 8us\"";
 
-// A synopsis taken apart; groups and links innermost first.
+// A synopsis split into its parts. Groups and links are innermost first.
 struct synopsis {
     char copy[MOST_LENGTH + 1];
     char *parts[MOST_PARTS]; // between the commas
@@ -49,52 +49,52 @@ static bool split_at_commas(struct synopsis *synopsis, const char *text, struct 
 
 // --- "2 nodes x 8 devices" ------------------------------------------------------
 
-static const char *skip_spaces(const char *at)
+static const char *skip_spaces(const char *text)
 {
-    while (*at == ' ' || *at == '\t')
-        at++;
-    return at;
+    while (*text == ' ' || *text == '\t')
+        text++;
+    return text;
 }
 
-// The number in front of a group's noun.
-static const char *read_count(const char *at, uint64_t *count, struct error *error)
+// The number before a group's noun.
+static const char *read_count(const char *text, uint64_t *count, struct error *error)
 {
     char digits[NUMBER_SIZE];
     size_t length = 0;
-    while (isdigit((unsigned char)at[length]) && length + 1 < sizeof digits)
+    while (isdigit((unsigned char)text[length]) && length + 1 < sizeof digits)
         length++;
     if (length == 0) {
-        error_set(error, "a group begins with its number at \"%s\"; write it as %s", at, example);
+        error_set(error, "a group begins with its number at \"%s\"; write it as %s", text, example);
         return NULL;
     }
-    memcpy(digits, at, length);
+    memcpy(digits, text, length);
     digits[length] = '\0';
-    return count_parse(digits, "a group", 1, CLUSTER_MOST_DEVICES, count, error) ? skip_spaces(at + length) : NULL;
+    return count_parse(digits, "a group", 1, CLUSTER_MOST_DEVICES, count, error) ? skip_spaces(text + length) : NULL;
 }
 
-// "x", "*" or a multiplication sign; NULL if none stands here.
-static const char *skip_times(const char *at)
+// Skips "x", "*" or a multiplication sign. NULL if there is none here.
+static const char *skip_times(const char *text)
 {
-    if ((*at == 'x' || *at == 'X') && !isalpha((unsigned char)at[1]))
-        return skip_spaces(at + 1);
-    if (*at == '*')
-        return skip_spaces(at + 1);
-    return strncmp(at, "\u00d7", strlen("\u00d7")) == 0 ? skip_spaces(at + strlen("\u00d7")) : NULL;
+    if ((*text == 'x' || *text == 'X') && !isalpha((unsigned char)text[1]))
+        return skip_spaces(text + 1);
+    if (*text == '*')
+        return skip_spaces(text + 1);
+    return strncmp(text, "\u00d7", strlen("\u00d7")) == 0 ? skip_spaces(text + strlen("\u00d7")) : NULL;
 }
 
-// "nodes" is kept as "node": devices are called "node0.device3".
-static const char *read_noun(const char *at, char noun[NOUN_SIZE], struct error *error)
+// Reads "nodes" as "node", since devices are called "node0.device3".
+static const char *read_noun(const char *text, char noun[NOUN_SIZE], struct error *error)
 {
     size_t length = 0;
-    while (isalpha((unsigned char)at[length]) && !skip_times(at))
+    while (isalpha((unsigned char)text[length]) && !skip_times(text))
         length++;
     if (length >= NOUN_SIZE) {
-        error_set(error, "the word \"%s\" is longer than %d letters", at, NOUN_SIZE - 1);
+        error_set(error, "the word \"%s\" is longer than %d letters", text, NOUN_SIZE - 1);
         return NULL;
     }
-    memcpy(noun, at, length);
-    noun[length - (length > 1 && at[length - 1] == 's')] = '\0';
-    return skip_spaces(at + length);
+    memcpy(noun, text, length);
+    noun[length - (length > 1 && text[length - 1] == 's')] = '\0';
+    return skip_spaces(text + length);
 }
 
 static void reverse_groups(struct synopsis *synopsis)
@@ -113,24 +113,24 @@ static void reverse_groups(struct synopsis *synopsis)
 static bool read_groups(struct synopsis *synopsis, struct error *error)
 {
     uint64_t devices = 1;
-    const char *at = skip_spaces(synopsis->parts[0]);
+    const char *rest = skip_spaces(synopsis->parts[0]);
     for (;;) {
         if (synopsis->group_count == CLUSTER_MOST_LEVELS)
             return error_set(error, "has more than %d groups", CLUSTER_MOST_LEVELS);
         const size_t group = synopsis->group_count++;
-        at = read_count(at, &synopsis->sizes[group], error);
-        at = at ? read_noun(at, synopsis->nouns[group], error) : NULL;
-        if (!at)
+        rest = read_count(rest, &synopsis->sizes[group], error);
+        rest = rest ? read_noun(rest, synopsis->nouns[group], error) : NULL;
+        if (!rest)
             return false;
         devices *= synopsis->sizes[group];
         if (devices > CLUSTER_MOST_DEVICES)
             return error_set(error, "has more than %d devices", CLUSTER_MOST_DEVICES);
-        if (*at == '\0')
+        if (*rest == '\0')
             break;
-        const char *next = skip_times(at);
+        const char *next = skip_times(rest);
         if (!next)
-            return error_set(error, "expected \" x \" between groups at \"%s\"; write it as %s", at, example);
-        at = next;
+            return error_set(error, "expected \" x \" between groups at \"%s\"; write it as %s", rest, example);
+        rest = next;
     }
     reverse_groups(synopsis);
     for (size_t i = 0; i < synopsis->group_count; i++)
@@ -148,24 +148,24 @@ struct words {
     size_t count;
 };
 
-// Leaves spaces out, and cuts before every digit that follows a unit: both
-// "300GB/s 3us" and "300 GB/s 3 us" are { "300GB/s", "3us" }.
+// Removes spaces, and cuts before every digit that follows a unit. Both "300GB/s 3us" and "300 GB/s 3 us" become
+// "300GB/s" and "3us".
 static bool split_words(const char *part, struct words *words, struct error *error)
 {
     *words = (struct words){ .count = 0 };
     size_t length = 0;
     char before = '\0';
-    for (const char *at = part; *at; at++) {
-        if (*at == ' ' || *at == '\t')
+    for (const char *letter = part; *letter; letter++) {
+        if (*letter == ' ' || *letter == '\t')
             continue;
-        if (before == '\0' || (isdigit((unsigned char)*at) && isalpha((unsigned char)before))) {
+        if (before == '\0' || (isdigit((unsigned char)*letter) && isalpha((unsigned char)before))) {
             words->count++;
             length = 0;
         }
         if (words->count > MOST_WORDS || length + 1 == WORD_SIZE)
             return error_set(error, "\"%s\" is too long; write it as %s", part, example);
-        words->word[words->count - 1][length++] = *at;
-        before = *at;
+        words->word[words->count - 1][length++] = *letter;
+        before = *letter;
     }
     return true;
 }
@@ -184,7 +184,7 @@ static bool read_memory(struct synopsis *synopsis, struct error *error)
     return synopsis->memory_bytes > 0 || error_set(error, "a device has no memory");
 }
 
-// A rate and a latency, whichever is first.
+// Reads a rate and a latency, in either order.
 static bool read_link(const char *part, const struct words *words, struct cluster_level *link, struct error *error)
 {
     const bool rate_first = strstr(words->word[0], "/s") != NULL;
@@ -230,7 +230,7 @@ static bool read_links(struct synopsis *synopsis, struct error *error)
     return true;
 }
 
-// A single device talks to nobody, so it needs no link.
+// A single device has no other device to communicate with, so it needs no link.
 static bool check_links(const struct synopsis *synopsis, struct error *error)
 {
     const bool alone = synopsis->group_count == 1 && synopsis->sizes[0] == 1;
@@ -278,6 +278,6 @@ struct cluster *cluster_from_synopsis(const char *text, struct error *error)
         && read_links(&synopsis, error) && check_links(&synopsis, error))
         cluster = build(&synopsis, error);
     if (!cluster)
-        error_at(error, "cluster \"%.100s\"", text);
+        error_name(error, "cluster \"%.100s\"", text);
     return cluster;
 }

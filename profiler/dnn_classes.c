@@ -8,7 +8,7 @@ enum { NOBODY = UINT32_MAX };
 
 struct colour {
     uint64_t colour;
-    uint32_t node;  // the first forward one, of the lowest id
+    uint32_t node;  // the first forward node, which has the lowest id
 };
 
 struct classes {
@@ -17,7 +17,7 @@ struct classes {
     size_t colour_count;
     uint32_t *of;            // node to class
     uint32_t *first;         // class to its first forward node
-    uint64_t *longest_ns;    // what the one of its forward nodes takes after which it is named
+    uint64_t *longest_ns;    // time of the forward node after which the class is named
     uint32_t count;
 };
 
@@ -62,7 +62,8 @@ static void clear(struct classes *classes)
 static size_t count_forward(const struct classes *classes, uint64_t colour, uint32_t *first)
 {
     const struct colour key = { .colour = colour };
-    const struct colour *found = bsearch(&key, classes->colours, classes->colour_count, sizeof key, compare_colour_alone);
+    const struct colour *found = bsearch(&key, classes->colours, classes->colour_count, sizeof key,
+                                         compare_colour_alone);
     size_t count = 0;
     if (!found)
         return 0;
@@ -89,7 +90,8 @@ bool dnn_has_classes(const struct dnn_graph *graph)
 
 // --- which node is of which class ------------------------------------------------------------
 
-// A backward node of no class stands with the layer that it feeds (or, with `backwards`, that feeds it).
+// Puts a backward node without a class into that of the backward node that it feeds (or, with `backwards`, that feeds
+// it).
 static bool place_by_links(struct classes *classes, bool backwards)
 {
     const struct dnn_graph *graph = classes->graph;
@@ -128,8 +130,8 @@ static bool find_classes(struct classes *classes, struct error *error)
         continue;
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (classes->of[n] == NOBODY) {
-            error_set(error, "node %llu is a backward node whose colour has no forward node, and no edge leads to one that"
-                      " has", (unsigned long long)graph->nodes[n].id);
+            error_set(error, "node %llu is a backward node whose colour has no forward node, and no edge leads to one"
+                      " that has", (unsigned long long)graph->nodes[n].id);
             return error_at(error, "%s: nodes[%u]", graph->document, graph->ids[n].place);
         }
     return true;
@@ -137,8 +139,8 @@ static bool find_classes(struct classes *classes, struct error *error)
 
 // --- the graph of classes ----------------------------------------------------------------------
 
-// Node 2 c is the forward one of class c, 2 c + 1 the backward one; a class without backward nodes has one that takes
-// nothing.
+// Node 2 c is the forward node of class c, and node 2 c + 1 its backward node. A class without backward nodes gets
+// one that takes no time.
 static void join_nodes(const struct classes *classes, struct dnn_node *nodes, struct import_id *ids)
 {
     const struct dnn_graph *graph = classes->graph;
@@ -163,7 +165,7 @@ static void join_nodes(const struct classes *classes, struct dnn_node *nodes, st
     }
 }
 
-// Links between nodes of different classes, sorted; `bytes` is their sender here.
+// Links between nodes of different classes, sorted. Here `bytes` is their sender.
 static size_t list_links(const struct classes *classes, struct import_link *links)
 {
     const struct dnn_graph *graph = classes->graph;
@@ -179,7 +181,7 @@ static size_t list_links(const struct classes *classes, struct import_link *link
     return count;
 }
 
-// The first of the sorted links from here to there, or NULL.
+// The first of the sorted links between these two nodes, or NULL.
 static const struct import_link *find(const struct import_link *links, size_t count, uint32_t from, uint32_t to)
 {
     size_t least = 0, end = count;
@@ -193,7 +195,8 @@ static const struct import_link *find(const struct import_link *links, size_t co
     return least < count && links[least].from == from && links[least].to == to ? &links[least] : NULL;
 }
 
-// What a backward node reads of another layer's forward is that layer's tensor, which comes along an edge already.
+// If a backward node reads another layer's forward node, this is that layer's tensor, which already arrives along an
+// edge.
 static bool check_crossing(const struct classes *classes, const struct import_link *links, size_t count,
                            struct error *error)
 {
@@ -204,7 +207,8 @@ static bool check_crossing(const struct classes *classes, const struct import_li
         const uint32_t a = classes->of[link->from], b = classes->of[link->to];
         if (from->is_backward && !to->is_backward)
             return dnn_graph_refuse_edge(graph, link->place, error,
-                                         "the edge goes from backward node %llu to forward node %llu", from->id, to->id);
+                                         "the edge goes from backward node %llu to forward node %llu", from->id,
+                                         to->id);
         if (!from->is_backward && to->is_backward && a != b && !find(links, count, 2 * a, 2 * b))
             return dnn_graph_refuse_edge(graph, link->place, error,
                                          "nothing goes forward from node %llu to the layer of backward node %llu",
@@ -213,8 +217,9 @@ static bool check_crossing(const struct classes *classes, const struct import_li
     return true;
 }
 
-// Of links between nodes of two classes one, with the sum of what its senders send, each once; and a class sends all that
-// leaves it. `sent` has room for all nodes: 1 + the joined link along which each was counted last.
+// Makes one link of all links between nodes of two classes. It has the sum of what its senders send, each counted
+// once. A class sends all that leaves it. `sent` has room for all nodes: 1 + the joined link along which each was
+// last counted.
 static size_t join_links(const struct classes *classes, struct import_link *links, size_t count, struct dnn_node *nodes,
                          size_t *sent)
 {
@@ -233,7 +238,8 @@ static size_t join_links(const struct classes *classes, struct import_link *link
     return joined;
 }
 
-// All that a layer hands on crosses a cut with each of its edges, and crosses it back as a gradient.
+// In a profile, everything that a layer passes on crosses a cut with each of its edges, and crosses it back as a
+// gradient.
 static void count_unlike(struct dnn_graph *graph, const struct dnn_node *nodes)
 {
     for (size_t l = 0; l < graph->link_count; l++) {
@@ -289,4 +295,11 @@ bool dnn_join_classes(struct dnn_graph *graph, struct error *error)
     free(sent);
     clear(&classes);
     return good;
+}
+
+bool dnn_graph_refuse_edge(const struct dnn_graph *graph, size_t place, struct error *error, const char *format,
+                           uint64_t from, uint64_t to)
+{
+    error_set(error, format, (unsigned long long)from, (unsigned long long)to);
+    return error_at(error, "%s: edges[%zu]", graph->document, place);
 }

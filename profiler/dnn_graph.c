@@ -18,13 +18,6 @@ void dnn_graph_clear(struct dnn_graph *graph)
     free(graph->tied);
 }
 
-bool dnn_graph_refuse_edge(const struct dnn_graph *graph, size_t place, struct error *error, const char *format,
-                           uint64_t from, uint64_t to)
-{
-    error_set(error, format, (unsigned long long)from, (unsigned long long)to);
-    return error_at(error, "%s: edges[%zu]", graph->document, place);
-}
-
 // --- reading ------------------------------------------------------------------------------
 
 static struct dnn_node read_node(struct dnn_graph *graph, struct json *item)
@@ -73,7 +66,7 @@ static bool read_nodes(struct dnn_graph *graph, struct json *root, struct error 
     return good;
 }
 
-// The node an edge's end names; an error where there is none.
+// The node that an edge's end names; an error if there is none.
 static uint32_t read_end(const struct dnn_graph *graph, struct json *item, const char *key)
 {
     const uint64_t id = json_u64(item, key, 0, JSON_MAX);
@@ -95,7 +88,7 @@ static struct import_link read_edge(struct dnn_graph *graph, struct json *item, 
                         (unsigned long long)from->id);
     from->sender = from->sender ? from->sender : place + 1;
     from->send_ns = link.bytes;
-    json_has(item, "size");  // the bytes that take this time, where the file says them
+    json_has(item, "size");  // the bytes that take this time, if the file states them
     graph->unknown += json_unasked(item);
     return link;
 }
@@ -164,7 +157,7 @@ static int compare_coloured(const void *a, const void *b)
     return (left->node > right->node) - (left->node < right->node);
 }
 
-// The forward nodes of a colour stand before the backward ones.
+// The forward nodes of a colour come before the backward ones.
 static bool match_colour(struct dnn_graph *graph, const struct coloured *first, size_t count, struct error *error)
 {
     size_t forward = 0;
@@ -180,7 +173,7 @@ static bool match_colour(struct dnn_graph *graph, const struct coloured *first, 
     return true;
 }
 
-// `coloured` has room for all nodes; returns how many have a colour.
+// `coloured` has room for all nodes. Returns how many have a colour.
 static size_t sort_colours(const struct dnn_graph *graph, struct coloured *coloured)
 {
     size_t count = 0;
@@ -217,7 +210,7 @@ static bool match_colours(struct dnn_graph *graph, const struct coloured *colour
 
 // --- edges between layers ---------------------------------------------------------------------
 
-// Which of the sorted forward edges goes from here to there, or SIZE_MAX.
+// The index of the sorted forward edge between these two nodes, or SIZE_MAX.
 static size_t find_link(const struct dnn_graph *graph, uint32_t from, uint32_t to)
 {
     size_t least = 0, end = graph->link_count;
@@ -234,8 +227,8 @@ static size_t find_link(const struct dnn_graph *graph, uint32_t from, uint32_t t
     return SIZE_MAX;
 }
 
-// Sorts out which edges are forward's and which backward's. One from a forward to a
-// backward node says nothing new where it stays in its layer or goes along a forward edge.
+// Separates forward edges from backward ones. An edge from a forward to a backward node adds nothing if it stays in
+// its layer or goes along a forward edge.
 static bool split_links(struct dnn_graph *graph, struct error *error)
 {
     const size_t count = graph->link_count;
@@ -264,15 +257,15 @@ static bool split_links(struct dnn_graph *graph, struct error *error)
     return true;
 }
 
-// How often a forward node is read, and reads; and which forward edges have a twin.
+// How often a forward node is read, and how often it reads; and which forward edges have a twin.
 struct twins {
     uint32_t *readers, *read;
     bool *has_twin;
 };
 
-// A profile's tensors cross a cut forward and their gradients cross it back, at the same
-// cost. So each backward edge must cost what a forward edge between the same layers does:
-// from a to b, as the published inputs have it, or, where neither has another, from b to a.
+// In a profile, tensors cross a cut forward and their gradients cross it back at the same cost. So each backward edge
+// must cost the same as a forward edge between the same layers. That edge goes from a to b, as in the published
+// inputs. If neither node has another edge, it may also go from b to a.
 static size_t find_twin(const struct dnn_graph *graph, const struct import_link *link, const struct twins *twins)
 {
     const struct dnn_node *from = &graph->nodes[link->from], *to = &graph->nodes[link->to];
@@ -325,7 +318,7 @@ static bool check_backward(const struct dnn_graph *graph, struct error *error)
     return good;
 }
 
-// Layers of one colour stand on one device, as tied ones do.
+// Layers of one colour are on one device, like tied layers.
 static bool list_tied(struct dnn_graph *graph, const struct coloured *coloured, size_t count, const uint32_t *number)
 {
     graph->tied = calloc(count + 1, sizeof graph->tied[0]);
@@ -336,7 +329,7 @@ static bool list_tied(struct dnn_graph *graph, const struct coloured *coloured, 
     return graph->tied != NULL;
 }
 
-// From nodes to forward nodes, numbered by their place among these.
+// Replaces nodes by forward nodes, numbered by their index among these.
 static bool keep_forward(struct dnn_graph *graph, const struct coloured *coloured, size_t colours, struct error *error)
 {
     uint32_t *number = calloc(graph->node_count, sizeof number[0]), count = 0;

@@ -1,23 +1,23 @@
-// Profiles that other tools wrote. A file that is not what it should be is one
-// sentence with its line; fields nobody here knows are counted in the notes.
+// Profiles that other tools wrote. A malformed file gives a one-sentence error with its line. Unknown fields are
+// counted in the notes of the profile. All functions return a profile that the caller frees with profile_free(), or
+// NULL with an error.
 #ifndef PROFILER_IMPORT_H
 #define PROFILER_IMPORT_H
 
 #include "profiler/cluster.h"
 #include "profiler/profile.h"
 
-// A graph.txt of PipeDream's profiler (docs/formats/pipedream.md). The file does
-// not say how many samples its mini-batch had: `micro_batch` does, and 1 takes
-// the whole mini-batch for one. The model's name is the file's.
+// A graph.txt of PipeDream's profiler (docs/formats/pipedream.md). The file does not say how many samples its
+// mini-batch had; `micro_batch` does. With 1, the whole mini-batch counts as one sample. The model is named after the
+// file.
 struct profile *import_pipedream(const char *path, uint64_t micro_batch, struct error *error);
 
-// The same of a text in memory; `name` stands for the file.
+// The same from a text in memory; `name` stands for the file.
 struct profile *import_pipedream_text(const char *text, size_t length, const char *name, uint64_t micro_batch,
                                       struct error *error);
 
-// An input of dnn-partitioning (docs/formats/dnn-partitioning.md) or of Piper
-// (docs/formats/piper.md). These say which machine is meant too: where `cluster` is not
-// NULL it becomes that.
+// An input of dnn-partitioning (docs/formats/dnn-partitioning.md) or of Piper (docs/formats/piper.md). These also
+// describe a machine. If `cluster` is not NULL, it receives that as a cluster, which the caller frees.
 struct profile *import_dnn_partitioning(const char *path, uint64_t micro_batch, struct cluster **cluster,
                                         struct error *error);
 struct profile *import_dnn_partitioning_text(const char *text, size_t length, const char *name, uint64_t micro_batch,
@@ -26,7 +26,8 @@ struct profile *import_piper(const char *path, uint64_t micro_batch, struct clus
 struct profile *import_piper_text(const char *text, size_t length, const char *name, uint64_t micro_batch,
                                   struct cluster **cluster, struct error *error);
 
-// Whether a text that could not be read is what one of these reads, or weir estimate: then the error says so instead.
+// Checks whether a text that could not be read is an input of one of these importers, or of weir estimate. If so, the
+// error says so instead.
 bool import_hint(const char *text, size_t length, const char *name, struct error *error);
 
 #endif

@@ -1,6 +1,6 @@
-// dnn-partitioning's graphs (dnn_graph.h) as profiles: a layer per forward node, its
-// backward nodes' times as its own backward, CPUs as a variant. A transfer's time becomes
-// as many bytes, at 1 GB/s: a byte is a nanosecond (docs/formats/dnn-partitioning.md).
+// Turns graphs of dnn-partitioning (dnn_graph.h) into profiles. Each forward node is a layer, its backward nodes'
+// times are its backward, and CPUs are a variant. The time of a transfer becomes bytes at 1 GB/s: a nanosecond is a
+// byte (docs/formats/dnn-partitioning.md).
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,8 +88,8 @@ static char *make_notes(const struct dnn_graph *graph, struct error *error)
     text_add_count(&notes, graph->read_count, "node", "nodes");
     text_add(&notes, ", %zu of them backward. ", graph->read_backward);
     if (graph->read_count != graph->node_count)
-        text_add(&notes, "Nodes of one colour are one layer, and the backward nodes of no layer's colour are of the layer"
-                         " that they feed. ");
+        text_add(&notes, "Nodes of one colour are one layer, and the backward nodes of no layer's colour are of the"
+                         " layer that they feed. ");
     if (graph->unlike_count > 0) {
         text_add_count(&notes, graph->unlike_count, "edge costs", "edges cost");
         text_add(&notes, " otherwise than what a layer hands on does, forward and back. ");
@@ -152,12 +152,12 @@ static struct profile *graph_profile(struct dnn_graph *graph, uint64_t micro_bat
 
 // --- the machine --------------------------------------------------------------------------------
 
-// The accelerators, then the CPUs, whose memory nobody counts.
+// The accelerators, then the CPUs, whose memory is not limited.
 static struct cluster *graph_cluster(const struct dnn_graph *graph, struct error *error)
 {
     const size_t count = graph->accelerators + graph->cpus;
     if (count == 0) {
-        error_set(error, "%s: maxFPGAs: there is neither an accelerator nor a CPU", graph->document);
+        error_named(error, "%s: maxFPGAs: there is neither an accelerator nor a CPU", graph->document);
         return NULL;
     }
     struct cluster *cluster = cluster_uniform(count, graph->memory_bytes, 0, BYTES_PER_SECOND, error);
@@ -177,7 +177,7 @@ static struct cluster *graph_cluster(const struct dnn_graph *graph, struct error
 
 // --- the importer -----------------------------------------------------------------------------
 
-// Takes the document.
+// Takes ownership of the document.
 static struct profile *import(struct json_document *json, const char *name, uint64_t micro_batch,
                               struct cluster **cluster, struct error *error)
 {

@@ -1,4 +1,4 @@
-// Which command reads a file that was taken for one of Weir's own.
+// Says which command reads a file that was given as one of Weir's own.
 #include <ctype.h>
 #include <string.h>
 
@@ -13,14 +13,14 @@ static bool has(const char *text, size_t length, const char *wanted)
 static bool is_pipedream(const char *text, size_t length)
 {
     static const char word[] = "node";
-    size_t at = 0;
-    while (at < length && isspace((unsigned char)text[at]))
-        at++;
-    if (length - at < sizeof word || memcmp(text + at, word, sizeof word - 1) != 0)
+    size_t i = 0;
+    while (i < length && isspace((unsigned char)text[i]))
+        i++;
+    if (length - i < sizeof word || memcmp(text + i, word, sizeof word - 1) != 0)
         return false;
-    for (at += sizeof word - 1; at < length && isdigit((unsigned char)text[at]); at++)
+    for (i += sizeof word - 1; i < length && isdigit((unsigned char)text[i]); i++)
         continue;
-    return length - at >= 4 && memcmp(text + at, " -- ", 4) == 0;
+    return length - i >= 4 && memcmp(text + i, " -- ", 4) == 0;
 }
 
 bool import_hint(const char *text, size_t length, const char *name, struct error *error)
@@ -42,5 +42,5 @@ bool import_hint(const char *text, size_t length, const char *name, struct error
     if (!command || error->kind == ERROR_MACHINE)
         return false;
     *error = (struct error){ .kind = ERROR_NONE };
-    return !error_set(error, "%s: is %s: %s makes a profile of it", name, whose, command);
+    return !error_named(error, "%s: is %s: %s makes a profile of it", name, whose, command);
 }

@@ -67,8 +67,8 @@ struct search {
     const struct import_link *links;
     const bool *early;
     size_t node_count, link_count;
-    uint32_t *first;    // of node i's links; node_count + 1 of them
-    uint32_t *waiting;  // how many producers of a node are not placed yet
+    uint32_t *first;    // index of the first of node i's links; node_count + 1 entries
+    uint32_t *waiting;  // how many of a node's producers have not been placed yet
     uint32_t *heap;     // nodes that could be next, the least on top
     size_t heap_count;
     struct import_order *order;
@@ -90,27 +90,27 @@ static bool goes_before(const struct search *search, uint32_t a, uint32_t b)
 
 static void heap_push(struct search *search, uint32_t node)
 {
-    size_t at = search->heap_count++;
-    while (at > 0 && goes_before(search, node, search->heap[(at - 1) / 2])) {
-        search->heap[at] = search->heap[(at - 1) / 2];
-        at = (at - 1) / 2;
+    size_t hole = search->heap_count++;
+    while (hole > 0 && goes_before(search, node, search->heap[(hole - 1) / 2])) {
+        search->heap[hole] = search->heap[(hole - 1) / 2];
+        hole = (hole - 1) / 2;
     }
-    search->heap[at] = node;
+    search->heap[hole] = node;
 }
 
 static uint32_t heap_pop(struct search *search)
 {
     const uint32_t top = search->heap[0], last = search->heap[--search->heap_count];
-    size_t at = 0, child;
-    while ((child = 2 * at + 1) < search->heap_count) {
+    size_t hole = 0, child;
+    while ((child = 2 * hole + 1) < search->heap_count) {
         if (child + 1 < search->heap_count && goes_before(search, search->heap[child + 1], search->heap[child]))
             child++;
         if (goes_before(search, last, search->heap[child]))
             break;
-        search->heap[at] = search->heap[child];
-        at = child;
+        search->heap[hole] = search->heap[child];
+        hole = child;
     }
-    search->heap[at] = last;
+    search->heap[hole] = last;
     return top;
 }
 
@@ -122,7 +122,7 @@ static void place_nodes(struct search *search)
     }
     for (size_t n = 0; n < search->node_count; n++)
         if (search->first[n + 1] < search->first[n])
-            search->first[n + 1] = search->first[n];  // feeds nobody
+            search->first[n + 1] = search->first[n];  // feeds no other node
     for (uint32_t n = 0; n < search->node_count; n++)
         if (search->waiting[n] == 0)
             heap_push(search, n);
@@ -137,8 +137,8 @@ static void place_nodes(struct search *search)
     }
 }
 
-// Every node that was not placed waits for another such node, so walking from
-// producer to producer must come back to where it has been: that is the cycle.
+// Every node that was not placed waits for another such node. Walking from producer to producer must therefore return
+// to a node seen before: that is the cycle.
 static void find_cycle(struct search *search)
 {
     uint32_t *producer = search->heap;  // the heap is empty by now; a link per waiting node
@@ -222,7 +222,7 @@ bool import_check_names(const struct profile *profile, const char *document, str
     return good;
 }
 
-// profile_overflow_at() adds up the layers, not the other ways to run them.
+// profile_overflow_at() adds up the layers, but not their variants.
 static size_t overflowing_way(const struct profile *profile)
 {
     for (size_t i = 0; i < profile->layer_count; i++) {

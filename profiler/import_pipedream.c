@@ -7,11 +7,11 @@
 #include "profiler/import_parts.h"
 #include "profiler/pipedream_graph.h"
 
-// Which node is which layer, and along which links.
+// Which node becomes which layer, and along which links.
 struct layout {
     const struct pipedream_graph *graph;
-    struct import_link *links;  // one for one with the graph's, until they are placed
-    bool *early;                // inputs go first
+    struct import_link *links;  // the graph's links, one for one, until they are placed
+    bool *early;                // inputs come first
     struct import_order order;
 };
 
@@ -47,8 +47,7 @@ static bool refuse_cycle(const struct layout *layout, struct error *error)
 
 // --- the profile -------------------------------------------------------------------
 
-// "data/vgg16.graph.txt" is vgg16; a plain "vgg16/graph.txt", as PipeDream names
-// all of them, is vgg16 too.
+// "data/vgg16.graph.txt" is vgg16. So is "vgg16/graph.txt", since PipeDream gives all of them this name.
 static char *model_name(const char *path)
 {
     static const char *const endings[] = { ".txt", ".graph", NULL };
@@ -62,8 +61,8 @@ static char *model_name(const char *path)
     return name;
 }
 
-// "node5 -- Conv2d(3, 64)" is node5.Conv2d: plans speak of layers by name, and know no kinds. What a name cannot well have
-// in it becomes "_".
+// "node5 -- Conv2d(3, 64)" becomes node5.Conv2d, since plans call layers by name and know no kinds. Characters that
+// do not belong in a name become "_".
 static char *layer_name(const struct pipedream_node *node)
 {
     enum { MOST_KIND = 40 };
@@ -78,7 +77,7 @@ static char *layer_name(const struct pipedream_node *node)
     return text_take(&name, &ignored);
 }
 
-// PipeDream zeroes inputs too: what it measured there is reading the data.
+// Times of inputs are set to zero, as in PipeDream: they are those of reading the data.
 static bool fill_layer(struct profile_layer *layer, const struct pipedream_node *node)
 {
     const uint64_t backward_ns = node->is_input ? 0 : node->backward_ns;
@@ -120,7 +119,7 @@ static char *make_notes(const struct pipedream_graph *graph, struct error *error
     return text_take(&notes, error);
 }
 
-// With their kinds they could be alike ("a" of kind "b.c", "a.b" of kind "c"); then they go without.
+// Names that include kinds could coincide ("a" of kind "b.c", "a.b" of kind "c"). In that case kinds are left out.
 static bool name_layers(struct profile *profile, const struct layout *layout, struct error *error)
 {
     struct error alike = { 0 };

@@ -1,12 +1,12 @@
-// The input of msr-fiddle/piper (docs/formats/piper.md): nodes, each with its ways to
-// run (TMPCs) by the number of devices they are split over, and edges in bytes.
+// The input format of msr-fiddle/piper (docs/formats/piper.md). Nodes have ways to run (TMPCs), by the number of
+// devices that they are split over. Edges are in bytes.
 //
 //     TMPCs { "1": [vanilla, activation recomp], "2": [vanilla, activation recomp] }
 //              the layer   a variant               two variants of 2 devices
 //
-// A way's memory is A for each micro-batch in flight and B besides, of which 2 w are its
-// weights and their gradients: A becomes saved_bytes, B - 2 w a workspace. Each edge has
-// its own bytes, to which a way adds what it synchronises: `receives` and `sends`.
+// A way's memory is A for each micro-batch in flight plus B. B contains 2 w for its weights and their gradients. A
+// becomes saved_bytes, and B - 2 w becomes workspace. Each edge has its own bytes, to which a way adds those that it
+// synchronises: `receives` and `sends`.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +21,10 @@ struct graph {
     const char *document;
     struct json_document *json;
     uint64_t devices, memory_bytes, bytes_per_second, micro_batches;
-    struct import_id *ids;  // by number; a node's number here is its place among them
+    struct import_id *ids;  // by id; a node's number in this file is its index here
     size_t node_count;
     struct import_link *links;     // by (from, to)
-    struct import_link *incoming;  // the same by (to, from), their ends the other way round
+    struct import_link *incoming;  // the same by (to, from), with their ends swapped
     size_t link_count;
     struct import_order order;
     size_t unknown;
@@ -98,7 +98,7 @@ static bool read_links(struct graph *graph, struct json *root, struct error *err
     return true;
 }
 
-// From here on edges go between layers.
+// From here on, edges are between layers.
 static bool order_nodes(struct graph *graph, struct error *error)
 {
     if (!import_order_find(&graph->order, graph->node_count, graph->links, graph->link_count, NULL, error))
@@ -115,7 +115,7 @@ static bool order_nodes(struct graph *graph, struct error *error)
     return true;
 }
 
-// The sorted links that leave (or, of `incoming`, enter) a layer: the first, and one past the last.
+// The sorted links that leave a layer (or enter it, for `incoming`): the first, and one past the last.
 static const struct import_link *links_of(const struct import_link *links, size_t count, uint32_t layer,
                                           const struct import_link **end)
 {
@@ -152,7 +152,7 @@ static struct profile_transfer *read_synchronised(struct graph *graph, struct js
     return transfers;
 }
 
-// Keeps what is not the producer's output anyway.
+// Keeps only those that are not the producer's output anyway.
 static size_t keep_unusual(struct profile_transfer *transfers, size_t count, const struct profile *profile,
                            const uint32_t *producer)
 {
@@ -186,7 +186,7 @@ static bool read_way(struct graph *graph, struct json *item, const struct profil
     if (*id == '\0')
         json_refuse_key(item, "id", "is empty");
     way->name = strdup(id);
-    way->backward_ns = import_number(item, "timePerSample", second);  // all of it, until it is split
+    way->backward_ns = import_number(item, "timePerSample", second);  // the whole time, until it is split
     way->parameter_bytes = import_number(item, "parameterSize", 1);
     way->output_bytes = profile->layers[layer].output_bytes;
     way->saved_bytes = import_number(item, "memoryUsageA", 1);
@@ -200,8 +200,8 @@ static bool read_way(struct graph *graph, struct json *item, const struct profil
     return good;
 }
 
-// Forward is a third of the quickest way's time on as many devices; what a way takes
-// beyond that is recomputation, which Weir counts to the backward.
+// Forward is a third of the time of the quickest way on as many devices. What a way takes beyond that quickest time
+// is recomputation, which Weir counts as part of the backward.
 static void split_times(struct profile_variant *ways, size_t count)
 {
     uint64_t quickest = UINT64_MAX;
@@ -226,7 +226,7 @@ static uint32_t read_degree(const struct json *ways)
     return 1;
 }
 
-// Ways on as many devices, from `ways` on; how many.
+// Reads the ways on this number of devices into `ways`. Returns how many there are.
 static size_t read_degree_ways(struct graph *graph, struct json *list, const struct profile *profile, uint32_t layer,
                                struct profile_variant *ways, bool *no_memory)
 {
@@ -248,7 +248,7 @@ static size_t read_degree_ways(struct graph *graph, struct json *list, const str
 
 // --- layers ---------------------------------------------------------------------------------------
 
-// "recomp on 2 devices"; on one it is just "recomp".
+// Names a way such as "recomp on 2 devices"; on one device it is just "recomp".
 static bool name_way(struct profile_variant *way)
 {
     if (way->devices == 1)
@@ -261,7 +261,7 @@ static bool name_way(struct profile_variant *way)
     return way->layer.name != NULL;
 }
 
-// The first way on one device is the layer itself, the others are its variants.
+// The first way on one device becomes the layer itself; the others become its variants.
 static bool settle_ways(struct profile_layer *layer, size_t count, struct json *tmpcs)
 {
     struct profile_variant *ways = layer->variants;
@@ -272,14 +272,14 @@ static bool settle_ways(struct profile_layer *layer, size_t count, struct json *
         json_refuse_key(tmpcs, "1", "holds no way to run the node on one device");
         return true;
     }
-    struct profile_layer own = ways[base].layer;
+    struct profile_layer settled = ways[base].layer;
     memmove(&ways[base], &ways[base + 1], (count - base - 1) * sizeof ways[0]);
-    free(own.name);
-    own.name = NULL;
-    own.kind = layer->kind;
-    own.variants = ways;
-    own.variant_count = count - 1;
-    *layer = own;
+    free(settled.name);
+    settled.name = NULL;
+    settled.kind = layer->kind;
+    settled.variants = ways;
+    settled.variant_count = count - 1;
+    *layer = settled;
     bool good = true;
     for (size_t i = 0; i < layer->variant_count; i++)
         good = name_way(&ways[i]) && good;
@@ -295,21 +295,21 @@ static size_t count_ways(struct json tmpcs)
     return count;
 }
 
-static bool read_layer(struct graph *graph, struct json *item, struct profile *profile, uint32_t at)
+static bool read_layer(struct graph *graph, struct json *item, struct profile *profile, uint32_t index)
 {
-    struct profile_layer *layer = &profile->layers[at];
+    struct profile_layer *layer = &profile->layers[index];
     struct json tmpcs = json_object(item, "TMPCs"), list;
     layer->kind = strdup(json_has(item, "name") ? json_string(item, "name") : "");
     layer->variants = calloc(count_ways(tmpcs) + 1, sizeof layer->variants[0]);
     bool no_memory = !layer->kind || !layer->variants;
     while (!no_memory && json_next_key(&tmpcs, &list))
-        layer->variant_count += read_degree_ways(graph, &list, profile, at, layer->variants + layer->variant_count,
+        layer->variant_count += read_degree_ways(graph, &list, profile, index, layer->variants + layer->variant_count,
                                                  &no_memory);
     graph->unknown += json_unasked(item);
     return !no_memory && settle_ways(layer, layer->variant_count, &tmpcs);
 }
 
-// A layer hands on what the largest of its edges takes.
+// A layer's output is the largest of its edges.
 static void fill_outputs(struct profile *profile, const struct graph *graph)
 {
     for (size_t l = 0; l < graph->link_count; l++) {
@@ -321,7 +321,7 @@ static void fill_outputs(struct profile *profile, const struct graph *graph)
 static bool read_layers(struct graph *graph, struct json *root, struct profile *profile, struct error *error)
 {
     struct json list = json_array(root, "nodes"), item;
-    uint32_t *layer_at = calloc(graph->node_count, sizeof layer_at[0]);  // of each node in the document
+    uint32_t *layer_at = calloc(graph->node_count, sizeof layer_at[0]);  // by index in the document's list
     bool good = layer_at != NULL;
     for (uint32_t n = 0; good && n < graph->node_count; n++)
         layer_at[graph->ids[n].place] = graph->order.layer_of[n];
@@ -331,7 +331,7 @@ static bool read_layers(struct graph *graph, struct json *root, struct profile *
     return (good || error_no_memory(error, "the layers of a profile")) && json_ok(graph->json, error);
 }
 
-// Plans speak of layers by name, and Piper's names are often kinds: then with the number.
+// Plans call layers by name, and Piper's names are often kinds. In that case the node's number is added.
 static bool name_layers(struct profile *profile, const struct graph *graph, struct error *error)
 {
     bool unique = true;
@@ -421,7 +421,7 @@ static struct profile *read_graph(struct graph *graph, uint64_t micro_batch, str
     return make_profile(graph, micro_batch, &root, error);
 }
 
-// Takes the document.
+// Takes ownership of the document.
 static struct profile *import(struct json_document *json, const char *name, uint64_t micro_batch,
                               struct cluster **cluster, struct error *error)
 {

@@ -9,18 +9,18 @@
 
 const uint64_t link_usual_sizes[LINK_SIZES] = { 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216 };
 
-// A size takes long if there and back does this. A stream is to take that. Of streams the best is the link's, since
-// whatever comes between only slows it.
+// A size takes long if there and back takes long_ns. A stream should take stream_ns. The best of several streams
+// counts, since any disturbance only slows a stream down.
 static const uint64_t long_ns = 100000000, stream_ns = 250000000;
 enum { FEW_REPEATS = 3, STREAMS = 3, FEWEST_MESSAGES = 2, MOST_MESSAGES = 32 };
 
 // --- the line ---------------------------------------------------------------------------------
 
-// How far the line is from a point, in per mille of the point.
+// How far the line is from a point, in thousandths of the point.
 static uint64_t distance(uint64_t bytes, uint64_t ns, const struct link_cost *cost)
 {
-    const uint64_t told = transfer_ns(bytes, cost->bytes_per_second, cost->latency_ns);
-    return multiply_clamped(told > ns ? told - ns : ns - told, 1000) / (ns ? ns : 1);
+    const uint64_t stated = transfer_ns(bytes, cost->bytes_per_second, cost->latency_ns);
+    return multiply_clamped(stated > ns ? stated - ns : ns - stated, 1000) / (ns ? ns : 1);
 }
 
 static void judge(const uint64_t *bytes, const uint64_t *ns, size_t count, struct link_cost *cost)
@@ -40,8 +40,8 @@ static void judge(const uint64_t *bytes, const uint64_t *ns, size_t count, struc
     }
 }
 
-// The latency a with the least sum of ((a + r - y) / y)^2, where r is what the bytes take at the known rate, that is with
-// weights w = 1 / y^2: a = Sw(y - r) / Sw. Of messages that are faster than the rate, none.
+// The latency a with the least sum of ((a + r - y) / y)^2. Here r is the time of the bytes at the known bandwidth.
+// The weights are w = 1 / y^2, so a = Sw(y - r) / Sw. Messages that are faster than the bandwidth are left out.
 void link_fit(const uint64_t *bytes, const uint64_t *ns, size_t count, struct link_cost *cost)
 {
     double sw = 0, swa = 0;
@@ -60,8 +60,8 @@ void link_fit(const uint64_t *bytes, const uint64_t *ns, size_t count, struct li
 // --- there and back ---------------------------------------------------------------------------
 
 // The median time of one way.
-static bool time_size(const struct link_measured *what, uint64_t bytes, uint64_t *samples, uint64_t repeats, uint64_t *ns,
-                      struct error *error)
+static bool time_size(const struct link_measured *what, uint64_t bytes, uint64_t *samples, uint64_t repeats,
+                      uint64_t *ns, struct error *error)
 {
     uint64_t uncounted;
     if (!what->ping_pong(what->self, bytes, &uncounted, error))
@@ -73,13 +73,13 @@ static bool time_size(const struct link_measured *what, uint64_t bytes, uint64_t
     return what->tell(what->self, ns, error);
 }
 
-// By the size before.
+// Predicts from the size before whether a size takes long.
 static bool takes_long(const uint64_t *sizes, const uint64_t *ns, size_t i)
 {
     return i > 0 && 2 * (double)ns[i - 1] * (double)sizes[i] / (double)sizes[i - 1] > (double)long_ns;
 }
 
-// *count becomes how many sizes are not left out.
+// Reduces *count to the number of sizes that are not left out.
 static bool time_sizes(const struct link_measured *what, const uint64_t *sizes, size_t *count, uint64_t *samples,
                        uint64_t repeats, uint64_t *ns, struct error *error)
 {
@@ -95,10 +95,11 @@ static bool time_sizes(const struct link_measured *what, const uint64_t *sizes, 
 
 // --- one after the other -----------------------------------------------------------------------
 
-// Twice as many messages take that much longer: whatever a bucket lets pass first, and the way of the last one, is in
-// both. (Where chance had it that they do not, half of the longer stream is nearer the truth.)
-static bool time_stream(const struct link_measured *what, enum link_way way, uint64_t bytes, uint64_t count, uint64_t *ns,
-                        struct error *error)
+// Times how much longer twice as many messages take. What a token bucket lets pass first, and the way of the last
+// message, are in both times. If the second stream happens not to take longer enough, half of its time is nearer the
+// truth.
+static bool time_stream(const struct link_measured *what, enum link_way way, uint64_t bytes, uint64_t count,
+                        uint64_t *ns, struct error *error)
 {
     uint64_t once_ns, twice_ns;
     if (!what->stream(what->self, way, bytes, count, &once_ns, error)

@@ -9,7 +9,7 @@
 #include "common/shown.h"
 #include "profiler/profile_words.h"
 
-// A whole may differ from its parts by this much: a tenth.
+// The whole may differ from the sum of its parts by a tenth.
 enum { TOLERANCE = 10 };
 enum { LEAST_REPEATS = 20 };
 
@@ -18,6 +18,7 @@ struct linter {
     const struct profile *profile;
     const char *name;
     struct text *text;
+    bool only_grave;
     struct lint found;
 };
 
@@ -39,6 +40,8 @@ static void add_line(struct linter *linter, const char *place, const char *forma
 
 static void find(struct linter *linter, const char *format, ...)
 {
+    if (linter->only_grave)
+        return;
     va_list arguments;
     va_start(arguments, format);
     add_line(linter, "", format, arguments);
@@ -57,6 +60,8 @@ static void find_grave(struct linter *linter, const char *format, ...)
 static void find_at(struct linter *linter, size_t layer, const char *format, ...)
 {
     char place[120];
+    if (linter->only_grave)
+        return;
     snprintf(place, sizeof place, "layers[%zu] (%.80s): ", layer, linter->profile->layers[layer].name);
     va_list arguments;
     va_start(arguments, format);
@@ -113,7 +118,7 @@ static void check_source(struct linter *linter)
 
 // --- each layer ----------------------------------------------------------------
 
-// A layer that only brings data in has nothing to do.
+// A layer that only brings in data has nothing to compute.
 static bool is_input(const struct profile_layer *layer)
 {
     return strncmp(layer->kind, "Input", 5) == 0 || strncmp(layer->kind, "input", 5) == 0;
@@ -195,23 +200,23 @@ static void check_tied(struct linter *linter)
     for (size_t t = 0; t < profile->tied_count; t++) {
         const struct profile_layer *one = &profile->layers[profile->tied[t].from];
         const struct profile_layer *other = &profile->layers[profile->tied[t].to];
-        const bool is_lent = profile->lent_count
-            && bsearch(&profile->tied[t], profile->lent, profile->lent_count, sizeof profile->lent[0], edges_compare);
-        if (is_lent && one->parameter_bytes == 0)
-            find(linter, "lent: %.80s reads the parameters of %.80s, which has none", other->name, one->name);
-        else if (!is_lent && (one->parameter_bytes == 0 || other->parameter_bytes == 0))
+        const bool is_one_owner = profile->one_owner_count
+                                  && bsearch(&profile->tied[t], profile->one_owner, profile->one_owner_count,
+                                             sizeof profile->one_owner[0], edges_compare);
+        if (is_one_owner && one->parameter_bytes == 0)
+            find(linter, "one_owner: %.80s reads the parameters of %.80s, which has none", other->name, one->name);
+        else if (!is_one_owner && (one->parameter_bytes == 0 || other->parameter_bytes == 0))
             find(linter, "tied[%zu]: %.80s and %.80s share parameters, but %.80s has none", t, one->name, other->name,
                  one->parameter_bytes == 0 ? one->name : other->name);
     }
 }
 
-struct lint profile_lint(const struct profile *profile, const char *name, struct text *text)
+static struct lint lint(struct linter linter)
 {
-    struct linter linter = { .profile = profile, .name = name, .text = text };
-    const uint64_t sum = sum_of_layers(profile);
+    const uint64_t sum = sum_of_layers(linter.profile);
     check_sum(&linter);
     check_source(&linter);
-    for (size_t i = 0; i < profile->layer_count; i++) {
+    for (size_t i = 0; i < linter.profile->layer_count; i++) {
         check_times(&linter, i);
         check_spread(&linter, i);
         check_bytes(&linter, i);
@@ -219,4 +224,14 @@ struct lint profile_lint(const struct profile *profile, const char *name, struct
     }
     check_tied(&linter);
     return linter.found;
+}
+
+struct lint profile_lint(const struct profile *profile, const char *name, struct text *text)
+{
+    return lint((struct linter){ .profile = profile, .name = name, .text = text });
+}
+
+struct lint profile_lint_grave(const struct profile *profile, const char *name, struct text *text)
+{
+    return lint((struct linter){ .profile = profile, .name = name, .text = text, .only_grave = true });
 }

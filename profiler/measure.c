@@ -32,20 +32,20 @@ struct reading {
     uint64_t ns[MEASURE_CLOCKS];
 };
 
-// The samples of one thing by each clock.
+// The samples of one time, by each clock.
 struct samples {
     uint64_t *ns[MEASURE_CLOCKS];
     size_t count;
 };
 
-// A sample whose moments are marked and not read yet: marks 2i and 2i + 1 of the i-th.
+// A sample whose events have been recorded but not read yet. The i-th has marks 2i and 2i + 1.
 struct marked {
     struct samples *samples;
     uint64_t asking_ns;
 };
 
-// All that a measurement needs while it runs. Samples of layer l and phase f are
-// sets[l * PHASES + f]; the last set is the whole's.
+// The state of a measurement. Samples of layer l and phase f are sets[l * PHASES + f]; the last set is that of the
+// whole.
 struct measuring {
     const struct measured *what;
     const struct measure_options *options;
@@ -53,10 +53,10 @@ struct measuring {
     struct samples *sets;
     uint64_t *memory; // of all samples
     size_t set_count;
-    struct marked *marked;  // room for one of each set
+    struct marked *marked;  // room for one for each set
     size_t marked_count;
     enum measure_clock clock;
-    size_t done, all; // passes, for the progress
+    size_t done, all; // passes, for progress reports
 };
 
 static void measuring_clear(struct measuring *measuring)
@@ -146,7 +146,7 @@ static bool mark(struct measuring *measuring, size_t number)
     return measuring->what->mark(measuring->what->self, number, measuring->error);
 }
 
-// A sample is taken between two waits, or two marks.
+// A sample is taken between two waits, or between two events.
 static bool begin_sample(struct measuring *measuring, struct reading *from)
 {
     const bool good = measuring->what->mark ? mark(measuring, 2 * measuring->marked_count) : wait(measuring);
@@ -163,18 +163,18 @@ static bool end_sample(struct measuring *measuring, const struct reading *from, 
         add_sample(samples, from, &to);
         return true;
     }
-    const size_t at = measuring->marked_count++;
-    measuring->marked[at] = (struct marked){ samples, to.ns[MEASURE_THREAD_CPU] - from->ns[MEASURE_THREAD_CPU] };
-    return mark(measuring, 2 * at + 1);
+    const size_t index = measuring->marked_count++;
+    measuring->marked[index] = (struct marked){ samples, to.ns[MEASURE_THREAD_CPU] - from->ns[MEASURE_THREAD_CPU] };
+    return mark(measuring, 2 * index + 1);
 }
 
-// Ahead of what is marked: something to do, while the host asks for the rest.
+// Gives the device something to do first, while the host requests the timed work.
 static bool get_ahead(struct measuring *measuring, size_t layer)
 {
     return !measuring->what->mark || run(measuring, layer, PHASE_FORWARD);
 }
 
-// Waits for what was marked, and takes the samples.
+// Waits for the events that were recorded, and takes the samples.
 static bool collect(struct measuring *measuring)
 {
     const struct measured *what = measuring->what;
@@ -191,7 +191,7 @@ static bool collect(struct measuring *measuring)
     return true;
 }
 
-// NULL samples: only runs it.
+// Without `samples` the layer only runs.
 static bool time_layer(struct measuring *measuring, size_t layer, enum phase phase, struct samples *samples)
 {
     struct reading from;
@@ -208,8 +208,7 @@ static bool run_forward(struct measuring *measuring, bool timed)
     return true;
 }
 
-// From the last layer to the first, `count` phases of each; those in `timed` are
-// sampled.
+// Runs `count` phases of each layer, from the last layer to the first. Those in `timed` are sampled.
 static bool run_backward(struct measuring *measuring, const enum phase *phases, const bool *timed, size_t count)
 {
     for (size_t layer = measuring->what->layer_count; layer-- > 0;)
@@ -230,7 +229,7 @@ static bool time_whole(struct measuring *measuring)
 
 // --- steadiness -------------------------------------------------------------------
 
-// The last few times of something; steady when they lie within 5 %.
+// The last few times of something. They are steady if they are within 5 %.
 struct steadiness {
     uint64_t last[STEADY];
     size_t count;
@@ -249,7 +248,7 @@ static bool is_steady(struct steadiness *steadiness, uint64_t ns)
 
 // --- in place ---------------------------------------------------------------------
 
-// The four passes of the header's drawing.
+// The four passes shown in the header.
 static bool repeat_in_place(struct measuring *measuring)
 {
     static const enum phase fused[] = { PHASE_BACKWARD };
@@ -265,7 +264,7 @@ static bool warm_up(struct measuring *measuring, struct measurement *into)
 {
     struct steadiness steadiness = { .count = 0 };
     const struct samples *whole = whole_samples(measuring);
-    // Every phase once, since the whole runs neither I, W nor R.
+    // Runs every phase once, since the whole runs no I, W or R.
     if (!repeat_in_place(measuring))
         return false;
     forget_samples(measuring);
@@ -301,7 +300,7 @@ static bool measure_in_place(struct measuring *measuring, struct measurement *in
 static const enum phase alone_phases[] = { PHASE_FORWARD, PHASE_BACKWARD, PHASE_BACKWARD_INPUT, PHASE_BACKWARD_WEIGHT };
 enum { ALONE_PHASES = sizeof alone_phases / sizeof alone_phases[0] };
 
-// Runs the phases of one layer; the sum of their times by the deciding clock.
+// Runs the phases of one layer. *sum_ns is the sum of their times by the deciding clock.
 static bool repeat_alone(struct measuring *measuring, size_t layer, uint64_t *sum_ns)
 {
     if (!get_ahead(measuring, layer))

@@ -1,14 +1,14 @@
-// From a measurement to a profile.
+// Makes a profile from a measurement.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profiler/measure.h"
 
-// In place, since a layer's neighbours will have had the caches in training too;
-// alone, a small layer looks up to twice as fast as it will ever be. The median,
-// since a sample can only be lengthened by accidents, and a mean would count them.
-// By the thread's CPU time where the thread does the work: on a machine that others
+// Times in place are used, since in training, too, a layer's neighbours will have used the caches. Alone, a small
+// layer looks up to twice as fast as it will ever be. The median is used, since disturbances can only lengthen a
+// sample, and a mean would include them. The thread's CPU time is used if the thread does the work. On a machine with
+// other users, wall time includes their work as well. The decision page has the numbers.
 // use, wall time holds their work as well. The decision page has the numbers.
 static void fill_times(struct profile_layer *layer, const struct layer_times *times, enum measure_clock clock)
 {

@@ -26,7 +26,7 @@ bool pipedream_graph_at(const struct pipedream_graph *graph, size_t line, struct
 
 // --- bytes and lines -----------------------------------------------------------
 
-// Whatever else it is, the file is text.
+// The file must be text.
 static bool check_text(const struct pipedream_graph *graph, const char *text, size_t length, struct error *error)
 {
     size_t line = 1;
@@ -62,15 +62,14 @@ static bool make_room(struct pipedream_graph *graph, const char *text, size_t le
     return true;
 }
 
-// Ends what stands before the first `mark` and returns what stands behind it, or
-// NULL where there is none.
+// Ends the text before the first `mark`, and returns what is after it. NULL if there is none.
 static char *cut(char *text, const char *mark)
 {
-    char *at = strstr(text, mark);
-    if (!at)
+    char *found = strstr(text, mark);
+    if (!found)
         return NULL;
-    *at = '\0';
-    return at + strlen(mark);
+    *found = '\0';
+    return found + strlen(mark);
 }
 
 // --- numbers --------------------------------------------------------------------
@@ -80,8 +79,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-// Digits, and perhaps a point and more digits: the part before it, and the first nine behind it as billionths.
-// PipeDream's own profiler writes all with a point, DAPPLE's whole numbers without.
+// Digits, perhaps with a point and more digits. Returns the part before the point, and the first nine decimals as
+// billionths. PipeDream's own profiler writes all numbers with a point; DAPPLE's writes integers without one.
 static bool split_decimal(const char *text, uint64_t *whole, uint64_t *billionths)
 {
     size_t digits = 0, decimals = 0;
@@ -100,7 +99,7 @@ static bool split_decimal(const char *text, uint64_t *whole, uint64_t *billionth
     return *text == '\0' && decimals > 0;
 }
 
-// To the nearest ns.
+// Reads a time, rounded to the nearest ns.
 static bool read_time(const char *text, uint64_t *ns, struct error *error)
 {
     uint64_t ms, billionths;
@@ -127,7 +126,7 @@ static bool read_size(const char *text, uint64_t *bytes, struct error *error)
     return true;
 }
 
-// One size, or "[a; b; c]", the sum of several.
+// Reads one size, or "[a; b; c]", the sum of several.
 static bool read_sizes(char *text, uint64_t *bytes, struct error *error)
 {
     const size_t length = strlen(text);
@@ -169,7 +168,7 @@ static bool read_value(struct pipedream_node *node, enum field field, char *valu
     }
 }
 
-// "name=value"; `seen` has a bit per known field.
+// Reads "name=value". `seen` has a bit for each known field.
 static bool read_field(struct pipedream_graph *graph, struct pipedream_node *node, char *text, unsigned *seen,
                        struct error *error)
 {
@@ -204,8 +203,8 @@ static bool read_fields(struct pipedream_graph *graph, struct pipedream_node *no
     return true;
 }
 
-// What may stand behind the fields: PipeDream's optimizer adds stage_id=3, which
-// is its plan, not the layer's price.
+// Reads what may follow the fields. PipeDream's optimizer adds stage_id=3, which is its plan, and not a cost of the
+// layer.
 static bool read_rest(struct pipedream_graph *graph, const struct pipedream_node *node, char *rest, struct error *error)
 {
     while (rest) {
@@ -225,7 +224,7 @@ static bool read_rest(struct pipedream_graph *graph, const struct pipedream_node
     return true;
 }
 
-// The digits an id ends with: node12 is 12, and comes after node9.
+// The number of the digits at the end of an id: node12 is 12, and comes after node9.
 static uint64_t number_of(const char *id)
 {
     const char *digits = id + strlen(id);
@@ -282,8 +281,8 @@ static bool read_link(struct pipedream_graph *graph, char *line, size_t number, 
     return true;
 }
 
-// Takes what is behind a line's last word away, and says how much is in front of its first: PipeDream has a tab there in
-// front of edges, DAPPLE spaces as well.
+// Removes what follows a line's last word, and returns how much space is before its first word. PipeDream puts a tab
+// before edges; DAPPLE uses spaces as well.
 static size_t strip(char *line)
 {
     size_t length = strlen(line);
@@ -292,7 +291,7 @@ static size_t strip(char *line)
     return strspn(line, " \t");
 }
 
-// A last line without its end may have lost more than that: the rest of a number.
+// A last line without its end may have lost more than its end, such as the rest of a number.
 static bool is_whole(const char *line, struct error *error)
 {
     const size_t length = strlen(line);
@@ -325,7 +324,7 @@ static bool read_lines(struct pipedream_graph *graph, struct error *error)
     return pipedream_graph_at(graph, 1, error);
 }
 
-// Edges come last, as PipeDream writes them: a file cut short has none.
+// Edges come last, as PipeDream writes them, so a truncated file has none.
 static bool check_whole(const struct pipedream_graph *graph, struct error *error)
 {
     if (graph->node_count == 1 || graph->link_count > 0)
@@ -419,7 +418,8 @@ bool pipedream_graph_read(struct pipedream_graph *graph, const char *text, size_
                           struct error *error)
 {
     *graph = (struct pipedream_graph){ .name = name };
-    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {  // the mark some editors put in front of UTF-8
+    // The byte order mark that some editors put before UTF-8
+    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
         text += 3;
         length -= 3;
     }

@@ -1,11 +1,11 @@
-// The lines of a PipeDream graph.txt, as they stand:
+// The lines of a PipeDream graph.txt, as they are:
 //
 //     node1 -- Input -- forward_compute_time=0.000, backward_compute_time=0.000, activation_size=0.0, ...
 //     node2 -- Linear(4, 4) -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=64.0, ...
 //     <tab>node1 -- node2
 //
-// Times are ms, sizes whole bytes, both with decimals or without; a list of
-// several outputs is [a; b; c]. Nodes and edges stand in any order.
+// Times are in ms and sizes are whole bytes, both with or without decimals. A list of several outputs is written [a;
+// b; c]. Nodes and edges come in any order.
 #ifndef PROFILER_PIPEDREAM_GRAPH_H
 #define PROFILER_PIPEDREAM_GRAPH_H
 
@@ -17,7 +17,7 @@
 
 struct pipedream_node {
     const char *id;      // "node12"
-    uint64_t number;     // 12: the digits it ends with
+    uint64_t number;     // 12: the digits at the end of its id
     const char *kind;    // "Conv2d": its description up to the parenthesis
     bool is_input;       // the description begins with Input
     size_t line;
@@ -28,26 +28,27 @@ struct pipedream_node {
 struct pipedream_link {
     const char *from_id, *to_id;
     size_t line;
-    uint32_t from, to;  // places among the nodes
+    uint32_t from, to;  // indices of the nodes
 };
 
 struct pipedream_graph {
     const char *name;  // of the file, for messages
-    char *text;        // what the nodes' names point into
+    char *text;        // the nodes' names point into this
     struct pipedream_node *nodes;  // by number, then by name
     size_t node_count;
-    struct pipedream_link *links;  // by producer, then consumer; none twice
+    struct pipedream_link *links;  // by producer, then consumer; none occurs twice
     size_t link_count;
-    size_t stage_ids;  // how many nodes have one
-    size_t unknown;    // fields that nobody here knows
+    size_t stage_ids;  // how many nodes have a stage_id
+    size_t unknown;    // fields that this reader does not know
 };
 
-// False with one sentence, "FILE:LINE: ...". To be cleared in any case. Keeps `name`.
+// Reads a graph. False with a one-sentence error, "FILE:LINE: ...". pipedream_graph_clear() must be called in any
+// case. The graph keeps a reference to `name`.
 bool pipedream_graph_read(struct pipedream_graph *graph, const char *text, size_t length, const char *name,
                           struct error *error);
 void pipedream_graph_clear(struct pipedream_graph *graph);
 
-// Puts "FILE:LINE: " in front of what is already there.
+// Puts "FILE:LINE: " before the error that is already there.
 bool pipedream_graph_at(const struct pipedream_graph *graph, size_t line, struct error *error);
 
 #endif

@@ -28,7 +28,7 @@ void profile_free(struct profile *profile)
     free(profile->layers);
     free(profile->edges);
     free(profile->tied);
-    free(profile->lent);
+    free(profile->one_owner);
     free(profile->no_cut_after);
     free(profile->estimated);
     free(profile->source.device);
@@ -37,21 +37,6 @@ void profile_free(struct profile *profile)
     free(profile->dtype);
     free(profile->model);
     free(profile);
-}
-
-uint32_t profile_dtype_bytes(const char *dtype)
-{
-    static const struct {
-        const char *name;
-        uint32_t bytes;
-    } types[] = {
-        { "fp64", 8 }, { "float64", 8 }, { "fp32", 4 },    { "float32", 4 },  { "tf32", 4 }, { "fp16", 2 },
-        { "bf16", 2 }, { "float16", 2 }, { "bfloat16", 2 }, { "half", 2 },    { "fp8", 1 },
-    };
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (strcmp(types[i].name, dtype) == 0)
-            return types[i].bytes;
-    return 0;
 }
 
 struct profile *profile_create(const char *model, const char *dtype, uint64_t micro_batch, size_t layer_count,
@@ -116,17 +101,17 @@ bool profile_has_sequences(const struct profile *profile)
     if (profile->sequences != SEQUENCES_UNSAID)
         return profile->sequences == SEQUENCES_SOME;
     for (size_t l = 0; l < profile->layer_count; l++)
-        if (profile->layers[l].carried_bytes > 0 || strcmp(profile->layers[l].kind, "attention") == 0)
+        if (profile->layers[l].shared_by_parts_bytes > 0 || strcmp(profile->layers[l].kind, "attention") == 0)
             return true;
     return false;
 }
 
 uint32_t profile_find_layer(const struct profile *profile, const char *name)
 {
-    uint32_t at = 0;
-    while (at < profile->layer_count && strcmp(profile->layers[at].name, name) != 0)
-        at++;
-    return at;
+    uint32_t i = 0;
+    while (i < profile->layer_count && strcmp(profile->layers[i].name, name) != 0)
+        i++;
+    return i;
 }
 
 bool profile_can_cut_after(const struct profile *profile, size_t layer)

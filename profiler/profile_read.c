@@ -1,5 +1,5 @@
-// Reads the profile document. The ranges of single numbers are checked where they
-// are asked for; what concerns several layers (repeated names, sums) at the end.
+// Reads the profile document. The range of a single number is checked where the number is read. What concerns several
+// layers (repeated names, sums) is checked at the end.
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +11,13 @@
 #include "profiler/profile_transfers.h"
 #include "profiler/profile_words.h"
 
-// What is read into. Memory that ends is remembered and reported once, at the end.
+// The state of the reader. A lack of memory is remembered, and reported once at the end.
 struct reader {
     struct profile *profile;
-    uint64_t version;
     bool no_memory;
 };
 
-// An array of at least one item, so that NULL always means no memory.
+// An array of at least one item, so that NULL always means that memory ran out.
 static void *zeroed(struct reader *reader, size_t count, size_t size)
 {
     void *memory = calloc(count ? count : 1, size);
@@ -64,22 +63,22 @@ static void read_numbers(struct reader *reader, struct json *object, struct prof
     layer->has_backward = json_has(object, "backward_ns");
     layer->backward_ns = layer->has_backward ? json_u64(object, "backward_ns", 0, JSON_MAX)
                                              : layer->backward_input_ns + layer->backward_weight_ns;
-    layer->has_recompute = reader->version >= 4 && json_has(object, "recompute_ns");
+    layer->has_recompute = json_has(object, "recompute_ns");
     if (layer->has_recompute)
         layer->recompute_ns = json_u64(object, "recompute_ns", 0, JSON_MAX);
     layer->parameter_bytes = json_u64(object, "parameter_bytes", 0, JSON_MAX);
-    if (reader->version >= 6 && json_has(object, "states_elsewhere_bytes"))
+    if (json_has(object, "states_elsewhere_bytes"))
         layer->states_elsewhere_bytes = json_u64(object, "states_elsewhere_bytes", 0, layer->parameter_bytes);
     layer->output_bytes = json_u64(object, "output_bytes", 0, JSON_MAX);
     layer->saved_bytes = json_u64(object, "saved_bytes", 0, JSON_MAX);
-    if (reader->version >= 5 && json_has(object, "carried_bytes"))
-        layer->carried_bytes = json_u64(object, "carried_bytes", 0, layer->saved_bytes);
+    if (json_has(object, "shared_by_parts_bytes"))
+        layer->shared_by_parts_bytes = json_u64(object, "shared_by_parts_bytes", 0, layer->saved_bytes);
     layer->input_kept = (enum input_kept)json_choice(object, "input_kept", input_kept_words);
     layer->held_for_weight_bytes = json_u64(object, "held_for_weight_bytes", 0, JSON_MAX);
     layer->workspace_bytes = json_u64(object, "workspace_bytes", 0, JSON_MAX);
     layer->backward_workspace_bytes = json_u64(object, "backward_workspace_bytes", 0, JSON_MAX);
     layer->flops = json_u64(object, "flops", 0, JSON_MAX);
-    if (reader->version >= 2 && !profile_transfers_read(object, layer))
+    if (!profile_transfers_read(object, layer))
         reader->no_memory = true;
 }
 
@@ -129,7 +128,7 @@ static struct shape read_shape(struct json *pair)
 
 static void read_shapes(struct reader *reader, struct json *object, struct profile_layer *layer)
 {
-    if (reader->version < 2 || !json_has(object, "shapes"))
+    if (!json_has(object, "shapes"))
         return;
     struct json list = json_array(object, "shapes"), item;
     const size_t count = json_count(&list);
@@ -138,9 +137,9 @@ static void read_shapes(struct reader *reader, struct json *object, struct profi
         layer->shapes[layer->shape_count++] = read_shape(&item);
 }
 
-static void read_shares_output(const struct reader *reader, struct json *object, struct profile_variant *variant)
+static void read_shares_output(struct json *object, struct profile_variant *variant)
 {
-    if (reader->version < 7 || !json_has(object, "shares_output"))
+    if (!json_has(object, "shares_output"))
         return;
     variant->shares_output = json_bool(object, "shares_output");
     if (variant->shares_output && variant->devices < 2)
@@ -161,9 +160,9 @@ static void read_variants(struct reader *reader, struct json *object, struct pro
         read_numbers(reader, &item, &variant->layer);
         variant->communication_ns = json_u64(&item, "communication_ns", 0, JSON_MAX);
         variant->devices = 1;
-        if (reader->version >= 2 && json_has(&item, "devices"))
+        if (json_has(&item, "devices"))
             variant->devices = (uint32_t)json_u64(&item, "devices", 1, PROFILE_MOST_DEVICES);
-        read_shares_output(reader, &item, variant);
+        read_shares_output(&item, variant);
         json_end(&item);
     }
 }
@@ -207,7 +206,7 @@ static struct edge read_pair(const struct profile *profile, struct json *pair)
     return (struct edge){ ends[0], ends[1] };
 }
 
-// Pairs of layers in any order; they are sorted, and none may be there twice.
+// Reads pairs of layers, which may be in any order, and sorts them. None may occur twice.
 static struct edge *read_pairs(struct reader *reader, struct json *root, const char *key, size_t *count)
 {
     struct json list = json_array(root, key), item;
@@ -225,8 +224,8 @@ static struct edge *read_pairs(struct reader *reader, struct json *root, const c
     return pairs;
 }
 
-// A list of edges that says no more than "each layer feeds the next" is written
-// as no list: a chain has one canonical form.
+// A list of edges that only says "each layer feeds the next" is written as no list. A chain thus has one canonical
+// form.
 static void recognise_chain(struct profile *profile)
 {
     profile->is_chain = profile->edge_count + 1 == profile->layer_count;
@@ -259,16 +258,17 @@ static void read_no_cuts(struct reader *reader, struct json *root)
             json_refuse(&list, "layer %u is there twice", profile->no_cut_after[i]);
 }
 
-// Who lends parameters is tied to who reads them.
-static void read_lent(struct reader *reader, struct json *root)
+// An owner of parameters must be tied to the layer that reads them.
+static void read_one_owner(struct reader *reader, struct json *root)
 {
     struct profile *profile = reader->profile;
-    profile->lent = read_pairs(reader, root, "lent", &profile->lent_count);
-    for (size_t i = 0; profile->lent && i < profile->lent_count; i++)
+    profile->one_owner = read_pairs(reader, root, "one_owner", &profile->one_owner_count);
+    for (size_t i = 0; profile->one_owner && i < profile->one_owner_count; i++)
         if (profile->tied_count == 0
-            || !bsearch(&profile->lent[i], profile->tied, profile->tied_count, sizeof profile->tied[0], edges_compare))
-            json_refuse_key(root, "lent", "[%u, %u] is not among the tied layers", profile->lent[i].from,
-                            profile->lent[i].to);
+            || !bsearch(&profile->one_owner[i], profile->tied, profile->tied_count, sizeof profile->tied[0],
+                        edges_compare))
+            json_refuse_key(root, "one_owner", "[%u, %u] is not among the tied layers", profile->one_owner[i].from,
+                            profile->one_owner[i].to);
 }
 
 static void read_links(struct reader *reader, struct json *root)
@@ -283,8 +283,8 @@ static void read_links(struct reader *reader, struct json *root)
     }
     if (json_has(root, "tied"))
         profile->tied = read_pairs(reader, root, "tied", &profile->tied_count);
-    if (reader->version >= 3 && json_has(root, "lent"))
-        read_lent(reader, root);
+    if (json_has(root, "one_owner"))
+        read_one_owner(reader, root);
     if (json_has(root, "no_cut_after"))
         read_no_cuts(reader, root);
 }
@@ -324,16 +324,16 @@ static void check_sums(const struct profile *profile, struct json *root)
 static void read_root(struct reader *reader, struct json *root)
 {
     struct profile *profile = reader->profile;
-    reader->version = json_format(root, "weir.profile", PROFILE_VERSION);
+    json_format(root, "weir.profile");
     profile->model = read_name(reader, root, "model");
     profile->micro_batch = json_u64(root, "micro_batch", 1, JSON_MAX);
     profile->dtype = read_text(reader, root, "dtype");
     if (profile->dtype && !profile_dtype_bytes(profile->dtype))
         json_refuse_key(root, "dtype", "is \"%.40s\", not one of " PROFILE_DTYPES, profile->dtype);
-    if (reader->version >= 8 && json_has(root, "sequences"))
+    if (json_has(root, "sequences"))
         profile->sequences = json_bool(root, "sequences") ? SEQUENCES_SOME : SEQUENCES_NONE;
     read_source(reader, root);
-    if (reader->version >= 9 && json_has(root, "estimate")) {
+    if (json_has(root, "estimate")) {
         profile->estimated = estimated_read(root, "estimate");
         reader->no_memory |= !profile->estimated;
     }
@@ -362,7 +362,7 @@ static bool read_whole(struct reader *reader, struct json_document *document, st
     return json_ok(document, error) && profile_rehash(reader->profile, error);
 }
 
-// Takes the document.
+// Takes ownership of the document.
 static struct profile *read_document(struct json_document *document, struct error *error)
 {
     if (!document)

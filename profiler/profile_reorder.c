@@ -6,7 +6,7 @@
 #include "profiler/estimate/estimated.h"
 #include "profiler/profile_transfers.h"
 
-// The place of each layer, or NULL without memory.
+// The place of each layer, or NULL if memory runs out.
 static uint32_t *invert(const uint32_t *order, size_t count)
 {
     uint32_t *place = malloc(count * sizeof place[0]);
@@ -27,7 +27,7 @@ static struct edge edge_at(const struct profile *profile, size_t i)
 
 // --- what an order must be ----------------------------------------------------------
 
-// Fills place[l] with where layer l stands; false where one stands twice or not at all.
+// Fills place[l] with the place of layer l. False if a layer occurs twice or not at all.
 static bool find_places(const uint32_t *order, size_t count, uint32_t *place, struct error *error)
 {
     for (size_t i = 0; i < count; i++)
@@ -85,7 +85,7 @@ static bool copy_shapes(struct profile_layer *to, const struct profile_layer *fr
     return to->shapes != NULL;
 }
 
-// With the layers at their new places, by which they are sorted.
+// Copies transfers with the new places of their layers, sorted by them.
 static bool copy_transfers(struct profile_transfer **to, const struct profile_transfer *from, size_t count,
                            const uint32_t *place)
 {
@@ -117,7 +117,7 @@ static bool copy_layer(struct profile_layer *to, const struct profile_layer *fro
         to->variants[to->variant_count].devices = variant->devices;
         to->variants[to->variant_count].shares_output = variant->shares_output;
         if (!copy_layer(&to->variants[to->variant_count].layer, &variant->layer, place)) {
-            to->variant_count++;  // what profile_free() walks
+            to->variant_count++;  // so that profile_free() sees it
             return false;
         }
     }
@@ -126,14 +126,14 @@ static bool copy_layer(struct profile_layer *to, const struct profile_layer *fro
 
 static bool copy_head(struct profile *to, const struct profile *from)
 {
-    const struct profile_source source = to->source;  // its texts are ours
+    const struct profile_source source = to->source;  // the texts are owned by `to`
     to->source = from->source;
     to->source.device = source.device;
     to->source.clock = source.clock;
     free(to->source.device);
     free(to->source.clock);
     memcpy(to->hash, from->hash, sizeof to->hash);
-    to->is_chain = from->is_chain;  // which has no other order
+    to->is_chain = from->is_chain;  // a chain has no other order
     const bool has_device = copy_text(&to->source.device, from->source.device);
     return copy_text(&to->source.clock, from->source.clock) && has_device && copy_text(&to->notes, from->notes);
 }
@@ -149,29 +149,29 @@ static bool move_edges(struct profile *to, const struct profile *from, const uin
     const size_t edges = from->is_chain ? 0 : from->edge_count;
     to->edges = malloc((edges + 1) * sizeof to->edges[0]);
     to->tied = malloc((from->tied_count + 1) * sizeof to->tied[0]);
-    to->lent = malloc((from->lent_count + 1) * sizeof to->lent[0]);
-    if (!to->edges || !to->tied || !to->lent)
+    to->one_owner = malloc((from->one_owner_count + 1) * sizeof to->one_owner[0]);
+    if (!to->edges || !to->tied || !to->one_owner)
         return false;
     for (to->edge_count = 0; to->edge_count < edges; to->edge_count++)
         to->edges[to->edge_count] = moved(from->edges[to->edge_count], place);
     for (to->tied_count = 0; to->tied_count < from->tied_count; to->tied_count++)
         to->tied[to->tied_count] = moved(from->tied[to->tied_count], place);
-    for (to->lent_count = 0; to->lent_count < from->lent_count; to->lent_count++)
-        to->lent[to->lent_count] =
-            (struct edge){ place[from->lent[to->lent_count].from], place[from->lent[to->lent_count].to] };
+    for (to->one_owner_count = 0; to->one_owner_count < from->one_owner_count; to->one_owner_count++)
+        to->one_owner[to->one_owner_count] = (struct edge){ place[from->one_owner[to->one_owner_count].from],
+                                                            place[from->one_owner[to->one_owner_count].to] };
     qsort(to->edges, to->edge_count, sizeof to->edges[0], edges_compare);
     qsort(to->tied, to->tied_count, sizeof to->tied[0], edges_compare);
-    qsort(to->lent, to->lent_count, sizeof to->lent[0], edges_compare);
+    qsort(to->one_owner, to->one_owner_count, sizeof to->one_owner[0], edges_compare);
     return true;
 }
 
-// A pair that may not be parted forbids every cut between its two places.
 static bool copy_estimated(struct profile *to, const struct profile *from)
 {
     to->estimated = from->estimated ? estimated_copy(from->estimated) : NULL;
     return to->estimated || !from->estimated;
 }
 
+// A pair that must stay together forbids every cut between its two places.
 static bool move_no_cuts(struct profile *to, const struct profile *from, const uint32_t *place)
 {
     const uint32_t layers = (uint32_t)from->layer_count;
@@ -182,12 +182,12 @@ static bool move_no_cuts(struct profile *to, const struct profile *from, const u
         if (after + 1 >= layers)
             continue;
         const struct edge pair = moved((struct edge){ after, after + 1 }, place);
-        for (uint32_t at = pair.from; at < pair.to; at++)
-            forbidden[at] = true;
+        for (uint32_t layer = pair.from; layer < pair.to; layer++)
+            forbidden[layer] = true;
     }
-    for (uint32_t at = 0; forbidden && to->no_cut_after && at < layers; at++)
-        if (forbidden[at])
-            to->no_cut_after[to->no_cut_count++] = at;
+    for (uint32_t layer = 0; forbidden && to->no_cut_after && layer < layers; layer++)
+        if (forbidden[layer])
+            to->no_cut_after[to->no_cut_count++] = layer;
     const bool good = forbidden && to->no_cut_after;
     free(forbidden);
     return good;

@@ -88,15 +88,15 @@ static bool is_edge(const struct profile *profile, uint32_t from, uint32_t to)
     return false;
 }
 
-static void check_way(const struct profile *profile, uint32_t at, const struct profile_layer *way, struct json *root)
+static void check_way(const struct profile *profile, uint32_t layer, const struct profile_layer *way, struct json *root)
 {
     for (size_t i = 0; i < way->receive_count; i++)
-        if (!is_edge(profile, way->receives[i].layer, at))
-            json_refuse_key(root, "layers", "layer %u receives from layer %u, but no edge goes there", at,
+        if (!is_edge(profile, way->receives[i].layer, layer))
+            json_refuse_key(root, "layers", "layer %u receives from layer %u, but no edge goes there", layer,
                             way->receives[i].layer);
     for (size_t i = 0; i < way->send_count; i++)
-        if (!is_edge(profile, at, way->sends[i].layer))
-            json_refuse_key(root, "layers", "layer %u sends to layer %u, but no edge goes there", at,
+        if (!is_edge(profile, layer, way->sends[i].layer))
+            json_refuse_key(root, "layers", "layer %u sends to layer %u, but no edge goes there", layer,
                             way->sends[i].layer);
 }
 

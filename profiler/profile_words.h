@@ -1,5 +1,5 @@
-// The words of the profile document, in the order of the enums they stand for:
-// the reader and the writer share them.
+// The words of the profile document, in the order of the enums that they stand for. The reader and the writer share
+// them.
 #ifndef PROFILER_PROFILE_WORDS_H
 #define PROFILER_PROFILE_WORDS_H
 
@@ -9,7 +9,5 @@ extern const char *const profile_how_words[];  // "measured", "estimated", "impo
 extern const char *const input_kept_words[];   // "none", "weight", "both", NULL
 extern const char *const split_words[];        // "assumed", "measured", NULL
 extern const char *const phase_words[PHASES];  // "forward", "backward_input", ...
-
-enum { PROFILE_VERSION = 10 };  // the newest; a document has the lowest that can hold it
 
 #endif

@@ -36,8 +36,8 @@ static void write_numbers(const struct profile_layer *layer, struct json_writer 
         json_put_u64(writer, "states_elsewhere_bytes", layer->states_elsewhere_bytes);
     json_put_u64(writer, "output_bytes", layer->output_bytes);
     json_put_u64(writer, "saved_bytes", layer->saved_bytes);
-    if (layer->carried_bytes)
-        json_put_u64(writer, "carried_bytes", layer->carried_bytes);
+    if (layer->shared_by_parts_bytes)
+        json_put_u64(writer, "shared_by_parts_bytes", layer->shared_by_parts_bytes);
     json_put_string(writer, "input_kept", input_kept_words[layer->input_kept]);
     json_put_u64(writer, "held_for_weight_bytes", layer->held_for_weight_bytes);
     json_put_u64(writer, "workspace_bytes", layer->workspace_bytes);
@@ -74,12 +74,12 @@ static void write_variants(const struct profile_layer *layer, struct json_writer
     for (size_t i = 0; i < layer->variant_count; i++) {
         json_begin_object(writer, NULL, JSON_LINES);
         json_put_string(writer, "name", layer->variants[i].layer.name);
-        write_numbers(&layer->variants[i].layer, writer);
-        json_put_u64(writer, "communication_ns", layer->variants[i].communication_ns);
         if (layer->variants[i].devices > 1)
             json_put_u64(writer, "devices", layer->variants[i].devices);
         if (layer->variants[i].shares_output)
             json_put_bool(writer, "shares_output", true);
+        json_put_u64(writer, "communication_ns", layer->variants[i].communication_ns);
+        write_numbers(&layer->variants[i].layer, writer);
         json_close(writer);
     }
     json_close(writer);
@@ -123,77 +123,11 @@ static void write_pairs(const char *key, const struct edge *pairs, size_t count,
     json_close(writer);
 }
 
-static bool has_recompute(const struct profile_layer *layer)
-{
-    bool has = layer->has_recompute;
-    for (size_t v = 0; v < layer->variant_count; v++)
-        has |= layer->variants[v].layer.has_recompute;
-    return has;
-}
-
-static bool has_carried(const struct profile_layer *layer)
-{
-    bool has = layer->carried_bytes > 0;
-    for (size_t v = 0; v < layer->variant_count; v++)
-        has |= layer->variants[v].layer.carried_bytes > 0;
-    return has;
-}
-
-static bool has_states_elsewhere(const struct profile_layer *layer)
-{
-    bool has = layer->states_elsewhere_bytes > 0;
-    for (size_t v = 0; v < layer->variant_count; v++)
-        has |= layer->variants[v].layer.states_elsewhere_bytes > 0;
-    return has;
-}
-
-static bool has_shared_output(const struct profile_layer *layer)
-{
-    bool has = false;
-    for (size_t v = 0; v < layer->variant_count; v++)
-        has |= layer->variants[v].shares_output;
-    return has;
-}
-
-// The lowest version that can hold it.
-static uint64_t profile_version(const struct profile *profile)
-{
-    if (profile->estimated)
-        return profile->estimated->model.predicted > 0 ? 10 : 9;
-    if (profile->sequences != SEQUENCES_UNSAID)
-        return 8;
-    for (size_t i = 0; i < profile->layer_count; i++)
-        if (has_shared_output(&profile->layers[i]))
-            return 7;
-    for (size_t i = 0; i < profile->layer_count; i++)
-        if (has_states_elsewhere(&profile->layers[i]))
-            return 6;
-    for (size_t i = 0; i < profile->layer_count; i++)
-        if (has_carried(&profile->layers[i]))
-            return 5;
-    for (size_t i = 0; i < profile->layer_count; i++)
-        if (has_recompute(&profile->layers[i]))
-            return 4;
-    if (profile->lent_count)
-        return 3;
-    for (size_t i = 0; i < profile->layer_count; i++) {
-        const struct profile_layer *layer = &profile->layers[i];
-        if (layer->shape_count || layer->receive_count || layer->send_count)
-            return 2;
-        for (size_t v = 0; v < layer->variant_count; v++)
-            if (layer->variants[v].devices > 1 || layer->variants[v].layer.receive_count
-                || layer->variants[v].layer.send_count)
-                return 2;
-    }
-    return 1;
-}
-
 void profile_write(const struct profile *profile, struct text *text)
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.profile");
-    json_put_u64(&writer, "version", profile_version(profile));
+    json_put_format(&writer, "weir.profile");
     json_put_string(&writer, "model", profile->model);
     json_put_u64(&writer, "micro_batch", profile->micro_batch);
     json_put_string(&writer, "dtype", profile->dtype);
@@ -211,8 +145,8 @@ void profile_write(const struct profile *profile, struct text *text)
     if (!profile->is_chain)
         write_pairs("edges", profile->edges, profile->edge_count, &writer);
     write_pairs("tied", profile->tied, profile->tied_count, &writer);
-    if (profile->lent_count)
-        write_pairs("lent", profile->lent, profile->lent_count, &writer);
+    if (profile->one_owner_count)
+        write_pairs("one_owner", profile->one_owner, profile->one_owner_count, &writer);
     json_begin_array(&writer, "no_cut_after", JSON_INLINE);
     for (size_t i = 0; i < profile->no_cut_count; i++)
         json_put_u64(&writer, NULL, profile->no_cut_after[i]);

@@ -20,7 +20,7 @@ static int name_width(const struct profile *profile)
     return (int)(width > MOST_NAME ? MOST_NAME : width);
 }
 
-// An empty cell where nobody measured, rather than a number that looks measured.
+// The cell is empty if the time was not measured, rather than showing a number that looks measured.
 static void add_spread(struct text *text, const struct profile_layer *layer, enum phase phase)
 {
     char p95[NUMBER_SIZE];

@@ -1,4 +1,4 @@
-// A profile as a table that a person reads.
+// Prints a profile as a table for people.
 //
 //     layer         F        p95      I        p95      W   ...  parameters  output    saved
 //     embedding     2.00 us  ...
@@ -14,8 +14,8 @@
 
 void profile_print(const struct profile *profile, struct text *text);
 
-// What a profile leaves out of its measurement: the sums of F and B alone instead
-// of in place, and by the other clock; whether the times ever settled.
+// Prints what a profile leaves out of its measurement. These are the sums of F and B alone rather than in place, the
+// sums by the other clock, and whether the times ever settled.
 void measurement_print(const struct measurement *measurement, struct text *text);
 
 #endif

@@ -3,26 +3,28 @@
 #include <stdlib.h>
 
 #include "common/number.h"
-#include "runtime/agreement.h"
-#include "runtime/layer_inputs.h"
+#include "runtime/groups/agreement.h"
+#include "runtime/stages/layer_inputs.h"
+#include "runtime/stages/layer_kept.h"
+#include "runtime/stages/pass_share.h"
 
-// So many micro-batches pass a layer before its parameters go.
+// How many micro-batches pass a layer before its parameters are replaced by the next layer's.
 enum { TURN = 8 };
 
-// Places for any layer of the model.
+// Buffers that are large enough for any layer of the model.
 enum { PARAMETERS, TIED, OUTPUTS, SAVED, WORKSPACE, PLACES };
 
 struct forward {
     struct forward_request request;
     const struct weir_layer *layers;
-    const uint32_t *order;  // of the plan, where these are in that order; NULL: they are in the model's
+    const uint32_t *order;  // the plan's order, if `layers` are in that order; NULL: they are in the model's
     size_t layer_count;
     bool computes;
     struct queue *queue;
-    uint64_t output_bytes;  // room for one micro-batch's
-    uint32_t *room_of;      // which of the rooms in OUTPUTS a layer writes: one that nobody is still to read
+    uint64_t output_bytes;  // size of an output buffer for one micro-batch
+    uint32_t *room_of;      // which buffer in OUTPUTS a layer writes: one that no later layer still has to read
     uint32_t room_count;
-    void *host;  // parameters on their way
+    void *host;  // staging buffer for parameters
     void *places[PLACES];
 };
 
@@ -33,7 +35,7 @@ static void find_bytes(struct forward *forward, uint64_t bytes[PLACES])
         bytes[PARAMETERS] = max_u64(bytes[PARAMETERS], layer->parameter_bytes);
         bytes[TIED] = max_u64(bytes[TIED], layer->tied ? layer->tied->parameter_bytes : 0);
         forward->output_bytes = max_u64(forward->output_bytes, round_to_256(layer->output_bytes));
-        bytes[SAVED] = max_u64(bytes[SAVED], layer->saved_bytes);
+        bytes[SAVED] = max_u64(bytes[SAVED], layer_kept_bytes(layer));
         bytes[WORKSPACE] = max_u64(bytes[WORKSPACE], layer->workspace_bytes);
     }
     bytes[OUTPUTS] = forward->room_count * forward->output_bytes * min_u64(TURN, forward->request.micro_batches);
@@ -90,7 +92,7 @@ void forward_close(struct forward *forward)
 {
     if (!forward)
         return;
-    queue_free(forward->queue);  // first: it is done with the memory then
+    queue_free(forward->queue);  // first, so that its work no longer needs the memory
     for (int place = 0; place < PLACES; place++)
         device_release(forward->request.device, forward->places[place]);
     free(forward->host);
@@ -125,7 +127,7 @@ struct forward *forward_open(const struct forward_request *request, struct error
 
 static bool fetch(const struct forward *forward, const struct weir_layer *layer, int place, struct error *error)
 {
-    const uint32_t at = (uint32_t)(layer - forward->layers), number = forward->order ? forward->order[at] : at;
+    const uint32_t index = (uint32_t)(layer - forward->layers), number = forward->order ? forward->order[index] : index;
     if (layer->parameter_bytes == 0)
         return true;
     if (!pipeline_read_parameters(forward->request.pipeline, number, 0, layer->parameter_bytes, forward->host, error))
@@ -154,11 +156,12 @@ static bool run_layer(const struct forward *forward, size_t l, uint64_t step, ui
             .parameters = forward->places[PARAMETERS],
             .tied_parameters = layer->tied ? forward->places[TIED] : NULL,
             .output = output_of(forward, l, i - first),
-            .saved = forward->places[SAVED], .workspace = forward->places[WORKSPACE], .loss = &losses[i],
+            .workspace = forward->places[WORKSPACE], .loss = &losses[i],
         };
+        pass_put_share(&pass, &(struct update_samples){ .micro_batches = forward->request.micro_batches });
+        layer_kept_give(layer, forward->places[SAVED], &pass);
         for (size_t k = 0; k < layer_input_count(forward->layers, l); k++)
             pass.inputs[k] = output_of(forward, layer_input(forward->layers, l, k), i - first);
-        pass.input = pass.inputs[0];
         good = chain_call_layer(layer, layer->forward, &pass, error);
     }
     return good;

@@ -1,12 +1,14 @@
-// The losses of a pipeline's newest parameters, forward only: on the calling thread, between two steps, a layer after
-// the other in memory for the largest of them, and for what a few micro-batches hand on.
+// Losses of a pipeline with its newest parameters, forward only. They are computed between two steps, on the calling
+// thread, one layer after the other. This takes memory for the largest layer, and for the outputs of a few
+// micro-batches.
 //
 //     struct forward *forward = forward_open(&request, &error);
 //     while (...)
 //         if (!forward_losses(forward, step, losses, &error)) ...
 //     forward_close(forward);
 //
-// Of ranks in a group (NULL: there is none) all call all of it: the first computes, and all get the losses.
+// In a process group (NULL: there is none) all ranks make all of these calls. The first rank computes, and all get
+// the losses.
 #ifndef RUNTIME_FORWARD_LOSSES_H
 #define RUNTIME_FORWARD_LOSSES_H
 
@@ -16,20 +18,21 @@ struct forward_request {
     const struct pipeline *pipeline;
     struct device *device;
     const struct process_group *group;
-    uint32_t micro_batches;  // of which the losses are asked for
-    // The pipeline's layers as others, which find other data: of the same parameters, whole, in the model's order. NULL:
-    // the pipeline's own.
+    uint32_t micro_batches;  // how many losses to compute
+    // The pipeline's layers in a variant that finds other data: with the same parameters, whole, in the model's
+    // order. NULL: the pipeline's own layers.
     const struct weir_layer *layers;
 };
 
 struct forward;
 
-// Takes the memory for it, on the first rank. What `request` points to is borrowed. False on all ranks where there is
-// none, and the group is as it was.
+// Allocates the memory on the first rank. What `request` points to is borrowed. If there is no memory, returns NULL
+// on all ranks, and the group can still be used.
 struct forward *forward_open(const struct forward_request *request, struct error *error);
 void forward_close(struct forward *forward);
 
-// Of micro-batches 0 and on, as a step of that number would find them.
+// Computes the losses of micro-batches 0 to micro_batches - 1, with the data that a step of that number would have.
+// False with the reason if a rank has failed; the group is then abandoned.
 bool forward_losses(const struct forward *forward, uint64_t step, float *losses, struct error *error);
 
 #endif

@@ -6,17 +6,17 @@
 
 #include "common/number.h"
 #include "partitioner/evaluate/belonging.h"
-#include "runtime/layer_inputs.h"
 #include "runtime/pipeline_shards.h"
+#include "runtime/stages/layer_inputs.h"
 #include "schedules/check.h"
 
-// The layer of the model at a place of the plan.
+// The model's number of the layer at a position of the plan.
 static uint32_t layer_of(const struct plan *plan, uint32_t place)
 {
     return plan->order ? plan->order[place] : place;
 }
 
-// Each comes behind all that it reads.
+// Checks that each layer comes after all layers that it reads.
 static bool match_order(const struct plan *plan, const struct weir_layer *layers, struct error *error)
 {
     const uint32_t places = plan->order ? plan->stages[plan->stage_count - 1].end : 0;
@@ -67,11 +67,12 @@ static bool prove(const struct schedule *schedule, struct error *error)
     return ok;
 }
 
-// Parts attend to each other, and add up to one micro-batch's gradients.
+// Parts of a sequence attend to each other and add up to one micro-batch's gradients, so they need the same weights.
 static bool check_parts(const struct schedule *schedule, struct error *error)
 {
     return schedule->splits == 1 || schedule->weights == WEIGHTS_FLUSH
-        || error_set(error, "the schedule passes each sequence through in %u splits and updates weights without a flush:"
+        || error_set(error,
+                     "the schedule passes each sequence through in %u splits and updates weights without a flush:"
                      " splits of one sequence may meet different weights; let it flush, or leave sequences whole",
                      schedule->splits);
 }
@@ -89,7 +90,7 @@ static bool make_stages(struct pipeline *pipeline, size_t layer_count, bool neve
         const struct plan_stage *stage = &plan->stages[s];
         pipeline->chains[s] =
             chain_create(pipeline->layers, layer_count, stage->first, stage->end, stage->recompute,
-                         stage->recompute_count, pipeline->schedule->splits, &plan->holding,
+                         stage->recompute_count, pipeline->schedule->splits, &plan->storage,
                          placement_copies(placement, s), error);
         good = pipeline->chains[s] != NULL;
         if (good)
@@ -110,9 +111,9 @@ static bool match_bytes(size_t stage, const char *where, uint64_t planned, uint6
                      where, (unsigned long long)needed);
 }
 
-// What the layers need is what the plan has counted, or the devices it was made for may not hold them. An
-// asynchronous run that ends before its steady state needs less; a plan made by hand has counted nothing.
-// A stage on a group that this member is not of, which it follows (followers.h), has less, too.
+// Checks that the layers need what the plan has counted; otherwise they might not fit the devices it was made for. An
+// asynchronous run that ends before its steady state may need less. A plan made by hand has counted nothing. A stage
+// on a group that this member does not belong to needs less, too: the member follows it (proxy_stages.h).
 static bool match_memory(const struct pipeline *pipeline, uint32_t member, struct error *error)
 {
     const struct plan *plan = pipeline->plan;
@@ -125,9 +126,11 @@ static bool match_memory(const struct pipeline *pipeline, uint32_t member, struc
         const struct stage_bytes part = stage_bytes_of_split(pipeline->stages[s].bytes, pipeline->schedule->splits);
         const struct stage_memory needed = stage_memory_of(&part, &slots[s]);
         if (slots[s].again > 0 && part.again > 0 && part.streams && pipeline->schedule->splits > 1) {
-            good = error_set(error, "the plan's stage %zu has a window of layers, and an R for parts of sequences: what it"
+            good = error_set(error,
+                             "the plan's stage %zu has a window of layers, and an R for parts of sequences: what it"
                              " brings back has room for a part of its layers' data, and weights are whole; leave the R"
-                             " or the window out", s);
+                             " or the window out",
+                             s);
             break;
         }
         good = planned->peak_bytes == 0 || plan_stage_group(&plan->stages[s]) <= member
@@ -138,7 +141,8 @@ static bool match_memory(const struct pipeline *pipeline, uint32_t member, struc
     return good;
 }
 
-// The layers as the plan's stages hold them, and where each of the model's is.
+// Puts the layers in the order in which the plan's stages hold them, and notes the position of each layer of the
+// model.
 static bool put_in_order(struct pipeline *pipeline, const struct weir_layer *layers, size_t layer_count,
                          struct error *error)
 {
@@ -167,13 +171,13 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     pipeline->plan = plan;
     pipeline->number_bytes = precision_bytes(device_precision(device));
     pipeline->schedule = schedule;
-    const bool good = put_in_order(pipeline, layers, layer_count, error) && check_parts(schedule, error) && prove(schedule, error)
-                   && make_stages(pipeline, layer_count, settings->never_warms_up, error)
-                   && match_memory(pipeline, settings->member, error);
+    const bool good = put_in_order(pipeline, layers, layer_count, error) && check_parts(schedule, error)
+                      && prove(schedule, error) && make_stages(pipeline, layer_count, settings->never_warms_up, error)
+                      && match_memory(pipeline, settings->member, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);
     if (good && !pipeline->session && device_is_stuck(device))
-        return NULL;  // a rank was left with the stages
+        return NULL;  // a rank was left in a layer, with the stages
     if (!good || !pipeline->session) {
         pipeline_free(pipeline);
         return NULL;
@@ -186,7 +190,7 @@ struct pipeline *pipeline_create(const struct plan *plan, const struct weir_laye
                                  struct error *error)
 {
     const uint32_t micro_batches = plan->micro_batches * (plan->weights == WEIGHTS_FLUSH ? 1 : runs);
-    if (!holding_check_runnable(&plan->holding, precision_name(device_precision(device)), error)
+    if (!storage_check_runnable(&plan->storage, precision_name(device_precision(device)), error)
         || !match_names(plan, layers, layer_count, settings->shards, error)
         || !plan_belongs(plan, (struct plan_company){ 0 }, BELONGS_BY_MEMORY, BELONGS_BY_MEMORY, NULL, error))
         return NULL;
@@ -197,7 +201,7 @@ struct pipeline *pipeline_create_on(const struct schedule *schedule, const struc
                                     const struct weir_layer *layers, size_t layer_count, struct device *device,
                                     const struct session_settings *settings, struct error *error)
 {
-    if (!holding_check_runnable(&plan->holding, precision_name(device_precision(device)), error)
+    if (!storage_check_runnable(&plan->storage, precision_name(device_precision(device)), error)
         || !match_names(plan, layers, layer_count, settings->shards, error))
         return NULL;
     if (schedule->stages != plan->stage_count) {
@@ -228,7 +232,7 @@ static const struct weir_layer *layer_at(const struct pipeline *pipeline, uint32
     return &pipeline->layers[pipeline->place[layer]];
 }
 
-// Which stage the copy is of, and which copy of the stage.
+// The stage that has a copy of the layer. `copy` becomes the copy's number among those of the stage.
 static uint32_t stage_with(const struct pipeline *pipeline, uint32_t layer, uint32_t *copy, uint64_t *offset)
 {
     for (uint32_t stage = 0;; stage++) {
@@ -262,7 +266,7 @@ bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, u
     return session_read_weights(pipeline->session, stage, copy, offset, bytes, host, error);
 }
 
-// --- what lasts --------------------------------------------------------------------------
+// --- state that lasts --------------------------------------------------------------------
 
 static uint64_t number_bytes(const struct pipeline *pipeline, uint32_t part)
 {
@@ -276,22 +280,22 @@ static uint64_t number_count(const struct pipeline *pipeline, uint32_t layer)
 
 uint32_t pipeline_parts(const struct pipeline *pipeline)
 {
-    return 1 + optimizer_parts(pipeline->plan->holding.optimizer);
+    return 1 + optimizer_parts(pipeline->plan->storage.optimizer);
 }
 
-// Of a stage that has the layer.
+// The layer's part of a stage that has the layer.
 static const struct stage_part *part_of(const struct pipeline *pipeline, uint32_t layer, uint32_t stage)
 {
-    const struct stage *of = &pipeline->stages[stage];
+    const struct stage *owner = &pipeline->stages[stage];
     size_t i = 0;
-    while (of->parts[i].layer != pipeline->place[layer])
+    while (owner->parts[i].layer != pipeline->place[layer])
         i++;
-    return &of->parts[i];
+    return &owner->parts[i];
 }
 
 static bool is_block(const struct pipeline *pipeline, uint32_t part)
 {
-    return part > 0 && optimizer_keeps_blocks(pipeline->plan->holding.optimizer);
+    return part > 0 && optimizer_keeps_blocks(pipeline->plan->storage.optimizer);
 }
 
 uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
@@ -299,8 +303,8 @@ uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, ui
     uint64_t offset;
     uint32_t copy = 0;
     if (is_block(pipeline, part)) {
-        const struct stage_part *of = part_of(pipeline, layer, stage_with(pipeline, layer, &copy, &offset));
-        return of->state_end - of->state;
+        const struct stage_part *stage_part = part_of(pipeline, layer, stage_with(pipeline, layer, &copy, &offset));
+        return stage_part->state_end - stage_part->state;
     }
     const uint64_t count = pipeline->shards
                              ? pipeline->shards->whole_bytes(pipeline->shards->self, layer) / pipeline->number_bytes
@@ -308,13 +312,15 @@ uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, ui
     return count * number_bytes(pipeline, part);
 }
 
-// A layer in a stage that has it.
+// The numbers of a layer in a stage that has it.
 static struct state_span span_of(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t stage,
                                  uint64_t offset)
 {
     if (is_block(pipeline, part)) {
-        const struct stage_part *of = part_of(pipeline, layer, stage);
-        return (struct state_span){ .stage = stage, .part = part, .first = of->state, .count = of->state_end - of->state };
+        const struct stage_part *stage_part = part_of(pipeline, layer, stage);
+        return (
+            struct state_span){ .stage = stage, .part = part, .first = stage_part->state,
+                                .count = stage_part->state_end - stage_part->state };
     }
     return (struct state_span){ .stage = stage, .part = part, .first = offset / pipeline->number_bytes,
                                 .count = number_count(pipeline, layer) };
@@ -424,7 +430,7 @@ bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint6
     for (size_t s = 0; s < plan->stage_count; s++)
         for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++)
             most[s] = max_u64(most[s], updates[layer_of(plan, l)]);
-    for (uint32_t m = 0; pipeline->shards && m < pipeline->shards->seats->members; m++)
+    for (uint32_t m = 0; pipeline->shards && m < pipeline->shards->grid->members; m++)
         if (pipeline->shards->of[m])
             session_go_on(pipeline->shards->of[m]->session, steps, most, scaling);
     if (!pipeline->shards)

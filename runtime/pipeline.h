@@ -1,74 +1,76 @@
-// A plan, put to work: its schedule, its stages made of a model's layers, and a
-// session that runs them on the threads of this process.
+// A plan at work: its schedule, its stages made of a model's layers, and a session that runs them on threads of this
+// process.
 #ifndef RUNTIME_PIPELINE_H
 #define RUNTIME_PIPELINE_H
 
 #include "partitioner/plan/plan.h"
-#include "runtime/chain.h"
+#include "runtime/groups/rank_grid.h"
 #include "runtime/run.h"
-#include "runtime/seats.h"
+#include "runtime/stages/chain.h"
 
-// Pipelines side by side whose layers are shards (shard_pipelines.h), and how those make up a layer: what is read of
-// the first pipeline, and written to it, is then of whole layers (pipeline_shards.h).
+// Pipelines that run side by side, whose layers are shards (tensor-parallel groups, shard_pipelines.h), and how
+// shards make up a layer. With this, reads and writes of the first pipeline are of whole layers (pipeline_shards.h).
 struct pipeline_shards {
-    struct pipeline *const *of;  // by member; NULL of those elsewhere
-    const struct seats *seats;
+    struct pipeline *const *of;  // by member of the group; NULL if the member is in another process
+    const struct rank_grid *grid;
     void *self;
-    uint32_t (*members)(void *self, uint32_t layer);      // that have it, or a shard of it:
+    uint32_t (*members)(void *self, uint32_t layer);      // how many members have the layer or a shard of it
     bool (*is_split)(void *self, uint32_t layer);
-    uint64_t (*whole_bytes)(void *self, uint32_t layer);  // of its parameters,
-    uint64_t (*own_bytes)(void *self, uint32_t layer);    // and of a member's
-    // Between a shard and the layer, of numbers of so many bytes for each parameter.
-    void (*cut)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *own, const void *whole);
-    void (*join)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, const void *own, void *whole);
+    uint64_t (*whole_bytes)(void *self, uint32_t layer);  // bytes of the layer's parameters
+    uint64_t (*own_bytes)(void *self, uint32_t layer);    // bytes of one member's shard of them
+    // Copy between a shard and the whole layer, with `number_bytes` for each parameter.
+    void (*cut)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *shard, const void *whole);
+    void (*join)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, const void *shard, void *whole);
 };
 
 struct pipeline {
     struct schedule *schedule;  // lowered
-    struct chain **chains;      // a stage each
+    struct chain **chains;      // one for each stage
     struct stage *stages;
     struct session *session;
     const struct plan *plan;
-    const struct weir_layer *layers;  // as the stages hold them,
-    struct weir_layer *ordered;       // which are these where the plan has an order of its own;
-    uint32_t *place;                  // and where each layer of the model is. All that is asked for is by the model's
-    uint64_t number_bytes;  // of one of the weights
-    const struct pipeline_shards *shards;  // of the first of several; NULL: layers are as they are
+    const struct weir_layer *layers;  // in the order in which the stages hold them
+    struct weir_layer *ordered;       // the same array, owned, if the plan has an order of its own; else NULL
+    // position of each layer of the model in that order; callers use the model's numbers
+    uint32_t *place;
+    uint64_t number_bytes;  // bytes of one weight
+    const struct pipeline_shards *shards;  // only in the first of several pipelines; NULL: layers are whole
 };
 
-// Checks that the plan is of these layers (names, order, bytes), proves the schedule,
-// and makes everything. An iteration has the plan's micro-batches if the schedule
-// flushes; an asynchronous run has `runs` times as many. Layers, plan and device
-// are borrowed.
+// Checks that the plan belongs to these layers (names, order, bytes), proves that the schedule can run, and creates
+// stages and session. An iteration has the plan's micro-batches if the schedule flushes; an asynchronous run has
+// `runs` times as many. Layers, plan and device are borrowed. NULL with the reason if something fails.
 struct pipeline *pipeline_create(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
                                  struct device *device, uint32_t runs, const struct session_settings *settings,
                                  struct error *error);
-// The same on a lowered schedule of one's own, which is copied: any order that has the
-// plan's stages.
+// The same with another lowered schedule, in any order that has the plan's stages. The schedule is copied.
 struct pipeline *pipeline_create_on(const struct schedule *schedule, const struct plan *plan,
                                     const struct weir_layer *layers, size_t layer_count, struct device *device,
                                     const struct session_settings *settings, struct error *error);
-// As session_free(): where ranks were left, all that a stage is made of stays, too, and layers and plan have to.
+// Like session_free(): if ranks were left in a layer, everything that the stages are made of stays, and so must
+// layers and plan.
 uint64_t pipeline_free(struct pipeline *pipeline);
 
-// On how many ranks the parameters of a layer are, those included that have them for a layer
-// that is tied to it, which come last; and one copy's newest, into host memory of its
-// parameter_bytes.
+// The number of ranks that have a layer's parameters, and the newest parameters of one of these copies, read into
+// parameter_bytes of host memory. Ranks that have the parameters only because another layer is tied to it count as
+// well, and come last.
 uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer);
 bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes,
                               void *host, struct error *error);
 
-// --- what lasts from one step to the next (run.h), by layer ---------------------------
+// --- state that lasts from one step to the next (run.h), by layer ----------------------
 //
-// Part 0, the parameters; and what the optimizer keeps of them. Those of a layer are the first of pipeline_copies();
-// the others are alike.
+// Part 0 is the parameters; the others are the optimizer state. The state of a layer is that of the first of
+// pipeline_copies(); the other copies are equal.
 
-uint32_t pipeline_parts(const struct pipeline *pipeline);  // 1 and more
+uint32_t pipeline_parts(const struct pipeline *pipeline);  // 1 or more
 uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part);
-// Whether the first copy is on a rank of this process, and then into host memory; whether any is, and then to all here.
+// pipeline_has_first() says whether the first copy is on a rank of this process. If it is, pipeline_read_part() reads
+// it into host memory. pipeline_has_any() says whether any copy is on a rank of this process. If one is,
+// pipeline_write_part() writes all copies that are here.
 bool pipeline_has_first(const struct pipeline *pipeline, uint32_t layer);
-// What replicas share of a part is with several ranks, as are shards with a device each: all read it then, in the same
-// order, those who have no use of it with NULL.
+// Whether a part is sharded: over replicas (ZeRO), or over devices of a tensor-parallel group. If it is, all ranks
+// have to read it, in the same order; a rank that does not need the data passes NULL.
 bool pipeline_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_t part);
 bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
                         struct error *error);
@@ -77,8 +79,8 @@ bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32
                          struct error *error);
 
 uint64_t pipeline_updates(const struct pipeline *pipeline, uint32_t layer);
-// Before the first step: as if `steps` had been made, and of each layer so many updates. A stage counts as its layer
-// that has seen the most.
+// Before the first step: continue as if `steps` steps had been made, and `updates` updates of each layer. A stage
+// takes the largest number of its layers.
 bool pipeline_go_on(const struct pipeline *pipeline, uint64_t steps, const uint64_t *updates,
                     const struct loss_scaling *scaling, struct error *error);
 

@@ -8,7 +8,7 @@ static uint64_t number_bytes(const struct pipeline *pipeline, uint32_t part)
     return part == 0 ? pipeline->number_bytes : sizeof(float);
 }
 
-// Of a member, of a part of a layer.
+// Bytes of one member's part of a layer.
 static uint64_t own_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
 {
     const struct pipeline_shards *shards = pipeline->shards;
@@ -22,47 +22,47 @@ static bool is_split(const struct pipeline_shards *shards, uint32_t layer)
 
 bool shards_are_apart(const struct pipeline_shards *shards, uint32_t layer)
 {
-    return shards->seats->group && is_split(shards, layer);
+    return shards->grid->group && is_split(shards, layer);
 }
 
 // --- out -----------------------------------------------------------------------------------
 
-// What replicas share, the ranks of each member bring together, all members at a time (member_groups.h): then every place
-// has that of its own member, whichever is asked for.
+// What replicas share (ZeRO) is gathered by the ranks of each member, for all members at a time (member_groups.h).
+// Then every place has the data of its own member, whichever member is asked for.
 static bool read_here(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t member, uint32_t copy,
                       void *host, struct error *error)
 {
     const struct pipeline_shards *shards = pipeline->shards;
-    const bool is_shared = shards->seats->group && pipeline_own_is_shared(pipeline, layer, part);
-    const struct pipeline *of = is_shared ? pipeline : shards->of[member];
-    const bool reads = of && (is_shared || pipeline_has_copy(of, layer, copy));
-    return !reads || pipeline_read_own(of, layer, part, copy, host, error);
+    const bool is_shared = shards->grid->group && pipeline_own_is_shared(pipeline, layer, part);
+    const struct pipeline *source = is_shared ? pipeline : shards->of[member];
+    const bool reads = source && (is_shared || pipeline_has_copy(source, layer, copy));
+    return !reads || pipeline_read_own(source, layer, part, copy, host, error);
 }
 
 bool shards_read_member(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t member, uint32_t copy,
                         void *host, struct error *error)
 {
-    const struct seats *seats = pipeline->shards->seats;
-    const struct process_group *group = seats->group;
-    const uint32_t place = seats_place(seats, pipeline_rank_of(pipeline, layer, copy), member);
+    const struct rank_grid *grid = pipeline->shards->grid;
+    const struct process_group *group = grid->group;
+    const uint32_t place = rank_grid_place(grid, pipeline_rank_of(pipeline, layer, copy), member);
     return read_here(pipeline, layer, part, member, copy, host, error)
         && (!group || group->broadcast(group->self, place, host, own_bytes(pipeline, layer, part), error));
 }
 
-// What lies between tensors is zero.
+// Bytes between tensors are zero.
 static bool read_split(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host, struct error *error)
 {
     const struct pipeline_shards *shards = pipeline->shards;
-    void *own = malloc(own_bytes(pipeline, layer, part) + 1);
-    bool good = own || error_no_memory(error, "the shards of a layer");
+    void *shard = malloc(own_bytes(pipeline, layer, part) + 1);
+    bool good = shard || error_no_memory(error, "the shards of a layer");
     if (host)
         memset(host, 0, pipeline_part_bytes(pipeline, layer, part));
     for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
-        good = shards_read_member(pipeline, layer, part, m, 0, own, error);
+        good = shards_read_member(pipeline, layer, part, m, 0, shard, error);
         if (good && host)
-            shards->join(shards->self, layer, m, number_bytes(pipeline, part), own, host);
+            shards->join(shards->self, layer, m, number_bytes(pipeline, part), shard, host);
     }
-    free(own);
+    free(shard);
     return good;
 }
 
@@ -87,15 +87,15 @@ bool shards_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t
 {
     const struct pipeline_shards *shards = pipeline->shards;
     const bool splits = is_split(shards, layer);
-    void *own = calloc(1, own_bytes(pipeline, layer, part) + 1);
-    bool good = own || error_no_memory(error, "the shards of a layer");
+    void *shard = calloc(1, own_bytes(pipeline, layer, part) + 1);
+    bool good = shard || error_no_memory(error, "the shards of a layer");
     for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
         if (!shards->of[m])
             continue;
         if (splits)
-            shards->cut(shards->self, layer, m, number_bytes(pipeline, part), own, host);
-        good = pipeline_write_own(shards->of[m], layer, part, splits ? own : host, error);
+            shards->cut(shards->self, layer, m, number_bytes(pipeline, part), shard, host);
+        good = pipeline_write_own(shards->of[m], layer, part, splits ? shard : host, error);
     }
-    free(own);
+    free(shard);
     return good;
 }

@@ -1,18 +1,22 @@
-// The inside of a session (run.h): for run.c, which makes and steps it, and session_state.c, which reads and writes what
-// lasts from one step to the next.
+// Private: the inside of a session (run.h), for the files that share it:
+//
+//     session_ranks.c   its ranks as threads: commands, and waiting for them
+//     session_open.c    how it is made
+//     session_state.c   reads and writes the state that lasts from one step to the next
+//     run.c             steps and frees it
 #ifndef RUNTIME_SESSION_H
 #define RUNTIME_SESSION_H
 
 #include <pthread.h>
 
+#include "runtime/groups/pass_report.h"
 #include "runtime/run.h"
-#include "runtime/sharing.h"
-#include "runtime/threads.h"
-#include "runtime/wired/wired.h"
+#include "runtime/transport/threads.h"
+#include "runtime/transport/wired/wired.h"
 
 enum command { COMMAND_NONE, COMMAND_INITIALIZE, COMMAND_RUN, COMMAND_STOP };
 
-// A rank: a thread that does what it is told and parks again.
+// A rank: a thread that waits for a command, carries it out, and parks again.
 struct worker {
     struct session *session;
     uint32_t rank;
@@ -22,13 +26,13 @@ struct worker {
     struct slab slab;
     struct interpreter *interpreter;
     struct error error;
-    // Under the session's lock, with what the caller has seen of it while it waits.
-    bool is_working, is_left;  // left: its layers do not come back, and it is waited for no more
-    uint64_t seen;             // its line (whereabouts.h)
-    unsigned looks;            // so often it was the same
+    // Under the session's lock, with what the caller has seen while it waits for the rank.
+    bool is_working, is_left;  // left: a layer does not return, and the rank is no longer waited for
+    uint64_t seen;             // the rank's line when last looked at (rank_status.h)
+    unsigned looks;            // how often that line was the same
 };
 
-// What a rank has allocated.
+// Bytes that a rank has allocated.
 struct rank_bytes {
     uint64_t device, host;
 };
@@ -38,25 +42,25 @@ struct session {
     struct stage *stages;
     struct session_settings settings;
     struct device *device;
-    struct threads *threads;  // one of these
+    struct threads *threads;  // either this or `wired`
     struct wired *wired;
-    struct whereabouts whereabouts;
+    struct rank_status status;
     struct recorder recorder;
     struct placement *placement;
     struct ties ties;
-    struct meetings meetings;
+    struct collectives collectives;
     struct weight_plan weight_plan;
     float *losses;       // by micro-batch
-    float *part_losses;  // and of each part of its sequences
+    float *part_losses;  // by micro-batch, one for each part of its sequences
     struct worker *workers;
     uint64_t steps;
 
     pthread_mutex_t lock;
-    pthread_cond_t told, parked;
+    pthread_cond_t commanded, parked;
     bool has_lock;
     enum command command;
-    uint64_t commands;  // how many were given
-    uint32_t working;  // ranks that are waited for
+    uint64_t commands;  // how many commands were given
+    uint32_t working;  // how many ranks are waited for
 
     struct error failed;
     struct error left;  // of the first rank that was left
@@ -65,8 +69,8 @@ struct session {
     uint64_t *waited_ns, *host_ns, *replayed;
     uint64_t *stage_ns;
     struct rank_bytes *bytes;  // by rank
-    uint64_t first_step;       // that this session makes
-    uint64_t *updates_before;  // by stage: of that many, had none been skipped
+    uint64_t first_step;       // number of the first step that this session makes
+    uint64_t *updates_before;  // by stage: updates before that step, if none had been skipped
 };
 
 // Whether a rank is a thread of this process.
@@ -76,11 +80,22 @@ static inline bool session_is_here(const struct session *session, uint32_t rank)
     return !group || group->rank == rank;
 }
 
-// A rank of this process. Each has the norms of all, and scales the loss as all do.
+// The interpreter of some rank of this process. For norms and loss scaling it does not matter which: all have the
+// same.
 static inline struct interpreter *session_any_interpreter(const struct session *session)
 {
     const struct process_group *group = session->settings.group;
     return session->workers[group ? group->rank : 0].interpreter;
 }
+
+// Starts a thread for each rank of this process, which initializes its weights. Stops them: a rank that was left ends
+// by itself, if it ever returns.
+bool session_start_ranks(struct session *session, struct error *error);
+void session_stop_ranks(struct session *session);
+
+// Gives a command to all ranks and waits for them; true if none failed. A rank that fails tells the others, so all
+// errors are the first one, and it does not matter which is returned. The error of a rank that was left may change at
+// any time.
+bool session_command(struct session *session, enum command command, struct error *error);
 
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/session.h"
-#include "runtime/shares.h"
+#include "runtime/updates/shares.h"
 
 uint32_t session_copies(const struct session *session, uint32_t stage)
 {
@@ -26,7 +26,7 @@ bool session_is_shared(const struct session *session, uint32_t stage, uint32_t p
     return session->stages[stage].shard >= shared && session_copies(session, stage) > 1;
 }
 
-// What of a part is one number's, and all numbers of it.
+// Bytes of one number of a part; and how many weights a stage has.
 static uint64_t number_bytes(const struct session *session, uint32_t part)
 {
     const bool is_block = optimizer_keeps_blocks(session->settings.optimizer.kind);
@@ -39,7 +39,7 @@ static uint64_t number_count(const struct session *session, uint32_t stage)
     return (bytes->all_weights > 0 ? bytes->all_weights : bytes->weights) / number_bytes(session, 0);
 }
 
-// Of a span what one copy has.
+// The pieces of a span that one copy has.
 static struct share_pieces shared_pieces(const struct session *session, const struct state_span *span, uint32_t copy)
 {
     const struct stage *stage = &session->stages[span->stage];
@@ -73,13 +73,13 @@ static bool read_piece(const struct session *session, const struct state_span *s
     return queue_wait(queue, error);
 }
 
-// From each copy what it has: to all processes, since a group has no other way.
+// Gathers from each copy what it has. In a process group all processes get it, since there is only broadcast.
 static bool read_shared(struct session *session, const struct state_span *span, char *host, struct error *error)
 {
     const struct process_group *group = session->settings.group;
     const uint64_t size = number_bytes(session, span->part);
     bool good = true;
-    memset(host, 0, span->count * size);  // nobody has what is behind the last number of a block
+    memset(host, 0, span->count * size);  // no copy has the bytes behind the last number of a block
     for (uint32_t copy = 0; good && copy < session_copies(session, span->stage); copy++) {
         const uint32_t rank = placement_rank(session->placement, span->stage, copy);
         const struct share_pieces pieces = pieces_of(session, span, copy);
@@ -92,7 +92,7 @@ static bool read_shared(struct session *session, const struct state_span *span, 
     return good;
 }
 
-// Weights are there once more where the host updates them, those that the copy updates.
+// If the host updates weights, it has a second copy of those that this copy of the stage updates.
 static void write_second(const struct session *session, const struct state_span *span, const struct share_piece *piece,
                          uint32_t copy, const char *host)
 {
@@ -157,7 +157,7 @@ uint64_t session_steps(const struct session *session)
     return session->steps;
 }
 
-// All copies of a stage make as many.
+// All copies of a stage make the same number of updates.
 uint64_t session_updates(const struct session *session, uint32_t stage)
 {
     const uint32_t in_step = session->weight_plan.updates[session->placement->copy_at[stage]];
@@ -182,7 +182,7 @@ void session_go_on(struct session *session, uint64_t steps, const uint64_t *upda
         session->updates_before[s] = updates[s] + scaling->skipped;
 }
 
-// What copies share is brought together from all of them.
+// Gathers from all copies the weights that are sharded over them.
 static bool read_shared_weights(struct session *session, uint32_t stage, uint64_t offset, uint64_t bytes, void *host,
                                 struct error *error)
 {

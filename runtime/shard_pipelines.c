@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-// --- all members here, in a thread each ---------------------------------------------------
+// --- all members of this process, a thread each -------------------------------------------
 
 struct doing {
     struct shard_pipelines *pipelines;
@@ -17,7 +17,7 @@ struct doing {
 
 static bool is_here(const struct shard_pipelines *pipelines, uint32_t member)
 {
-    return seats_have(pipelines->seats, member);
+    return rank_grid_have(pipelines->grid, member);
 }
 
 static uint32_t first_here(const struct shard_pipelines *pipelines)
@@ -28,12 +28,12 @@ static uint32_t first_here(const struct shard_pipelines *pipelines)
     return member;
 }
 
-// Who waits for a member that has failed waits no longer.
+// Ends the waits of other members for this one, which has failed.
 static void leave(const struct doing *doing)
 {
     const struct shard_pipelines *pipelines = doing->pipelines;
-    if (pipelines->meeting)
-        shard_meeting_abandon(pipelines->meeting, doing->member, &doing->error);
+    if (pipelines->group)
+        shard_group_abandon(pipelines->group, doing->member, &doing->error);
     if (pipelines->groups) {
         const struct process_group *group = member_groups_of(pipelines->groups, doing->member);
         group->abandon(group->self, &doing->error);
@@ -58,13 +58,13 @@ static void start(struct doing *doing)
     leave(doing);
 }
 
-// The first failure that some member was told of.
+// The first failure that any member has reported.
 static bool judge(const struct shard_pipelines *pipelines, const struct doing *all, struct error *error)
 {
-    bool good = !pipelines->meeting || shard_meeting_is_well(pipelines->meeting, error);
+    bool good = !pipelines->group || shard_group_is_well(pipelines->group, error);
     for (uint32_t m = 0; m < pipelines->count; m++)
         if (is_here(pipelines, m) && !all[m].good)
-            good = error_set_kind(error, all[m].error.kind, "%s", all[m].error.text);  // the first stays
+            good = error_hand_on(error, &all[m].error);  // the first stays
     return good;
 }
 
@@ -95,46 +95,46 @@ static bool do_all(struct shard_pipelines *pipelines,
 static struct session_settings settings_of(const struct shard_pipelines *pipelines, uint32_t member,
                                            const struct shard_request *request)
 {
-    struct session_settings own = *request->settings;
-    own.member = member;
-    own.first_core += member * request->plan->ranks;
-    own.never_warms_up |= pipelines->count > 1;  // none adds up before all are there
+    struct session_settings settings = *request->settings;
+    settings.member = member;
+    settings.first_core += member * request->plan->ranks;
+    settings.never_warms_up |= pipelines->count > 1;  // no member adds up before all are there
     if (pipelines->groups)
-        own.group = member_groups_of(pipelines->groups, member);
+        settings.group = member_groups_of(pipelines->groups, member);
     if (member == first_here(pipelines))
-        return own;
-    own.opened = NULL;
-    own.failed = NULL;
-    return own;
+        return settings;
+    settings.opened = NULL;
+    settings.failed = NULL;
+    return settings;
 }
 
 static bool make_one(struct shard_pipelines *pipelines, uint32_t member, void *self, struct error *error)
 {
     const struct shard_request *request = self;
-    const struct session_settings own = settings_of(pipelines, member, request);
+    const struct session_settings settings = settings_of(pipelines, member, request);
     pipelines->of[member] = request->schedule
         ? pipeline_create_on(request->schedule, request->plan, request->layers[member], request->layer_count,
-                             request->device, &own, error)
+                             request->device, &settings, error)
         : pipeline_create(request->plan, request->layers[member], request->layer_count, request->device,
-                          request->runs, &own, error);
+                          request->runs, &settings, error);
     return pipelines->of[member] != NULL;
 }
 
 static bool open_groups(struct shard_pipelines *pipelines, struct error *error)
 {
-    if (!pipelines->seats->group || pipelines->count == 1)
+    if (!pipelines->grid->group || pipelines->count == 1)
         return true;
-    pipelines->groups = member_groups_create(pipelines->seats, error);
+    pipelines->groups = member_groups_create(pipelines->grid, error);
     return pipelines->groups != NULL;
 }
 
 struct shard_pipelines *shard_pipelines_create(const struct shard_request *request, struct error *error)
 {
-    const uint32_t members = request->seats->members;
+    const uint32_t members = request->grid->members;
     struct shard_pipelines *pipelines = calloc(1, sizeof *pipelines);
     if (pipelines)
-        *pipelines = (struct shard_pipelines){ .count = members, .seats = request->seats,
-                                               .meeting = request->settings->shards,
+        *pipelines = (struct shard_pipelines){ .count = members, .grid = request->grid,
+                                               .group = request->settings->shards,
                                                .of = calloc(members, sizeof(struct pipeline *)) };
     const bool good = (pipelines && pipelines->of) || error_no_memory(error, "the pipelines of a plan");
     if (good && open_groups(pipelines, error) && do_all(pipelines, make_one, (void *)(uintptr_t)request, error)) {
@@ -166,7 +166,7 @@ void shard_pipelines_join(struct shard_pipelines *pipelines, struct pipeline_sha
     pipelines->first->shards = shards;
 }
 
-// --- what all do ---------------------------------------------------------------------------
+// --- what all members do -------------------------------------------------------------------
 
 static bool step_one(struct shard_pipelines *pipelines, uint32_t member, void *self, struct error *error)
 {

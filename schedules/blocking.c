@@ -57,7 +57,7 @@ static bool stands_at(const struct blocking *blocking, uint32_t rank, struct act
         && list->at[position].split == action.split;
 }
 
-// Both ends are reached: both go on.
+// If the peer has reached the other end, both continue.
 static bool meet(struct blocking *blocking, uint32_t peer, struct action other_end)
 {
     if (!stands_at(blocking, peer, other_end))
@@ -67,7 +67,7 @@ static bool meet(struct blocking *blocking, uint32_t peer, struct action other_e
     return true;
 }
 
-// The last copy that comes to a REDUCE takes the others with it.
+// The last copy to reach a REDUCE lets all the others continue.
 static bool meet_all(struct blocking *blocking, uint32_t rank, uint32_t stage)
 {
     const struct copies *copies = &blocking->copies;
@@ -122,7 +122,7 @@ static bool is_in_group(const struct action_list *list, size_t position)
     return position < list->count && is_message(list->at[position]);
 }
 
-// One end of a message; the other's rank may have waited for nothing else.
+// Reaches one end of a message. The other end's rank may have been waiting for just this.
 static void reach(struct blocking *blocking, uint32_t rank, struct action message)
 {
     const struct schedule *schedule = blocking->schedule;
@@ -135,7 +135,7 @@ static void reach(struct blocking *blocking, uint32_t rank, struct action messag
     }
 }
 
-// A rank whose group has been exchanged goes on behind it, and so on.
+// Continues a rank behind its group if that has been exchanged, and so on.
 static void run_groups(struct blocking *blocking, uint32_t rank)
 {
     const struct action_list *list = &blocking->schedule->lists[rank];
@@ -155,7 +155,7 @@ static void run_groups(struct blocking *blocking, uint32_t rank)
     }
 }
 
-// From the beginning of its group to what it waits for.
+// Moves a waiting rank from the beginning of its group to the message that it waits for.
 static void point_at_pending(struct blocking *blocking, uint32_t rank)
 {
     const struct action_list *list = &blocking->schedule->lists[rank];

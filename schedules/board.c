@@ -34,7 +34,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(char reason[REASON_SIZE
     return false;
 }
 
-// "it comes before 1F0", and the like: `kind` of the same stage and micro-batch.
+// Gives reasons such as "it comes before 1F0"; `kind` is of the same stage and micro-batch.
 static bool refuse_before(char reason[REASON_SIZE], struct action action, enum action_kind kind)
 {
     char buffer[ACTION_SIZE];
@@ -46,8 +46,8 @@ bool schedule_is_forward_only(const struct schedule *schedule)
 {
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         const struct action_list *list = &schedule->lists[rank];
-        for (const struct action *at = list->at; at < list_end(list); at++) {
-            if (at->kind != ACTION_F && at->kind != ACTION_SEND_F && at->kind != ACTION_RECV_F)
+        for (const struct action *action = list->at; action < list_end(list); action++) {
+            if (action->kind != ACTION_F && action->kind != ACTION_SEND_F && action->kind != ACTION_RECV_F)
                 return false;
         }
     }
@@ -85,7 +85,8 @@ bool board_in_range(const struct board *board, uint32_t rank, struct action acti
                   action.micro_batch, home);
 }
 
-// The same of the split before, when forward, or behind, when backward.
+// Whether the neighbouring split has done the same: the split before, for a forward; the split after, for a
+// backward.
 static bool chain_is_there(const struct board *board, struct action action, char reason[REASON_SIZE])
 {
     const bool forward = action.kind == ACTION_F;
@@ -98,8 +99,8 @@ static bool chain_is_there(const struct board *board, struct action action, char
     return board_has(board, action, forward ? DID_F : DID_BACKWARD) || refuse_before(reason, action, action.kind);
 }
 
-// The input of an F, or the gradient for a B or I: from a neighbour on this rank,
-// who must have been first, or by a RECV, where the schedule spells them out.
+// Whether the input of an F, or the gradient for a B or I, is there. It comes from a neighbour on this rank, which
+// must have been first, or by a RECV if the schedule contains RECVs.
 static bool input_is_there(const struct board *board, struct action action, char reason[REASON_SIZE])
 {
     const bool forward = action.kind == ACTION_F;
@@ -120,7 +121,7 @@ static bool refuse_second_backward(struct action action, char reason[REASON_SIZE
                   (unsigned)action.stage);
 }
 
-// What was kept at F, on the device: for the first that runs the backward, or a part of it.
+// Whether what F kept is on the device, for the first action that runs the backward or a part of it.
 static bool kept_is_there(const struct board *board, struct action action, char reason[REASON_SIZE])
 {
     if (board_has(board, action, DID_BACKWARD))

@@ -10,22 +10,6 @@
 
 // --- faults -------------------------------------------------------------------
 
-void check_add_fault(struct check *check, uint32_t rank, size_t position, struct action action, const char *format, ...)
-{
-    struct check_result *result = check->result;
-    if (!array_reserve(&result->faults, &check->capacity, result->fault_count + 1, sizeof result->faults[0])) {
-        check->no_memory = true;
-        return;
-    }
-    struct check_fault *fault = &result->faults[result->fault_count++];
-    *fault = (struct check_fault){ .rank = rank, .position = position, .action = action };
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(fault->reason, sizeof fault->reason, format, arguments);
-    va_end(arguments);
-    check->misplaced |= position != SIZE_MAX;
-}
-
 // --- what one rank's list can break --------------------------------------------
 
 static void check_lists(struct check *check)
@@ -45,29 +29,30 @@ static void check_lists(struct check *check)
 
 // --- what is missing ------------------------------------------------------------
 
-enum missing { MISSING_F, MISSING_B, MISSING_W, MISSING_SEND_F, MISSING_RECV_F, MISSING_SEND_B, MISSING_RECV_B, MISSINGS };
+enum missing { MISSING_F, MISSING_B, MISSING_W, MISSING_SEND_F, MISSING_RECV_F, MISSING_SEND_B, MISSING_RECV_B,
+               MISSINGS };
 
 static const uint8_t missing_kind[MISSINGS] = { ACTION_F,      ACTION_B,      ACTION_W,     ACTION_SEND_F,
                                                 ACTION_RECV_F, ACTION_SEND_B, ACTION_RECV_B };
 
 enum { FORWARD_ONLY = 1 << MISSING_F | 1 << MISSING_SEND_F | 1 << MISSING_RECV_F };
 
-// What a unit lacks, as bits 1 << enum missing.
-static unsigned missing_of(const struct check *check, struct action of)
+// What a unit is missing, as bits 1 << enum missing.
+static unsigned missing_of(const struct check *check, struct action action)
 {
     const struct schedule *schedule = check->schedule;
-    const unsigned unit = check->board.units[unit_of(schedule, of)];
+    const unsigned unit = check->board.units[unit_of(schedule, action)];
     unsigned missing = 0;
     missing |= !(unit & DID_F) ? 1u << MISSING_F : 0;
     missing |= !(unit & DID_BACKWARD) ? 1u << MISSING_B : 0;
     missing |= (unit & DID_BACKWARD) && !(unit & DID_W) ? 1u << MISSING_W : 0;
     if (!schedule->lowered)
         return missing;
-    if (crosses_after(schedule, of.stage, of.micro_batch)) {
+    if (crosses_after(schedule, action.stage, action.micro_batch)) {
         missing |= !(unit & 1u << ACTION_SEND_F) ? 1u << MISSING_SEND_F : 0;
         missing |= !(unit & 1u << ACTION_RECV_B) ? 1u << MISSING_RECV_B : 0;
     }
-    if (crosses_before(schedule, of.stage, of.micro_batch)) {
+    if (crosses_before(schedule, action.stage, action.micro_batch)) {
         missing |= !(unit & 1u << ACTION_RECV_F) ? 1u << MISSING_RECV_F : 0;
         missing |= !(unit & 1u << ACTION_SEND_B) ? 1u << MISSING_SEND_B : 0;
     }
@@ -84,20 +69,20 @@ static void add_missing(struct check *check, struct action first, uint32_t count
                         count - 1);
 }
 
-// One fault per stage and kind: it names the first, and says how many more.
+// Adds one fault per stage and kind. It names the first unit, and says how many more there are.
 static void check_stage_is_complete(struct check *check, uint32_t stage, unsigned wanted)
 {
-    struct action first[MISSINGS], at = { .stage = (uint16_t)stage };
+    struct action first[MISSINGS], action = { .stage = (uint16_t)stage };
     uint32_t count[MISSINGS] = { 0 };
     const uint32_t splits = check->schedule->splits;
     for (uint32_t unit = 0; unit < check->schedule->micro_batches * splits; unit++) {
-        at.micro_batch = unit / splits;
-        at.split = unit % splits & 0x7f;
-        const unsigned missing = missing_of(check, at) & wanted;
+        action.micro_batch = unit / splits;
+        action.split = unit % splits & 0x7f;
+        const unsigned missing = missing_of(check, action) & wanted;
         for (unsigned i = 0; missing && i < MISSINGS; i++) {
-            at.kind = missing_kind[i];
+            action.kind = missing_kind[i];
             if ((missing >> i & 1) && count[i]++ == 0)
-                first[i] = at;
+                first[i] = action;
         }
     }
     for (unsigned i = 0; i < MISSINGS; i++) {
@@ -106,7 +91,7 @@ static void check_stage_is_complete(struct check *check, uint32_t stage, unsigne
     }
 }
 
-// Where nothing at all goes back, it is inference, and forwards are all there is to do.
+// A schedule without any backward is inference: only forwards are required.
 static void check_complete(struct check *check)
 {
     const unsigned wanted = schedule_is_forward_only(check->schedule) ? FORWARD_ONLY : ~0u;
@@ -116,7 +101,8 @@ static void check_complete(struct check *check)
 
 // --- versions ----------------------------------------------------------------------
 
-// What a micro-batch met at stage 0 is made on every stage by as many micro-batches.
+// With vertical sync, the version that a micro-batch uses at stage 0 is made on every stage. The same number of
+// micro-batches must make it there, so every stage needs the same number of copies.
 static void check_copies_are_equal(struct check *check)
 {
     const struct copies *copies = &check->board.copies;
@@ -130,8 +116,8 @@ static void check_copies_are_equal(struct check *check)
     }
 }
 
-// A forward must find the version it is to meet. (That its backward finds the same
-// one follows: a version lives until its last user has ended.)
+// A forward must find the version that it uses. Its backward then finds the same one, since a version lives until
+// its last user has ended.
 static bool check_versions(struct check *check, struct error *error)
 {
     struct versions versions;
@@ -143,7 +129,8 @@ static bool check_versions(struct check *check, struct error *error)
         const struct action_list *list = &check->schedule->lists[rank];
         for (size_t i = 0; i < list->count; i++) {
             if (list->at[i].kind == ACTION_F && !versions_ready(&versions, rank, list->at[i]))
-                check_add_fault(check, rank, i, list->at[i], "it meets a version of the weights that stage %u has not made yet",
+                check_add_fault(check, rank, i, list->at[i],
+                                "it meets a version of the weights that stage %u has not made yet",
                           (unsigned)list->at[i].stage);
             versions_advance(&versions, rank, list->at[i]);
         }
@@ -152,7 +139,7 @@ static bool check_versions(struct check *check, struct error *error)
     return true;
 }
 
-// Later questions mean something only where every action may stand where it is.
+// The later checks are meaningful only if every action is in a legal place.
 static bool check_all(struct check *check, struct error *error)
 {
     check_lists(check);
@@ -227,6 +214,6 @@ bool schedule_can_run(const struct schedule *schedule, struct error *error)
     if (runs_as(schedule, &buffered, &grouped, &why) || (grouped && runs_as(schedule, &in_groups, &grouped, &why)))
         return true;
     if (why.kind == ERROR_MACHINE)
-        return error_set_kind(error, why.kind, "%s", why.text);
+        return error_hand_on(error, &why);
     return error_set(error, "cannot run: %s; `weir check` says all that is wrong", why.text);
 }

@@ -18,7 +18,7 @@ static void write_fault(struct json_writer *writer, const char *key, const struc
     json_close(writer);
 }
 
-// What of the messages could go through one communicator per pair of ranks.
+// Writes how many pairs of ranks could use one communicator.
 static void write_sharing(struct json_writer *writer, const struct check_sharing *sharing)
 {
     if (!sharing->is_known) {
@@ -48,7 +48,7 @@ static void write_memory(struct json_writer *writer, const struct check_memory *
     json_close(writer);
 }
 
-// One line per rank that waits.
+// Writes one line per waiting rank.
 static void write_cycle(struct json_writer *writer, const char *cycle)
 {
     json_begin_array(writer, "cycle", JSON_LINES);
@@ -69,8 +69,7 @@ void check_result_write(const struct check_result *result, struct text *text)
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.check");
-    json_put_u64(&writer, "version", 2);
+    json_put_format(&writer, "weir.check");
     json_put_bool(&writer, "ok", result->ok);
     if (result->capacity == CHECK_NEVER)
         json_put_null(&writer, "capacity");

@@ -5,41 +5,41 @@
 #include "schedules/checking.h"
 #include "schedules/simulate.h"
 
-// What a rank holds, against its limit.
-struct holding {
+// What a rank holds, compared with its limit.
+struct storage {
     bool is_over;
-    uint64_t over_ns, over_bytes;  // when it first holds too much, and how much that is
+    uint64_t over_ns, over_bytes;  // when it first exceeds the limit, and what it holds then
     uint64_t most_ns, most_bytes;
-    struct action action;  // what it does when it first holds too much, or does next; at its end, what it did last
+    struct action action;  // what it does when it first exceeds the limit, or does next; at its end, what it did last
     bool is_found;
 };
 
-static void follow(const struct timeline *timeline, const uint64_t *limit_bytes, struct holding *holdings)
+static void follow(const struct timeline *timeline, const uint64_t *limit_bytes, struct storage *holdings)
 {
     for (size_t i = 0; i < timeline->level_count; i++) {
         const struct level *level = &timeline->levels[i];
-        struct holding *holding = &holdings[level->rank];
-        if (level->bytes > holding->most_bytes) {
-            holding->most_ns = level->time_ns;
-            holding->most_bytes = level->bytes;
+        struct storage *storage = &holdings[level->rank];
+        if (level->bytes > storage->most_bytes) {
+            storage->most_ns = level->time_ns;
+            storage->most_bytes = level->bytes;
         }
-        if (level->bytes > limit_bytes[level->rank] && !holding->is_over) {
-            holding->is_over = true;
-            holding->over_ns = level->time_ns;
-            holding->over_bytes = level->bytes;
+        if (level->bytes > limit_bytes[level->rank] && !storage->is_over) {
+            storage->is_over = true;
+            storage->over_ns = level->time_ns;
+            storage->over_bytes = level->bytes;
         }
     }
 }
 
-static void find_actions(const struct timeline *timeline, struct holding *holdings)
+static void find_actions(const struct timeline *timeline, struct storage *holdings)
 {
     for (size_t i = 0; i < timeline->span_count; i++) {
         const struct span *span = &timeline->spans[i];
-        struct holding *holding = &holdings[span->rank];
-        if (!holding->is_over || holding->is_found)
+        struct storage *storage = &holdings[span->rank];
+        if (!storage->is_over || storage->is_found)
             continue;
-        holding->action = span->action;
-        holding->is_found = span->end_ns > holding->over_ns;
+        storage->action = span->action;
+        storage->is_found = span->end_ns > storage->over_ns;
     }
 }
 
@@ -47,34 +47,34 @@ static size_t position_of(const struct schedule *schedule, uint32_t rank, struct
 {
     const struct action_list *list = &schedule->lists[rank];
     for (size_t i = 0; i < list->count; i++) {
-        const struct action at = list->at[i];
-        if (at.stage == action.stage && at.kind == action.kind && at.micro_batch == action.micro_batch
-            && at.split == action.split)
+        const struct action other = list->at[i];
+        if (other.stage == action.stage && other.kind == action.kind && other.micro_batch == action.micro_batch
+            && other.split == action.split)
             return i;
     }
     return SIZE_MAX;
 }
 
 static void add_excess(struct check *check, const struct schedule *lowered, uint32_t rank,
-                       const struct holding *holding)
+                       const struct storage *storage)
 {
     const uint64_t limit = check->request->limit_bytes[rank];
-    const struct action action = holding->action;
+    const struct action action = storage->action;
     char now[NUMBER_SIZE], time[NUMBER_SIZE], excess[NUMBER_SIZE], most[NUMBER_SIZE], most_time[NUMBER_SIZE];
-    bytes_format(holding->over_bytes, now);
-    bytes_format(holding->over_bytes - limit, excess);
-    time_format(holding->over_ns, time);
-    if (holding->most_bytes > holding->over_bytes)
+    bytes_format(storage->over_bytes, now);
+    bytes_format(storage->over_bytes - limit, excess);
+    time_format(storage->over_ns, time);
+    if (storage->most_bytes > storage->over_bytes)
         check_add_fault(check, rank, position_of(lowered, rank, action), action,
                         "at %s the rank holds %s, %s too much, and at %s %s", time, now, excess,
-                        time_format(holding->most_ns, most_time), bytes_format(holding->most_bytes, most));
+                        time_format(storage->most_ns, most_time), bytes_format(storage->most_bytes, most));
     else
         check_add_fault(check, rank, position_of(lowered, rank, action), action, "at %s the rank holds %s, %s too much",
                         time, now, excess);
 }
 
-// The rank that has least left, or lacks most.
-static void find_tightest(const uint64_t *limit_bytes, const struct holding *holdings, uint32_t ranks,
+// Finds the rank that has least left of its limit, or exceeds it most.
+static void find_tightest(const uint64_t *limit_bytes, const struct storage *holdings, uint32_t ranks,
                           struct check_memory *memory)
 {
     *memory = (struct check_memory){ .is_known = true, .peak_bytes = holdings[0].most_bytes,
@@ -88,12 +88,12 @@ static void find_tightest(const uint64_t *limit_bytes, const struct holding *hol
 
 bool check_memory(struct check *check, const struct schedule *lowered, struct error *error)
 {
-    // What a compute order receives has a place from when it arrives; a RECV has one from when it is posted.
+    // In a compute order, received data occupies memory from its arrival; with a RECV, from when that is posted.
     const struct schedule *judged = check->request->receives == RECEIVES_EARLY ? check->schedule : lowered;
     const uint64_t *limits = check->request->limit_bytes;
     struct simulation simulation = { 0 };
     struct timeline timeline = { .wants_levels = true };
-    struct holding *holdings = calloc(judged->ranks, sizeof *holdings);
+    struct storage *holdings = calloc(judged->ranks, sizeof *holdings);
     const bool good = (holdings || error_no_memory(error, "the bytes of a schedule"))
                    && schedule_simulate(judged, NULL, check->request->network, &simulation, &timeline, error);
     if (good) {

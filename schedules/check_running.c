@@ -1,5 +1,5 @@
-// The part of the check that needs messages: which are taken for which, how many
-// go out at once, and whether everybody comes to an end.
+// The part of the check that needs messages: which could be taken for which, how many go out at once, and whether
+// every rank reaches the end of its list.
 #include <stdlib.h>
 
 #include "schedules/blocking.h"
@@ -12,10 +12,10 @@
 
 // --- the order of messages -----------------------------------------------------------
 
-// What each channel carries, in the order in which it is sent.
+// What each channel carries, in the order of sending.
 struct traffic {
-    size_t *first;   // per channel: where its part of `sent` begins
-    size_t *passed;  // per channel: sent, then received, so far
+    size_t *first;   // per channel: the index in `sent` at which its part begins
+    size_t *passed;  // per channel: how many have been sent, then received, so far
     struct action *sent;
 };
 
@@ -35,7 +35,7 @@ static void collect_sends(const struct schedule *schedule, struct traffic *traff
     }
 }
 
-// The RECV stands where its channel brings something else.
+// Adds the fault of a RECV whose channel brings something else.
 static void add_exchanged(struct check *check, uint32_t rank, size_t position, struct action receive,
                           struct action sent)
 {
@@ -93,7 +93,7 @@ static bool check_message_order(struct check *check, const struct schedule *lowe
 
 // --- communicators --------------------------------------------------------------------
 
-// How many pairs of ranks could share, and, where they must, why one cannot.
+// Counts the pairs of ranks that could share a communicator. If they have to, adds faults that say why one cannot.
 static bool check_communicators(struct check *check, const struct schedule *lowered, struct communicators *found,
                                 struct error *error)
 {
@@ -119,7 +119,7 @@ static bool check_communicators(struct check *check, const struct schedule *lowe
 
 // --- groups ---------------------------------------------------------------------------
 
-// The first of a rank's runs of messages that is too long.
+// Adds a fault for the first run of consecutive messages of a rank that is too long.
 static void check_groups(struct check *check, const struct schedule *lowered, uint32_t rank)
 {
     const struct action_list *list = &lowered->lists[rank];
@@ -146,8 +146,8 @@ static void add_standstill(struct check *check, const struct schedule *schedule,
     standstill_describe(schedule, positions, found.rank, &check->result->cycle);
 }
 
-// The least capacity that works, if one up to `most` does: more never hurts, so
-// double until one does, then halve what is left.
+// The least capacity that works, if one up to `most` does. More capacity never hurts. The search therefore doubles
+// until one works, then bisects.
 static uint32_t least_capacity(struct blocking *blocking, uint32_t most)
 {
     uint32_t works = 0, fails = 0;
@@ -168,7 +168,7 @@ static uint32_t least_capacity(struct blocking *blocking, uint32_t most)
     return works;
 }
 
-// How many messages a queue carries at most.
+// The most messages that a queue carries.
 static uint32_t most_messages(const struct check *check, const struct communicators *communicators)
 {
     size_t most = (size_t)check->schedule->micro_batches * check->schedule->splits;
@@ -213,7 +213,7 @@ static bool check_lowered(struct check *check, const struct schedule *lowered, s
     return good;
 }
 
-// With its messages where the request wants them. An order that cannot run fails early.
+// Returns the schedule with its messages placed as requested. An order that cannot run fails in the early placement.
 static struct schedule *lower_as_requested(struct check *check, size_t *positions, struct error *error)
 {
     struct schedule *early = schedule_lower_to(check->schedule, positions, error);
@@ -225,8 +225,7 @@ static struct schedule *lower_as_requested(struct check *check, size_t *position
     return schedule_lower_timed(check->schedule, NULL, check->request->network, error);
 }
 
-// A compute order has its messages added; an order that cannot run at all stands
-// still there already.
+// Messages are added to a compute order first. If an order cannot run at all, it already deadlocks there.
 bool check_running(struct check *check, struct error *error)
 {
     if (check->schedule->lowered)
@@ -242,7 +241,7 @@ bool check_running(struct check *check, struct error *error)
     else if (why.kind == ERROR_ANSWER)
         add_standstill(check, check->schedule, positions);
     else
-        good = error_set_kind(error, why.kind, "%s", why.text);
+        good = error_hand_on(error, &why);
     schedule_free(lowered);
     free(positions);
     return good;

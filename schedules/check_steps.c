@@ -1,23 +1,23 @@
-// The part of the check that follows gradients: every backward before the REDUCE,
-// that before the STEP, for each copy of each stage.
+// The part of the check that follows gradients. For each copy of each stage, every backward comes before the REDUCE,
+// and the REDUCE before the STEP.
 //
 //     0B0 0B1 0REDUCE 0STEP                      a flush: once, without a number
 //     0B0 0REDUCE0 0STEP0 0B1 0REDUCE1 0STEP1    otherwise each update in its turn
 //
-// A stage with several copies needs its REDUCE wherever a schedule says anything
-// about updates at all; a flush may leave all of that to its user.
+// If a schedule contains any updates, every stage with several copies needs its REDUCE. A flush may leave all
+// updates to its user.
 #include <stdlib.h>
 
 #include "schedules/checking.h"
 
-// What is known of a copy of a stage.
+// What is known of one copy of a stage.
 struct progress {
     uint32_t steps, reduces;
-    uint32_t open;         // micro-batches that had their I and not their W
-    size_t last_backward;  // position + 1 of the last B, I or W since the last STEP; 0: none
+    uint32_t open;         // micro-batches that had their I but not their W
+    size_t last_backward;  // position + 1 of the last B, I or W since the last STEP; 0: there is none
     bool computes;
-    bool goes_back;        // has had a backward
-    bool reduced;          // since the last STEP
+    bool goes_back;        // it has had a backward
+    bool reduced;          // it has had a REDUCE since the last STEP
     bool validated;
 };
 
@@ -28,7 +28,7 @@ struct steps {
     bool any_step, any_reduce;  // in the schedule
 };
 
-// Where an action stands.
+// The place of an action.
 struct place {
     uint32_t rank;
     size_t position;
@@ -125,10 +125,11 @@ static void check_action(const struct steps *steps, struct place place)
 
 // --- what is missing at the end ---------------------------------------------------------
 
-// Gradients that no step uses, and steps that some stages have and this one has not.
+// Adds faults for gradients that no step uses, and for steps that other stages have and this one lacks.
 static void check_end(const struct steps *steps, uint32_t rank, uint32_t stage, const struct progress *copy)
 {
-    struct place step = { rank, SIZE_MAX, { .stage = (uint16_t)stage, .kind = ACTION_STEP, .micro_batch = copy->steps } };
+    struct place step = { rank, SIZE_MAX,
+                          { .stage = (uint16_t)stage, .kind = ACTION_STEP, .micro_batch = copy->steps } };
     if (steps->flush)
         step.action.micro_batch = NO_MICRO_BATCH;
     if (copy->steps == 0 && (steps->any_step || !steps->flush)) {
@@ -140,7 +141,7 @@ static void check_end(const struct steps *steps, uint32_t rank, uint32_t stage, 
     }
 }
 
-// All copies of a stage take part in every reduction.
+// All copies of a stage must take part in every reduction.
 static void check_stage(const struct steps *steps, uint32_t stage)
 {
     const struct copies *copies = &steps->check->board.copies;

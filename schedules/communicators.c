@@ -7,7 +7,7 @@
 #include "schedules/blocking.h"
 #include "schedules/standstill.h"
 
-// A channel with messages.
+// A channel that has messages.
 struct ends {
     uint32_t from, to;
     uint32_t channel;
@@ -18,9 +18,9 @@ struct search {
     const struct schedule *schedule;
     struct communicators *found;
     struct ends *ends;    // of the channels with messages
-    uint32_t used;        // how many those are
-    size_t *first;        // per pair: where its messages begin in `sent`
-    size_t *passed;       // per pair: sent, then received, so far
+    uint32_t used;        // number of those channels
+    size_t *first;        // per pair: the index in `sent` at which its messages begin
+    size_t *passed;       // per pair: how many have been sent, then received, so far
     struct action *sent;
 };
 
@@ -48,12 +48,12 @@ static void search_clear(struct search *search)
     free(search->sent);
 }
 
-// Notes the channel of a message when it is met for the first time. Either end
-// will do: of a schedule that is not complete the other may be missing.
+// Records the channel of a message when it is first met. Either end is enough: in an incomplete schedule the other
+// may be missing.
 static void meet(struct search *search, uint32_t rank, struct action message)
 {
     const size_t channel = channel_of(search->schedule, message);
-    uint32_t *place = &search->found->pair_of[channel];  // in `ends`, until the pairs are known
+    uint32_t *place = &search->found->pair_of[channel];  // an index into `ends`, until the pairs are known
     if (*place == NO_PAIR) {
         const struct action other_end = action_mirror(message);
         const uint32_t peer = schedule_rank(search->schedule, other_end.stage, other_end.micro_batch);
@@ -72,7 +72,7 @@ static int compare_ends(const void *a, const void *b)
     return (x->to > y->to) - (x->to < y->to);
 }
 
-// Channels with the same ends become a pair.
+// Makes pairs of channels with the same ends.
 static bool join_channels(struct search *search, struct error *error)
 {
     struct communicators *found = search->found;
@@ -103,26 +103,26 @@ static bool same(struct action a, struct action b)
     return a.stage == b.stage && a.kind == b.kind && a.micro_batch == b.micro_batch && a.split == b.split;
 }
 
-// The first RECV of a pair that would be given another message is kept.
+// Compares a RECV with the message that it would be given, and keeps the first mismatch of each pair.
 static void compare_receive(struct search *search, size_t position, struct action receive)
 {
     const uint32_t number = search->found->pair_of[channel_of(search->schedule, receive)];
     struct rank_pair *pair = &search->found->pairs[number];
-    const size_t at = search->first[number] + search->passed[number]++;
-    const bool is_sent = at < search->first[number + 1];
-    if (!pair->can_share || (is_sent && same(search->sent[at], action_mirror(receive))))
+    const size_t index = search->first[number] + search->passed[number]++;
+    const bool is_sent = index < search->first[number + 1];
+    if (!pair->can_share || (is_sent && same(search->sent[index], action_mirror(receive))))
         return;
     pair->can_share = false;
     pair->position = position;
     pair->receive = receive;
     pair->is_sent = is_sent;
     if (is_sent)
-        pair->sent = search->sent[at];
+        pair->sent = search->sent[index];
 }
 
 enum pass { PASS_MEET, PASS_SENDS, PASS_RECEIVES };
 
-// Once through all lists.
+// Traverses all lists once.
 static void pass(struct search *search, enum pass pass)
 {
     for (uint32_t rank = 0; rank < search->schedule->ranks; rank++) {

@@ -8,7 +8,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Each rank once, in order; how many there are.
+// Sorts ranks and removes duplicates; returns how many are left.
 static uint32_t sort_ranks(uint32_t *ranks, uint32_t count)
 {
     uint32_t kept = 0;
@@ -29,8 +29,8 @@ static void collect(struct copies *copies, const struct schedule *schedule)
             ranks[route] = schedule->routes[(size_t)route * schedule->stages + stage];
         copies->first[stage + 1] = copies->first[stage] + sort_ranks(ranks, schedule->route_count);
         for (uint32_t route = 0; route < schedule->route_count; route++) {
-            const size_t at = (size_t)route * schedule->stages + stage;
-            copies->of_route[at] = copies_find(copies, stage, schedule->routes[at]);
+            const size_t index = (size_t)route * schedule->stages + stage;
+            copies->of_route[index] = copies_find(copies, stage, schedule->routes[index]);
         }
     }
 }

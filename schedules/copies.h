@@ -1,4 +1,4 @@
-// The copies of each stage: the ranks that hold it, on one route or another.
+// The copies of each stage: the ranks that hold the stage, on any route.
 //
 //     routes   0 1 2 3        copies of stage 0   on ranks 0 and 3      numbers 0 1
 //              3 2 1 0                  stage 1   on ranks 1 and 2              2 3  ...

@@ -1,10 +1,9 @@
-// What a split of a sequence costs: its share of what the whole micro-batch does.
+// What a split of a sequence costs: its share of the whole micro-batch's times and bytes.
 //
 //     10 ns in 3 splits     3  3  4        part j is floor((j + 1) x / k) - floor(j x / k), and the parts
 //                                          add up to the whole
 //
-// Times and bytes per micro-batch are shared out; what belongs to the stage (step,
-// reduction, weights) is not.
+// Times and bytes per micro-batch are divided. The costs of the stage itself (step, reduction, weights) are not.
 #ifndef SCHEDULES_COST_PART_H
 #define SCHEDULES_COST_PART_H
 

@@ -9,27 +9,27 @@
 
 // --- quantities -----------------------------------------------------------------
 
-enum { F, I, W, LATENCY, OVERLAPPED, QUANTITIES };  // the last is given apart
+enum { F, I, W, LATENCY, OVERLAPPED, QUANTITIES };  // the last is given separately
 enum { MOST_DECIMALS = 9, MOST_LETTERS = 40 };
 
 struct quantities {
     char text[QUANTITIES][MOST_LETTERS + 1];
     size_t count;
-    uint64_t value[QUANTITIES];  // ns, or, if they are plain, digits over a power of ten
+    uint64_t value[QUANTITIES];  // in ns or, for plain numbers, digits over a power of ten
     unsigned decimals[QUANTITIES];
 };
 
-// Takes them apart at their commas.
+// Splits the quantities at their commas.
 static bool split(const char *text, const char *overlapped, struct quantities *to, struct error *error)
 {
     size_t count = 0;
-    for (const char *at = text; at; count++) {
-        const size_t length = strcspn(at, ",");
+    for (const char *word = text; word; count++) {
+        const size_t length = strcspn(word, ",");
         if (length > MOST_LETTERS)
-            return error_set(error, "\"%.*s...\" is longer than %d letters", MOST_LETTERS, at, MOST_LETTERS);
+            return error_set(error, "\"%.*s...\" is longer than %d letters", MOST_LETTERS, word, MOST_LETTERS);
         if (count < OVERLAPPED)
-            memcpy(to->text[count], at, length);
-        at = at[length] ? at + length + 1 : NULL;
+            memcpy(to->text[count], word, length);
+        word = word[length] ? word + length + 1 : NULL;
     }
     if (count != OVERLAPPED)
         return error_set(error, "takes 4 quantities, F,I,W,C, not %zu", count);
@@ -75,8 +75,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-// Makes whole numbers of plain ones: all are over the same power of ten, and then
-// over as little as can be.
+// Turns plain numbers into integers: first all over the same power of ten, then over the smallest possible divisor.
 static bool scale(struct quantities *to, uint64_t *unit_ns, struct error *error)
 {
     unsigned most = 0;
@@ -131,7 +130,7 @@ bool costs_parse(const char *quantities, const char *overlapped, struct costs *c
 
 static bool read_rows(struct json *root, struct costs *costs, struct error *error)
 {
-    json_format(root, "weir.costs", 1);
+    json_format(root, "weir.costs");
     if (json_has(root, "notes"))
         json_string(root, "notes");
     costs->has_latency = json_has(root, "latency_ns");
@@ -151,12 +150,12 @@ static bool read_rows(struct json *root, struct costs *costs, struct error *erro
     return json_ok(root->document, error);
 }
 
-// The rows of a schedule's document, which must have some.
+// Takes the rows of a schedule's document, which must have costs.
 static bool take_schedules(const char *text, size_t length, const char *name, struct costs *costs, struct error *error)
 {
     struct schedule *schedule = schedule_read(text, length, name, error);
     if (schedule && !schedule->costs)
-        error_set(error, "%s: is a schedule without costs", name);
+        error_named(error, "%s: is a schedule without costs", name);
     const bool good = schedule && schedule->costs && create_rows(costs, schedule->stages, error);
     if (good)
         memcpy(costs->rows, schedule->costs, schedule->stages * sizeof *costs->rows);
@@ -209,7 +208,7 @@ void costs_keep(struct cost_row *rows, uint32_t stages, const struct kept_bytes 
         rows[stage].kept_weight_bytes = kept->weight_bytes;
 }
 
-// Exact: a unit divides a power of ten.
+// The result is exact, since a unit divides a power of ten.
 const char *costs_format(uint64_t unit_ns, uint64_t ns, char *buffer)
 {
     if (unit_ns == 0)

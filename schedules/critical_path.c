@@ -1,16 +1,16 @@
-// The chain that ends last, followed back from its end:
+// Follows the chain of actions and messages that ends last, backward from its end:
 //
 //     rank 0   F0 ──────┐                      ┌── B0        an action began when the one before it on its
 //     rank 1            └ latency ─ F0  B0 ────┘             rank had ended, or when its message arrived, or
 //                                                            when something had gone to the host, or come back
 //
-// The chain goes back in time, and so in every rank's list: a place per rank is
-// kept, and no list is gone through twice.
+// The chain goes back in time, and therefore backward in every rank's list. A position is kept per rank, so no list
+// is traversed twice.
 #include <stdlib.h>
 
 #include "schedules/record.h"
 
-// What the chain has not gone through yet of a rank's list, and of its ends.
+// The part of a rank's list, and of its ends, that the chain has not yet passed.
 struct place {
     const struct action *begin, *end;
     const uint64_t *past_ns;
@@ -19,11 +19,11 @@ struct place {
 struct chain {
     const struct record *record;
     struct place *places;  // per rank
-    uint32_t rank;         // where the chain is
+    uint32_t rank;         // the rank at which the chain is
     struct critical_path *path;
 };
 
-// Where the last group begins of what is left.
+// The beginning of the last group of the part that is left.
 static const struct action *last_group(const struct place *place)
 {
     const struct action *group = place->end - 1;
@@ -38,7 +38,7 @@ static void go_back(struct place *place)
     place->past_ns -= takes_time(*place->end);
 }
 
-// The first of the ranks that end last, at the first of its actions that does so.
+// Begins at the first of the ranks that end last, at the first of its actions that ends then.
 static struct place *begin(struct chain *chain)
 {
     const struct record *record = chain->record;
@@ -55,28 +55,28 @@ static struct place *begin(struct chain *chain)
     return place;
 }
 
-// To behind the group in which `action` is, or one of these kinds instead of it. Every
-// list is gone through once by this, so that it is worth being quick.
+// Moves back to just behind the group that contains `action`, or an action of one of these kinds instead. This
+// traverses every list once, so its speed matters.
 static void go_back_to(struct place *place, struct action action, unsigned kinds)
 {
-    const struct action *at = place->end;
+    const struct action *cursor = place->end;
     size_t groups = 0;
     for (;;) {
-        at--;
-        if (at->micro_batch == action.micro_batch && at->stage == action.stage && at->split == action.split
-            && (kinds >> at->kind & 1))
+        cursor--;
+        if (cursor->micro_batch == action.micro_batch && cursor->stage == action.stage && cursor->split == action.split
+            && (kinds >> cursor->kind & 1))
             break;
-        groups += takes_time(*at) && !at->joined;
+        groups += takes_time(*cursor) && !cursor->joined;
     }
-    if (at->joined) {  // the other of the group has been passed
-        at++;
+    if (cursor->joined) {  // the other action of the group has been passed
+        cursor++;
         groups--;
     }
-    place->end = at + 1;
+    place->end = cursor + 1;
     place->past_ns -= groups;
 }
 
-// To who gave the message that the action began with.
+// Continues at the rank that gave the message with whose arrival the action began.
 static struct place *cross(struct chain *chain, struct action action, uint64_t arrived)
 {
     const struct schedule *schedule = chain->record->schedule;
@@ -96,7 +96,7 @@ static struct place *cross(struct chain *chain, struct action action, uint64_t a
     return place;
 }
 
-// To where the rank began the move that the action waited for.
+// Continues where the rank began the move that the action waited for.
 static struct place *wait_for(struct chain *chain, struct action move, uint64_t ended)
 {
     struct place *place = &chain->places[chain->rank];
@@ -116,7 +116,7 @@ static struct action action_of_unit(const struct schedule *schedule, size_t unit
                             .split = part % schedule->splits & 0x7f };
 }
 
-// NULL where it waited for none.
+// Returns NULL if the action waited for no move.
 static struct place *go_back_by_move(struct chain *chain, struct action action, uint64_t start)
 {
     const struct record *record = chain->record;
@@ -130,19 +130,19 @@ static struct place *go_back_by_move(struct chain *chain, struct action action, 
     return NULL;
 }
 
-// A REDUCE began when the last of the copies was free. The chain goes on with one
-// that was, and that is the own one where it can be.
-static struct place *meet(struct chain *chain, struct action reduce, uint64_t start)
+// A REDUCE began when the last of its copies was free. The chain continues with such a copy: its own rank's if
+// possible.
+static struct place *go_to_reduction(struct chain *chain, struct action reduce, uint64_t start)
 {
     const struct record *record = chain->record;
     const struct copies *copies = &record->walk.board.copies;
-    struct place *own = &chain->places[chain->rank];
-    if (own->past_ns > record->ranks[chain->rank].first_ns && own->past_ns[-1] == start)
-        return own;
+    struct place *here = &chain->places[chain->rank];
+    if (here->past_ns > record->ranks[chain->rank].first_ns && here->past_ns[-1] == start)
+        return here;
     for (uint32_t copy = copies->first[reduce.stage]; copy < copies->first[reduce.stage + 1]; copy++) {
         const uint32_t rank = copies->ranks[copy];
         struct place *place = &chain->places[rank];
-        if (place == own)
+        if (place == here)
             continue;
         go_back_to(place, reduce, 1u << ACTION_REDUCE);
         go_back(place);
@@ -151,15 +151,15 @@ static struct place *meet(struct chain *chain, struct action reduce, uint64_t st
             return place;
         }
     }
-    return own;
+    return here;
 }
 
-// From the group that has just been gone through, to what it began after.
+// From the group that has just been passed to what it waited for.
 static struct place *go_on(struct chain *chain, const struct action *group, size_t size, uint64_t start)
 {
     const struct record *record = chain->record;
     if (group->kind == ACTION_REDUCE)
-        return meet(chain, *group, start);
+        return go_to_reduction(chain, *group, start);
     for (size_t i = 0; i < size; i++) {
         uint64_t arrived;
         if (has_unit(group[i]) && needs_message(record->schedule, group[i])

@@ -9,35 +9,35 @@ const char *const csv_dialect_names[] = { "torch2.6", "torch2.9", NULL };
 #define NOWHERE UINT32_MAX
 
 struct cell {
-    const char *at;  // without the blanks around it, which PyTorch ignores as well
+    const char *at;  // without the surrounding blanks, which PyTorch ignores as well
     size_t length;
-    uint32_t rank;   // its row
-    size_t column;   // of its first letter, from 1
+    uint32_t rank;   // the row of the cell
+    size_t column;   // the column of its first letter, from 1
     bool ends_row;
 };
 
 struct reader {
     const char *at, *end;
     const char *name;
-    const char *row;  // where it begins
+    const char *row;  // where the current row begins
     uint32_t rank;
     bool is_done;
 };
 
-// What can be known only once the whole file has been seen.
+// What is known only after the whole file has been read.
 struct sizes {
     uint32_t ranks, stages, micro_batches;
     size_t actions, passed_over;
-    struct cell last;  // the one that names the last micro-batch
+    struct cell last;  // the cell that names the last micro-batch
     uint32_t home[UINT16_MAX + 1];  // the rank of each stage, or NOWHERE
 };
 
 bool csv_is_likely(const char *text, size_t length)
 {
-    size_t at = 0;
-    while (at < length && memchr(" \t\r\n", text[at], 4))
-        at++;
-    return at < length && ((text[at] >= '0' && text[at] <= '9') || text[at] == '(' || text[at] == ',');
+    size_t first = 0;
+    while (first < length && memchr(" \t\r\n", text[first], 4))
+        first++;
+    return first < length && ((text[first] >= '0' && text[first] <= '9') || text[first] == '(' || text[first] == ',');
 }
 
 // --- cells ---------------------------------------------------------------------
@@ -82,30 +82,30 @@ static int shown(const struct cell *cell)
 
 static bool refuse(const struct reader *reader, const struct cell *cell, struct error *error)
 {
-    return error_at(error, "%s:%u:%zu", reader->name, cell->rank + 1, cell->column);
+    return error_name(error, "%s:%u:%zu", reader->name, cell->rank + 1, cell->column);
 }
 
-// Digits at the front of `at`; what follows.
-static const char *skip_digits(const char *at, const char *end)
+// Skips the digits at the front of `cursor`; returns what follows.
+static const char *skip_digits(const char *cursor, const char *end)
 {
-    while (at < end && *at >= '0' && *at <= '9')
-        at++;
-    return at;
+    while (cursor < end && *cursor >= '0' && *cursor <= '9')
+        cursor++;
+    return cursor;
 }
 
-// Whether the cell is a stage, then `kind`, then a micro-batch or (`numbered` false) nothing.
+// Whether the cell is a stage, then `kind`, then a micro-batch, or nothing if `numbered` is false.
 static bool is_cell_of(const struct cell *cell, const char *kind, bool numbered)
 {
-    const char *end = cell->at + cell->length, *at = skip_digits(cell->at, end);
+    const char *end = cell->at + cell->length, *cursor = skip_digits(cell->at, end);
     const size_t length = strlen(kind);
-    if (at == cell->at || (size_t)(end - at) < length || memcmp(at, kind, length) != 0)
+    if (cursor == cell->at || (size_t)(end - cursor) < length || memcmp(cursor, kind, length) != 0)
         return false;
-    at += length;
-    return numbered ? at < end && skip_digits(at, end) == end : at == end;
+    cursor += length;
+    return numbered ? cursor < end && skip_digits(cursor, end) == end : cursor == end;
 }
 
-// Sharding is PyTorch's own; and that a rank waits for its send before it goes on is
-// what the checker assumes of every send anyway.
+// Sharding is specific to PyTorch. Waiting for a send before going on is what the checker assumes of every send
+// anyway.
 static bool is_passed_over(const struct cell *cell)
 {
     return is_cell_of(cell, "UNSHARD", false) || is_cell_of(cell, "RESHARD", false)
@@ -113,16 +113,17 @@ static bool is_passed_over(const struct cell *cell)
         || is_cell_of(cell, "WAIT_SEND_B", true);
 }
 
-static bool is_pytorchs(const struct action *at, size_t size)
+static bool is_pytorchs(const struct action *group, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
-        if (at[i].kind == ACTION_R || at[i].kind >= ACTION_EVICT || at[i].split || (size > 1 && at[i].kind > ACTION_W))
+        if (group[i].kind == ACTION_R || group[i].kind >= ACTION_EVICT || group[i].split
+            || (size > 1 && group[i].kind > ACTION_W))
             return false;
     }
     return true;
 }
 
-// The actions that a cell stands for: none where it is empty or passed over.
+// Reads the actions of a cell: none if it is empty or passed over.
 static bool read_cell(const struct reader *reader, const struct cell *cell, struct action group[MOST_JOINED],
                       size_t *size, struct error *error)
 {
@@ -153,7 +154,7 @@ static bool measure_action(const struct reader *reader, const struct cell *cell,
 {
     uint32_t *home = &sizes->home[action.stage];
     if (action.micro_batch == NO_MICRO_BATCH)
-        return true;  // add_all() looks at it, once it is known what there is to reduce
+        return true;  // add_all() handles it, once it is known what there is to reduce
     if (*home != NOWHERE && *home != cell->rank) {
         error_set(error, "\"%.*s\" is on rank %u, but stage %u is on rank %u, where it stands first: PyTorch's CSV has "
                   "one copy of each stage", shown(cell), cell->at, cell->rank, (unsigned)action.stage, *home);
@@ -170,11 +171,11 @@ static bool measure_action(const struct reader *reader, const struct cell *cell,
     return true;
 }
 
-// What is named must be there: a number alone never takes memory.
+// Numbers must be plausible for the actions in the file, so that a number alone never causes an allocation.
 static bool sizes_are_sensible(const struct reader *reader, const struct sizes *sizes, struct error *error)
 {
     if (sizes->micro_batches == 0)
-        return error_set(error, "%s: has no action of a micro-batch", reader->name);
+        return error_named(error, "%s: has no action of a micro-batch", reader->name);
     if (sizes->micro_batches > sizes->actions) {
         error_set(error, "\"%.*s\" is of micro-batch %u, in a file of %zu actions", shown(&sizes->last), sizes->last.at,
                   sizes->micro_batches - 1, sizes->actions);
@@ -182,8 +183,8 @@ static bool sizes_are_sensible(const struct reader *reader, const struct sizes *
     }
     for (uint32_t stage = 0; stage < sizes->stages; stage++) {
         if (sizes->home[stage] == NOWHERE)
-            return error_set(error, "%s: stage %u stands nowhere, but stage %u does", reader->name, stage,
-                             sizes->stages - 1);
+            return error_named(error, "%s: stage %u stands nowhere, but stage %u does", reader->name, stage,
+                               sizes->stages - 1);
     }
     return true;
 }
@@ -214,7 +215,7 @@ static bool measure(struct reader reader, struct sizes *sizes, struct error *err
 
 // --- the schedule ------------------------------------------------------------------
 
-// "zb1p" of "runs/zb1p.csv". A document must be able to hold it: whole characters.
+// The name is "zb1p" for "runs/zb1p.csv". A document must be able to hold it, so it consists of whole characters.
 static void name_after_file(struct schedule *schedule, const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -222,12 +223,12 @@ static void name_after_file(struct schedule *schedule, const char *path)
     if (length > 4 && strcmp(base + length - 4, ".csv") == 0)
         length -= 4;
     size_t used = 0;
-    for (size_t at = 0, step; at < length; at += step) {
-        const size_t bytes = utf8_length(base + at, length - at);
+    for (size_t offset = 0, step; offset < length; offset += step) {
+        const size_t bytes = utf8_length(base + offset, length - offset);
         step = bytes ? bytes : 1;
         if (used + step >= sizeof schedule->name)
             break;
-        memcpy(schedule->name + used, bytes ? base + at : "?", step);
+        memcpy(schedule->name + used, bytes ? base + offset : "?", step);
         used += step;
     }
     schedule->name[used] = '\0';

@@ -3,23 +3,22 @@
 #include "schedules/board.h"
 #include "schedules/csv.h"
 
-// A row that grows to the right. Rows of a compute order grow side by side, in the
-// order in which steps run.
+// A row, which grows to the right. The rows of a compute order grow side by side, in the order in which steps run.
 struct row {
     struct text text;
     size_t cells;
-    size_t next;  // in the rank's list
+    size_t next;  // position in the rank's list
 };
 
 struct writer {
     const struct schedule *schedule;
     struct row *rows;
-    uint32_t *forward_ends;   // per stage and micro-batch: the column behind its F, 0 before
-    uint32_t *backward_ends;  // and behind its B or I
+    uint32_t *forward_ends;   // per stage and micro-batch: the column behind its F; 0 before that
+    uint32_t *backward_ends;  // the same for its B or I
     struct csv_left_out left_out;
 };
 
-// --- what can be said ------------------------------------------------------------
+// --- what the format can express ---------------------------------------------------
 
 static bool places_are_sayable(const struct schedule *schedule, struct error *error)
 {
@@ -39,31 +38,31 @@ static bool places_are_sayable(const struct schedule *schedule, struct error *er
     return true;
 }
 
-static bool is_left_out(const struct action *at)
+static bool is_left_out(const struct action *action)
 {
-    return at->kind >= ACTION_REDUCE || is_move(*at);
+    return action->kind >= ACTION_REDUCE || is_move(*action);
 }
 
-static bool group_is_sayable(const struct schedule *schedule, uint32_t rank, const struct action *at, size_t size,
+static bool group_is_sayable(const struct schedule *schedule, uint32_t rank, const struct action *group, size_t size,
                              const struct csv_style *style, struct error *error)
 {
     struct text token = { 0 };
     bool good = true;
     for (size_t i = 0; i < size; i++) {
-        const bool is_here = at[i].stage < schedule->stages && schedule->routes[at[i].stage] == rank;
-        if (!is_here && !is_left_out(&at[i]))
+        const bool is_here = group[i].stage < schedule->stages && schedule->routes[group[i].stage] == rank;
+        if (!is_here && !is_left_out(&group[i]))
             good = error_set(error, "stage %u is not on this rank, which PyTorch's CSV would say: Weir's JSON can have "
-                             "such an action", at[i].stage);
-        else if (at[i].kind == ACTION_R)
+                             "such an action", group[i].stage);
+        else if (group[i].kind == ACTION_R)
             good = error_set(error, "PyTorch's CSV has no cell for recomputing apart from its backward");
-        else if (size > 1 && at[i].kind > ACTION_W)
+        else if (size > 1 && group[i].kind > ACTION_W)
             good = error_set(error, "a group of PyTorch's CSV joins computations only");
     }
     if (good && size > 1 && style->dialect == CSV_TORCH_2_6)
         good = error_set(error, "groups came with torch 2.9: the dialect torch2.9 can have them");
     if (!good) {
-        group_write(at, size, &token);
-        error_at(error, "rank %u, position %zu, %s", rank, (size_t)(at - schedule->lists[rank].at),
+        group_write(group, size, &token);
+        error_at(error, "rank %u, position %zu, %s", rank, (size_t)(group - schedule->lists[rank].at),
                  token.data ? token.data : "");
         text_clear(&token);
     }
@@ -76,16 +75,16 @@ static bool is_sayable(struct writer *writer, const struct csv_style *style, str
     if (!places_are_sayable(schedule, error))
         return false;
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        const struct action *at = schedule->lists[rank].at, *end = list_end(&schedule->lists[rank]);
+        const struct action *group = schedule->lists[rank].at, *end = list_end(&schedule->lists[rank]);
         size_t cells = 0;
-        for (size_t size; at < end; at += size) {
-            size = group_size(at, end);
-            cells += !is_left_out(at);
-            writer->left_out.steps += at->kind == ACTION_STEP;
-            writer->left_out.reductions += at->kind == ACTION_REDUCE;
-            writer->left_out.validations += at->kind == ACTION_VALIDATE;
-            writer->left_out.moves += is_move(*at);
-            if (!group_is_sayable(schedule, rank, at, size, style, error))
+        for (size_t size; group < end; group += size) {
+            size = group_size(group, end);
+            cells += !is_left_out(group);
+            writer->left_out.steps += group->kind == ACTION_STEP;
+            writer->left_out.reductions += group->kind == ACTION_REDUCE;
+            writer->left_out.validations += group->kind == ACTION_VALIDATE;
+            writer->left_out.moves += is_move(*group);
+            if (!group_is_sayable(schedule, rank, group, size, style, error))
                 return false;
         }
         if (cells == 0)
@@ -105,30 +104,30 @@ static void skip_to(struct row *row, size_t column)
     }
 }
 
-static void add_cell(struct row *row, size_t column, const struct action *at, size_t size)
+static void add_cell(struct row *row, size_t column, const struct action *group, size_t size)
 {
     skip_to(row, column);
     if (row->cells++)
         text_add_bytes(&row->text, ",", 1);
-    group_write(at, size, &row->text);
+    group_write(group, size, &row->text);
 }
 
 static void write_as_it_is(struct writer *writer)
 {
     for (uint32_t rank = 0; rank < writer->schedule->ranks; rank++) {
-        const struct action *at = writer->schedule->lists[rank].at, *end = list_end(&writer->schedule->lists[rank]);
+        const struct action *group = writer->schedule->lists[rank].at, *end = list_end(&writer->schedule->lists[rank]);
         struct row *row = &writer->rows[rank];
-        for (size_t size; at < end; at += size) {
-            size = group_size(at, end);
-            if (!is_left_out(at))
-                add_cell(row, row->cells, at, size);
+        for (size_t size; group < end; group += size) {
+            size = group_size(group, end);
+            if (!is_left_out(group))
+                add_cell(row, row->cells, group, size);
         }
     }
 }
 
 // --- columns -----------------------------------------------------------------------
 
-// Whether all that an action needs has been placed, and the first column behind it.
+// Whether everything that an action needs has been placed. If so, sets the first column behind it.
 static bool find_ready(const struct writer *writer, struct action action, size_t *column)
 {
     const struct schedule *schedule = writer->schedule;
@@ -143,11 +142,11 @@ static bool find_ready(const struct writer *writer, struct action action, size_t
     return !ends || *ends > 0;
 }
 
-static bool group_is_ready(const struct writer *writer, const struct action *at, size_t size, size_t *column)
+static bool group_is_ready(const struct writer *writer, const struct action *group, size_t size, size_t *column)
 {
     for (size_t i = 0; i < size; i++) {
         size_t ready;
-        if (!find_ready(writer, at[i], &ready))
+        if (!find_ready(writer, group[i], &ready))
             return false;
         if (ready > *column)
             *column = ready;
@@ -155,32 +154,32 @@ static bool group_is_ready(const struct writer *writer, const struct action *at,
     return true;
 }
 
-static void place(struct writer *writer, struct row *row, size_t column, const struct action *at, size_t size)
+static void place(struct writer *writer, struct row *row, size_t column, const struct action *group, size_t size)
 {
-    add_cell(row, column, at, size);
+    add_cell(row, column, group, size);
     for (size_t i = 0; i < size; i++) {
-        const size_t unit = unit_index(writer->schedule, at[i].stage, at[i].micro_batch, 0);
-        if (at[i].kind == ACTION_F)
+        const size_t unit = unit_index(writer->schedule, group[i].stage, group[i].micro_batch, 0);
+        if (group[i].kind == ACTION_F)
             writer->forward_ends[unit] = (uint32_t)column + 1;
-        if (at[i].kind == ACTION_B || at[i].kind == ACTION_I)
+        if (group[i].kind == ACTION_B || group[i].kind == ACTION_I)
             writer->backward_ends[unit] = (uint32_t)column + 1;
     }
 }
 
-// Writes as much of a rank's row as can be; whether it was anything.
+// Writes as much of a rank's row as possible; returns whether it wrote anything.
 static bool go_on(struct writer *writer, uint32_t rank)
 {
     const struct action_list *list = &writer->schedule->lists[rank];
     struct row *row = &writer->rows[rank];
     const size_t before = row->next;
     while (row->next < list->count) {
-        const struct action *at = list->at + row->next;
-        const size_t size = group_size(at, list_end(list));
+        const struct action *group = list->at + row->next;
+        const size_t size = group_size(group, list_end(list));
         size_t column = row->cells;
-        if (!is_left_out(at) && !group_is_ready(writer, at, size, &column))
+        if (!is_left_out(group) && !group_is_ready(writer, group, size, &column))
             break;
-        if (!is_left_out(at))
-            place(writer, row, column, at, size);
+        if (!is_left_out(group))
+            place(writer, row, column, group, size);
         row->next += size;
     }
     return row->next > before;

@@ -9,13 +9,14 @@
 enum { LEAST_PLACES = 2, MOST_AHEAD = 2 };
 #define NEVER UINT32_MAX
 
-// Of a unit: which computations of its rank keep, need and end it, counted from 0; what is done together is one.
+// For a unit: which computations of its rank keep, need and end its data. They are counted from 0; a group counts as
+// one.
 struct keeping {
-    uint32_t forward, need, end;  // need: NEVER where nothing goes back
+    uint32_t forward, need, end;  // `need` is NEVER if there is no backward
     bool is_moved;
 };
 
-// A PREFETCH, and the computations that it stands in front of, and that needs it.
+// A PREFETCH: the computation before which it is placed, and the one that needs it.
 struct fetch {
     uint32_t ahead_of, need;
     struct action action;
@@ -24,10 +25,10 @@ struct fetch {
 struct adding {
     struct schedule *order;
     struct keeping *keeping;  // per unit
-    uint32_t *in_use;         // per computation of a rank: places of the stage that is looked at,
-    uint32_t *forwards;       // and its Fs
-    uint32_t *seen;           // per stage: the number, from 1, of the last rank that it was looked at for
-    struct fetch *fetches;    // of a rank
+    uint32_t *in_use;         // per computation of a rank: places of the current stage in use,
+    uint32_t *forwards;       // and its forwards
+    uint32_t *seen;           // per stage: the number, from 1, of the last rank for which it was processed
+    struct fetch *fetches;    // those of one rank
     size_t fetch_count;
 };
 
@@ -38,49 +39,49 @@ static struct keeping *keeping_of(const struct adding *adding, struct action act
     return &adding->keeping[unit_of(adding->order, action)];
 }
 
-static void note(const struct adding *adding, struct action action, uint32_t at)
+static void note(const struct adding *adding, struct action action, uint32_t position)
 {
     struct keeping *keeping = keeping_of(adding, action);
     if (action.kind == ACTION_F)
-        *keeping = (struct keeping){ .forward = at, .need = NEVER };
+        *keeping = (struct keeping){ .forward = position, .need = NEVER };
     else
-        keeping->need = min_u32(keeping->need, at);
-    keeping->end = at;
+        keeping->need = min_u32(keeping->need, position);
+    keeping->end = position;
 }
 
-// How many computations there are.
+// Returns the number of computations.
 static uint32_t note_all(const struct adding *adding, const struct action_list *list)
 {
-    uint32_t at = 0;
+    uint32_t position = 0;
     for (const struct action *action = list->at; action < list_end(list); action++) {
         if (!is_compute(*action))
             continue;
-        note(adding, *action, at);
-        at += !action->joined;
+        note(adding, *action, position);
+        position += !action->joined;
     }
-    return at;
+    return position;
 }
 
-// --- where there is a place ----------------------------------------------------------------
+// --- where a place is free ----------------------------------------------------------------
 
 static void use(const struct adding *adding, uint32_t first, uint32_t end)
 {
-    for (uint32_t at = first; at < end; at++)
-        adding->in_use[at]++;
+    for (uint32_t i = first; i < end; i++)
+        adding->in_use[i]++;
 }
 
 static uint32_t most_in_use(const struct adding *adding, uint32_t computations)
 {
     uint32_t most = 0;
-    for (uint32_t at = 0; at < computations; at++)
-        most = max_u32(most, adding->in_use[at]);
+    for (uint32_t i = 0; i < computations; i++)
+        most = max_u32(most, adding->in_use[i]);
     return most;
 }
 
 static void clear_use(const struct adding *adding, uint32_t computations)
 {
-    for (uint32_t at = 0; at < computations; at++)
-        adding->in_use[at] = adding->forwards[at] = 0;
+    for (uint32_t i = 0; i < computations; i++)
+        adding->in_use[i] = adding->forwards[i] = 0;
 }
 
 typedef void keeping_function(struct adding *adding, struct keeping *keeping, struct action forward);
@@ -88,9 +89,9 @@ typedef void keeping_function(struct adding *adding, struct keeping *keeping, st
 static void for_each_forward(struct adding *adding, uint32_t rank, uint32_t stage, keeping_function *function)
 {
     const struct action_list *list = &adding->order->lists[rank];
-    for (const struct action *at = list->at; at < list_end(list); at++)
-        if (at->kind == ACTION_F && at->stage == stage)
-            function(adding, keeping_of(adding, *at), *at);
+    for (const struct action *action = list->at; action < list_end(list); action++)
+        if (action->kind == ACTION_F && action->stage == stage)
+            function(adding, keeping_of(adding, *action), *action);
 }
 
 static void use_until_need(struct adding *adding, struct keeping *keeping, struct action forward)
@@ -124,7 +125,7 @@ static int compare_needs(const void *a, const void *b)
     return (x->need > y->need) - (x->need < y->need);
 }
 
-// As early as there is a place, the first to be needed first.
+// Places each PREFETCH as early as there is a free place, in the order in which they are needed.
 static void place_fetches(struct adding *adding, size_t first, uint32_t places)
 {
     qsort(adding->fetches + first, adding->fetch_count - first, sizeof adding->fetches[0], compare_needs);
@@ -154,15 +155,15 @@ static void move_stage(struct adding *adding, uint32_t rank, uint32_t stage, uin
 static void move_stages(struct adding *adding, uint32_t rank, uint32_t computations)
 {
     const struct action_list *list = &adding->order->lists[rank];
-    for (const struct action *at = list->at; at < list_end(list); at++) {
-        if (at->kind != ACTION_F || adding->seen[at->stage] == rank + 1)
+    for (const struct action *action = list->at; action < list_end(list); action++) {
+        if (action->kind != ACTION_F || adding->seen[action->stage] == rank + 1)
             continue;
-        adding->seen[at->stage] = rank + 1;
-        move_stage(adding, rank, at->stage, computations);
+        adding->seen[action->stage] = rank + 1;
+        move_stage(adding, rank, action->stage, computations);
     }
 }
 
-// --- the list anew -------------------------------------------------------------------------
+// --- rewriting the list --------------------------------------------------------------------
 
 static int compare_places(const void *a, const void *b)
 {
@@ -186,18 +187,18 @@ static bool add_evict(struct adding *adding, uint32_t rank, struct action action
 static bool write_list(struct adding *adding, uint32_t rank, const struct action_list *from, struct error *error)
 {
     const struct fetch *fetch = adding->fetches, *end = adding->fetches + adding->fetch_count;
-    uint32_t at = 0;
+    uint32_t position = 0;
     bool good = true;
     size_t size;
     for (const struct action *group = from->at; good && group < list_end(from); group += size) {
         size = group_size(group, list_end(from));
-        for (; good && is_compute(*group) && fetch < end && fetch->ahead_of == at; fetch++)
+        for (; good && is_compute(*group) && fetch < end && fetch->ahead_of == position; fetch++)
             good = schedule_add(adding->order, rank, fetch->action, error);
         for (size_t i = 0; good && i < size; i++)
             good = schedule_add(adding->order, rank, group[i], error);
         for (size_t i = 0; good && i < size; i++)
             good = add_evict(adding, rank, group[i], error);
-        at += is_compute(*group);
+        position += is_compute(*group);
     }
     return good;
 }

@@ -4,7 +4,7 @@
 
 #include "schedules/standstill.h"
 
-// Until when something is kept.
+// The two lifetimes of kept data.
 enum kept { KEPT, KEPT_THROUGH, KEPTS };
 
 static const unsigned ends[KEPTS] = {
@@ -12,23 +12,23 @@ static const unsigned ends[KEPTS] = {
     [KEPT_THROUGH] = 1 << ACTION_EVICT | 1 << ACTION_B | 1 << ACTION_W,
 };
 
-// The places of a stage: how many there are, and what has become of them on the rank that is gone through.
+// The places of a stage: their number, and their use on the rank that is being traversed.
 struct row {
     uint32_t count, now;
     size_t taken, given;
 };
 
-// Who gave a place back, and where that stands in the list.
+// The unit that gave a place back, and the position of that action in the list.
 struct giver {
-    size_t unit, position;  // NO_MOVE where it was not by an EVICT
+    size_t unit, position;  // NO_MOVE if it was not an EVICT
 };
 
 struct filling {
     const struct schedule *schedule;
     struct host_places *places;
     struct row *rows[KEPTS];      // per stage
-    struct giver *givers[KEPTS];  // of each stage, in the order of its list: two for each of its units at most
-    bool is_counted;              // how many places there are
+    struct giver *givers[KEPTS];  // of each stage, in the order of its list: at most two for each of its units
+    bool is_counted;              // whether the number of places is known
 };
 
 static struct giver *giver_of(const struct filling *filling, enum kept kept, uint32_t stage, size_t number)
@@ -36,8 +36,8 @@ static struct giver *giver_of(const struct filling *filling, enum kept kept, uin
     return &filling->givers[kept][2 * unit_index(filling->schedule, stage, 0, 0) + number];
 }
 
-// Of several EVICTs that an F waits for the last one ends last.
-static void take(struct filling *filling, struct action action, enum kept kept, struct giver *last)
+// If an F waits for several EVICTs, only the last of them matters, since it ends last.
+static void take_slot(struct filling *filling, struct action action, enum kept kept, struct giver *last)
 {
     struct row *row = &filling->rows[kept][action.stage];
     if (++row->now > row->count)
@@ -56,7 +56,7 @@ static void begin(struct filling *filling, struct action action)
     if (action.kind != ACTION_F && action.kind != ACTION_PREFETCH)
         return;
     for (enum kept kept = KEPT; kept < KEPTS; kept++)
-        take(filling, action, kept, &last);
+        take_slot(filling, action, kept, &last);
     if (filling->is_counted && action.kind == ACTION_F)
         filling->places->waits[unit_of(filling->schedule, action)] = last.unit;
 }
@@ -89,7 +89,7 @@ static void go_through(struct filling *filling, uint32_t rank)
     }
 }
 
-// All ranks of a stage have as many places; so they are counted before anybody takes one.
+// All ranks of a stage have the same number of places, so a first pass counts them before a second one assigns them.
 static void fill(struct filling *filling)
 {
     for (int pass = 0; pass < 2; pass++) {

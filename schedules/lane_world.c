@@ -47,7 +47,7 @@ static void add_message(struct lane_world *world, struct item *item)
     item->parcel = message_number(schedule, action);
 }
 
-// What a compute takes in, by the number of its RECV.
+// The parcel of the message that a computation uses, which has the number of the message's RECV.
 static size_t parcel_for(const struct schedule *schedule, struct action action)
 {
     action.kind = is_backward(action) ? ACTION_RECV_B : ACTION_RECV_F;
@@ -83,17 +83,17 @@ static void fill_rank(struct lane_world *world, uint32_t rank, size_t *needs)
     const struct action *end = list_end(list);
     struct lane *lane = world->ranks[rank];
     size_t size;
-    for (const struct action *at = list->at; at < end; at += size) {
-        size = group_size(at, end);
-        if (is_left_out(world, *at))
+    for (const struct action *group = list->at; group < end; group += size) {
+        size = group_size(group, end);
+        if (is_left_out(world, *group))
             continue;
-        const unsigned number = lane_of(world, *at);
+        const unsigned number = lane_of(world, *group);
         struct item *item = lane[number].end++;
-        *item = (struct item){ .group = at, .size = (uint32_t)size };
+        *item = (struct item){ .group = group, .size = (uint32_t)size };
         item->after = number > 0 ? (size_t)(lane[0].end - lane[0].begin) : 0;
-        if (is_move(*at))
+        if (is_move(*group))
             add_move(world, item);
-        else if (is_message(*at))
+        else if (is_message(*group))
             add_message(world, item);
         else
             add_compute(world, item, needs);
@@ -111,8 +111,8 @@ static void fill_lanes(struct lane_world *world)
         struct lane *lane = world->ranks[rank];
         for (unsigned i = 0; i < LANES; i++) {
             lane[i].begin = lane[i].end = next;
-            for (const struct action *at = list->at; at < list_end(list); at++)
-                next += lane_of(world, *at) == i;
+            for (const struct action *action = list->at; action < list_end(list); action++)
+                next += lane_of(world, *action) == i;
         }
         fill_rank(world, rank, &needs);
     }
@@ -120,7 +120,7 @@ static void fill_lanes(struct lane_world *world)
 
 // --- creating ------------------------------------------------------------------------
 
-// What cannot come to its end is said in the words of the check.
+// If the schedule cannot run to its end, fails with the sentence of the check.
 static bool prove(const struct schedule *lowered, const struct lane_rules *rules, struct error *error)
 {
     struct check_result result;
@@ -139,7 +139,7 @@ static bool allocate(struct lane_world *world, struct error *error)
         world->item_count += schedule->lists[rank].count;
     const size_t count = world->item_count + 1;
     world->items = calloc(count, sizeof *world->items);
-    world->needs = calloc(3 * count, sizeof *world->needs);  // a message and two moves at most
+    world->needs = calloc(3 * count, sizeof *world->needs);  // one message and two moves at most
     world->durations = calloc(count, sizeof *world->durations);
     world->ranks = calloc(schedule->ranks, sizeof *world->ranks);
     world->parcel_count = (schedule->moves ? 4 : 2) * unit_count(schedule);

@@ -21,36 +21,36 @@ static void wake(struct lane_world *world, uint32_t rank, uint64_t time_ns)
         return;
     }
     const struct event event = { time_ns, rank };
-    size_t at = world->event_count++;
-    for (; at > 0 && is_before(event, world->events[(at - 1) / 2]); at = (at - 1) / 2)
-        world->events[at] = world->events[(at - 1) / 2];
-    world->events[at] = event;
+    size_t hole = world->event_count++;
+    for (; hole > 0 && is_before(event, world->events[(hole - 1) / 2]); hole = (hole - 1) / 2)
+        world->events[hole] = world->events[(hole - 1) / 2];
+    world->events[hole] = event;
 }
 
 static struct event next_event(struct lane_world *world)
 {
     struct event *heap = world->events;
     const struct event top = heap[0], last = heap[--world->event_count];
-    size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < world->event_count; at = child) {
+    size_t hole = 0;
+    for (size_t child; (child = 2 * hole + 1) < world->event_count; hole = child) {
         child += child + 1 < world->event_count && is_before(heap[child + 1], heap[child]);
         if (!is_before(heap[child], last))
             break;
-        heap[at] = heap[child];
+        heap[hole] = heap[child];
     }
-    heap[at] = last;
+    heap[hole] = last;
     return top;
 }
 
-// --- beginning -----------------------------------------------------------------------
+// --- how items begin -----------------------------------------------------------------
 
 static struct lane *messages_of(struct lane_world *world, uint32_t rank)
 {
     return &world->ranks[rank][world->rules.use == LANES_ONE];
 }
 
-// If a RECV comes next, the other end is woken for when the rank will have reached it.
-// What computes are still to begin before that will do so themselves.
+// If a RECV is next, wakes the rank at its other end at the time when this rank will have reached the RECV. If
+// computations must begin before the RECV, those announce it when they begin.
 static void announce(struct lane_world *world, uint32_t rank, uint64_t now_ns)
 {
     const struct lane *computes = world->ranks[rank], *messages = messages_of(world, rank);
@@ -62,7 +62,7 @@ static void announce(struct lane_world *world, uint32_t rank, uint64_t now_ns)
     wake(world, next->peer, max_u64(free_ns, now_ns));
 }
 
-// What the lane stands at takes it until `end_ns`, when the rank may go on.
+// The lane's current item occupies the lane until `end_ns`. Then the rank may continue.
 static void take_lane(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t start_ns, uint64_t end_ns)
 {
     lane->at->start_ns = start_ns;
@@ -83,7 +83,7 @@ static bool begin_compute(struct lane_world *world, uint32_t rank, struct lane *
     return true;
 }
 
-// The last copy to come begins for all.
+// The last copy to reach a REDUCE begins it for all.
 static bool begin_reduce(struct lane_world *world, struct lane *lane, uint64_t now_ns)
 {
     const struct copies *copies = &world->record.walk.board.copies;
@@ -105,7 +105,7 @@ static bool begin_reduce(struct lane_world *world, struct lane *lane, uint64_t n
     return true;
 }
 
-// Whether what the lane stands at, a message or move, may begin as far as its own rank is concerned.
+// Whether the lane's current item, a message or move, may begin as far as its own rank is concerned.
 static bool is_reached(const struct lane_world *world, uint32_t rank, const struct lane *lane, uint64_t now_ns)
 {
     const struct lane *computes = &world->ranks[rank][0];
@@ -113,7 +113,7 @@ static bool is_reached(const struct lane_world *world, uint32_t rank, const stru
     return lane->at < lane->end && lane->free_ns <= now_ns && lane->at->after + running <= begun;
 }
 
-// What waits for it waits for its end.
+// Actions that wait for the move wait for its end.
 static void begin_move(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
 {
     const struct item *item = lane->at;
@@ -122,7 +122,7 @@ static void begin_move(struct lane_world *world, uint32_t rank, struct lane *lan
     take_lane(world, rank, lane, now_ns, end_ns);
 }
 
-// The bytes enter their link once it is free; returns when it is free again.
+// The bytes enter their link once it is free. Returns when the link is free again.
 static uint64_t enter_link(struct lane_world *world, const struct item *item, uint64_t now_ns)
 {
     const struct channel *channel = &world->record.tariff.channels[item->channel];
@@ -132,8 +132,8 @@ static uint64_t enter_link(struct lane_world *world, const struct item *item, ui
     return parcel->arrives_ns - channel->latency_ns;
 }
 
-// Both ends begin, if the other is reached.
-static bool begin_meeting(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
+// Both ends begin if the other end has been reached, too.
+static bool begin_rendezvous(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
 {
     const struct item *item = lane->at;
     struct lane *other = messages_of(world, item->peer);
@@ -155,7 +155,7 @@ static bool begin_send(struct lane_world *world, uint32_t rank, struct lane *lan
     const struct item *item = lane->at;
     const bool free = world->rules.use == LANES_FREE;
     if (!free && world->rules.capacity == 0)
-        return begin_meeting(world, rank, lane, now_ns);
+        return begin_rendezvous(world, rank, lane, now_ns);
     if (!free && world->under_way[item->queue] >= world->rules.capacity)
         return false;
     const uint64_t free_ns = enter_link(world, item, now_ns);
@@ -169,7 +169,7 @@ static bool begin_send(struct lane_world *world, uint32_t rank, struct lane *lan
     return true;
 }
 
-// A rendezvous is begun by its SEND; what is under way has only to arrive.
+// A rendezvous is begun by its SEND. With buffers, a message under way only has to arrive.
 static bool begin_receive(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
 {
     const struct item *item = lane->at;
@@ -185,7 +185,7 @@ static bool begin_receive(struct lane_world *world, uint32_t rank, struct lane *
 
 // --- messages in groups ---------------------------------------------------------------
 
-// The end of the messages that stand in a row with the one the lane stands at.
+// The end of the consecutive messages that begin with the lane's current one.
 static struct item *end_of_group(const struct lane *lane)
 {
     struct item *end = lane->at + 1;
@@ -206,7 +206,7 @@ static void open_group(struct lane_world *world, struct lane *lane, uint64_t now
     lane->group_ns = now_ns;
 }
 
-// One message of a lane's group is begun; the last lets the lane go when all are over.
+// Begins one message of a lane's group. The last one frees the lane when all of them have ended.
 static void begin_member(struct lane_world *world, uint32_t rank, struct item *item, uint64_t start_ns, uint64_t end_ns)
 {
     struct lane *lane = messages_of(world, rank);
@@ -222,8 +222,8 @@ static void begin_member(struct lane_world *world, uint32_t rank, struct item *i
     wake(world, rank, lane->free_ns);
 }
 
-// Opens the group the lane stands at, or begins the first message of the open one
-// whose other end is open, too.
+// Opens the group that the lane has reached, or begins the first message of the open group whose other end is also
+// in an open group.
 static bool begin_grouped(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
 {
     if (lane->pending == 0) {
@@ -246,7 +246,7 @@ static bool begin_grouped(struct lane_world *world, uint32_t rank, struct lane *
     return false;
 }
 
-// Whether what a lane stands at begins now.
+// Begins the current item of a lane if it may begin now; returns whether it did.
 static bool begin(struct lane_world *world, uint32_t rank, struct lane *lane, uint64_t now_ns)
 {
     if (lane->at == lane->end || lane->free_ns > now_ns)
@@ -314,7 +314,7 @@ bool lane_world_run(struct lane_world *world, const uint64_t *durations, uint64_
     for (uint32_t rank = 0; rank < world->lowered->ranks; rank++) {
         const struct lane *lane = world->ranks[rank];
         for (unsigned i = 0; i < LANES; i++)
-            assert(lane[i].at == lane[i].end);  // check.h has proved it
+            assert(lane[i].at == lane[i].end);  // guaranteed by check.h
         *iteration_ns = max_u64(*iteration_ns, lane[0].free_ns);
     }
     return true;

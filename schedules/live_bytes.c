@@ -11,13 +11,13 @@ struct change {
     wide start, end;
     uint64_t result;
 };
-enum { CHANGES = ACTION_REDUCE };  // kinds
+enum { CHANGES = ACTION_REDUCE };  // number of kinds
 
 struct tally {
     wide now, most;
 };
 
-// For whoever draws the bytes over time.
+// Records a level for drawing bytes over time.
 static void tell(struct live *live, uint64_t time_ns, wide now)
 {
     const wide shown = now < 0 ? 0 : now > (wide)UINT64_MAX ? (wide)UINT64_MAX : now;
@@ -35,7 +35,7 @@ IN_LINE void add(struct live *live, struct tally *tally, uint64_t time_ns, wide 
 
 // --- deliveries ---------------------------------------------------------------------
 
-// What goes before what comes.
+// At the same time, data that goes comes before data that arrives.
 static bool is_sooner(struct delivery a, struct delivery b)
 {
     return a.time_ns < b.time_ns || (a.time_ns == b.time_ns && a.comes < b.comes);
@@ -46,10 +46,10 @@ static bool deliveries_push(struct deliveries *deliveries, struct delivery deliv
     if (!array_reserve(&deliveries->at, &deliveries->capacity, deliveries->count + 1, sizeof deliveries->at[0]))
         return false;
     struct delivery *heap = deliveries->at;
-    size_t at = deliveries->count++;
-    for (; at > 0 && is_sooner(delivery, heap[(at - 1) / 2]); at = (at - 1) / 2)
-        heap[at] = heap[(at - 1) / 2];
-    heap[at] = delivery;
+    size_t hole = deliveries->count++;
+    for (; hole > 0 && is_sooner(delivery, heap[(hole - 1) / 2]); hole = (hole - 1) / 2)
+        heap[hole] = heap[(hole - 1) / 2];
+    heap[hole] = delivery;
     return true;
 }
 
@@ -57,14 +57,14 @@ static struct delivery deliveries_pop(struct deliveries *deliveries)
 {
     struct delivery *heap = deliveries->at;
     const struct delivery top = heap[0], last = heap[--deliveries->count];
-    size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < deliveries->count; at = child) {
+    size_t hole = 0;
+    for (size_t child; (child = 2 * hole + 1) < deliveries->count; hole = child) {
         child += child + 1 < deliveries->count && is_sooner(heap[child + 1], heap[child]);
         if (!is_sooner(heap[child], last))
             break;
-        heap[at] = heap[child];
+        heap[hole] = heap[child];
     }
-    heap[at] = last;
+    heap[hole] = last;
     return top;
 }
 
@@ -76,13 +76,13 @@ static int compare(const void *a, const void *b)
     return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-// What goes over a boundary: the output of the stage before it, or the gradient of that.
+// The bytes of a message over a boundary: the output of the stage before it, or its gradient.
 static uint64_t boundary_bytes(const struct record *record, uint32_t boundary, uint32_t split)
 {
     return record_row(record, boundary, split)->output_bytes;
 }
 
-// All messages that the rank will use. Most often they arrive in the order of their use.
+// Collects all messages that the rank will use. They usually arrive in the order of their use.
 static void collect_arrivals(struct live *live)
 {
     const struct schedule *schedule = live->record->schedule;
@@ -128,7 +128,7 @@ static void deliver(struct live *live, struct tally *tally)
     add(live, tally, delivery.time_ns, delivery.comes ? (wide)delivery.bytes : -(wide)delivery.bytes);
 }
 
-// At one moment what is delivered goes before what arrives.
+// At the same time, deliveries come before arrivals.
 static void settle_next_of_both(struct live *live, struct tally *tally)
 {
     const bool back = next_arrival(&live->arrivals[1]) < next_arrival(&live->arrivals[0]);
@@ -142,7 +142,7 @@ static void settle_next_of_both(struct live *live, struct tally *tally)
     look_ahead(live);
 }
 
-// Where RECVs are spelled out, nothing arrives but at them.
+// In a lowered schedule, data arrives only at its RECV.
 static void settle_next(struct live *live, struct tally *tally)
 {
     if (!live->record->schedule->lowered) {
@@ -153,7 +153,7 @@ static void settle_next(struct live *live, struct tally *tally)
     live->soonest_ns = live->deliveries.count ? live->deliveries.at[0].time_ns : UINT64_MAX;
 }
 
-// All that happens by messages before the given time.
+// Applies all changes by messages before the given time.
 IN_LINE void settle(struct live *live, struct tally *tally, uint64_t before_ns)
 {
     while (live->soonest_ns < before_ns)
@@ -162,7 +162,7 @@ IN_LINE void settle(struct live *live, struct tally *tally, uint64_t before_ns)
 
 // --- what actions change ----------------------------------------------------------------
 
-// The bytes an F takes in, or a B or I; 0 at the pipeline's ends.
+// The bytes that an F, B or I receives; 0 at the pipeline's ends.
 static wide input_bytes(const struct record *record, struct action action)
 {
     if (action.kind == ACTION_F)
@@ -177,7 +177,7 @@ static uint64_t result_bytes(const struct record *record, struct action action)
     return action.stage == 0 ? 0 : boundary_bytes(record, action.stage - 1u, action.split);
 }
 
-// Of an F: its slot goes into what is kept, or into what is there for as long as it runs.
+// For an F: its input slot becomes part of what is kept, or of what is there while it runs.
 static struct change change_of_forward(const struct record *record, struct action action)
 {
     const struct cost_row *row = record_row(record, action.stage, action.split);
@@ -203,7 +203,8 @@ static struct change change_of(const struct record *record, struct action action
     if (action.kind == ACTION_I || action.kind == ACTION_W)
         change.end += action.kind == ACTION_I ? held : -held;
     if (action.kind == ACTION_RECV_F)
-        change = (struct change){ action.stage > 0 ? boundary_bytes(record, action.stage - 1u, action.split) : 0, 0, 0 };
+        change = (struct change){ action.stage > 0 ? boundary_bytes(record, action.stage - 1u, action.split) : 0, 0,
+                                  0 };
     if (action.kind == ACTION_RECV_B)
         change = (struct change){ boundary_bytes(record, action.stage, action.split), 0, 0 };
     return change;
@@ -237,7 +238,7 @@ static void add_delivery(struct live *live, struct delivery delivery)
         live->soonest_ns = delivery.time_ns;
 }
 
-// What is kept has left when an EVICT is over, and is there again from when a PREFETCH goes over the link.
+// Kept data has left when its EVICT has ended. It is back in memory from when its PREFETCH enters the link.
 static void add_move(struct live *live, struct action move)
 {
     const struct record *record = live->record;
@@ -247,8 +248,8 @@ static void add_move(struct live *live, struct action move)
                                           record_row(record, move.stage, move.split)->moved_bytes, comes });
 }
 
-// A result's buffer is there while it is made and until its message is delivered:
-// unless all that takes no time, when nobody ever sees it.
+// The buffer of a result is there while the result is made, and until its message is delivered. If all that takes no
+// time, the buffer is not counted.
 IN_LINE uint64_t keep_result(struct live *live, struct action action, uint64_t start_ns, uint64_t bytes)
 {
     const struct record *record = live->record;
@@ -265,7 +266,7 @@ IN_LINE uint64_t keep_result(struct live *live, struct action action, uint64_t s
     return bytes;
 }
 
-// One more version while STEP writes it; one less when its last user has ended.
+// One more version exists while STEP writes it; one fewer when the last user of a version has ended.
 static void change_versions(struct live *live, struct tally *tally, struct action action, uint64_t start_ns,
                             uint64_t end_ns)
 {
@@ -277,7 +278,7 @@ static void change_versions(struct live *live, struct tally *tally, struct actio
     add(live, tally, time_ns, more * live->record->costs[action.stage].version_bytes);
 }
 
-// A backward that has no R of its own, on a stage of others that do, runs again itself.
+// A backward without an R of its own, on a stage where other backwards have one, recomputes by itself.
 static uint64_t again_bytes(const struct live *live, struct action action)
 {
     const struct record *record = live->record;
@@ -287,7 +288,7 @@ static uint64_t again_bytes(const struct live *live, struct action action)
     return runs_itself ? bytes : 0;
 }
 
-// What is done together starts together and ends together.
+// Actions that run together start together and end together.
 IN_LINE void compute(struct live *live, struct tally *tally, const struct action *group, size_t size, uint64_t start_ns,
                      uint64_t end_ns)
 {

@@ -7,13 +7,13 @@
 #include "schedules/standstill.h"
 #include "schedules/walk.h"
 
-// The ranks take turns, round after round, the lowest first. A rank that waits has no
-// turn until it can go on: then in this round, if its turn is still to come.
+// The ranks take turns in rounds, the lowest rank first. A rank that waits has no turn until it can continue. It
+// then gets one in this round if its turn is still to come.
 struct turns {
     uint64_t *now, *next;  // a bit for each rank that has a turn in this round, or in the next
     uint32_t words;
-    uint32_t at;     // no bit of `now` is set in the words before
-    uint32_t count;  // of bits in both
+    uint32_t at;     // no bit of `now` is set in the words before this one
+    uint32_t count;  // number of bits in both
 };
 
 struct lowering {
@@ -42,7 +42,7 @@ static void turns_give(struct turns *turns, uint32_t rank, bool in_this_round)
     turns->count++;
 }
 
-// Whose turn it is; there must be one.
+// Returns the rank whose turn it is; there must be one.
 static uint32_t turns_take(struct turns *turns)
 {
     while (turns->now[turns->at] == 0) {
@@ -59,7 +59,7 @@ static uint32_t turns_take(struct turns *turns)
     return rank;
 }
 
-// A copy of all but the lists.
+// A copy of everything except the lists.
 static struct schedule *copy_without_lists(const struct schedule *order, struct error *error)
 {
     struct schedule *copy = schedule_copy(order, error);
@@ -68,8 +68,8 @@ static struct schedule *copy_without_lists(const struct schedule *order, struct 
     return copy;
 }
 
-// The SEND behind what has made the message, and in the same moment the RECV at the
-// end of the peer's list.
+// Adds the SEND behind the action that made the message, and at the same time the RECV at the end of the peer's
+// list.
 static bool add_message(struct lowering *lowering, const struct visit *visit, struct error *error)
 {
     struct action send = *visit->at;
@@ -85,15 +85,15 @@ bool lower_add(struct schedule *lowered, uint32_t rank, struct action action, st
     struct action_list *list = &lowered->lists[rank];
     if (!schedule_add(lowered, rank, action, error))
         return false;
-    size_t at = list->count - 1;
-    while (is_move(action) && at > 0 && is_message(list->at[at - 1]))
-        at--;
-    memmove(&list->at[at + 1], &list->at[at], (list->count - 1 - at) * sizeof action);
-    list->at[at] = action;
+    size_t position = list->count - 1;
+    while (is_move(action) && position > 0 && is_message(list->at[position - 1]))
+        position--;
+    memmove(&list->at[position + 1], &list->at[position], (list->count - 1 - position) * sizeof action);
+    list->at[position] = action;
     return true;
 }
 
-// Gives a rank a turn, if it can go on.
+// Gives a rank a turn if it can continue.
 static void enter(struct lowering *lowering, uint32_t rank, bool in_this_round)
 {
     struct visit visit;
@@ -107,7 +107,7 @@ static bool place(struct lowering *lowering, uint32_t rank, struct visit *visit,
         && lower_add(lowering->lowered, rank, *visit->at, error);
 }
 
-// A REDUCE in the lists of all copies, which stand there.
+// Places a REDUCE in the lists of all copies, which have all reached it.
 static bool place_reduce(struct lowering *lowering, const struct visit *first, struct error *error)
 {
     const struct copies *copies = &lowering->walk.board.copies;
@@ -141,7 +141,7 @@ static bool take_turn(struct lowering *lowering, uint32_t rank, struct error *er
     }
     if (visits[0].at->kind == ACTION_REDUCE && !place_reduce(lowering, &visits[0], error))
         return false;
-    // PyTorch has no VALIDATE, and no moves: they take no turn, so that messages stand where they would stand without.
+    // PyTorch has neither VALIDATE nor moves. They take no turn, so messages are placed as if they were not there.
     enter(lowering, rank, visits[0].at->kind == ACTION_VALIDATE || is_move(*visits[0].at));
     return true;
 }

@@ -12,7 +12,7 @@ static struct action message_of(struct action action, enum action_kind kind)
     return action;
 }
 
-// A group's RECVs, the group, its SENDs.
+// Adds a group's RECVs, the group, and its SENDs.
 static bool lower_group(const struct schedule *order, struct schedule *lowered, uint32_t rank,
                         const struct action *group, size_t size, struct error *error)
 {
@@ -37,9 +37,9 @@ static bool lower_list(const struct schedule *order, struct schedule *lowered, u
     const struct action_list *list = &order->lists[rank];
     const struct action *end = list_end(list);
     size_t size;
-    for (const struct action *at = list->at; at < end; at += size) {
-        size = group_size(at, end);
-        if (!lower_group(order, lowered, rank, at, size, error))
+    for (const struct action *group = list->at; group < end; group += size) {
+        size = group_size(group, end);
+        if (!lower_group(order, lowered, rank, group, size, error))
             return false;
     }
     return true;

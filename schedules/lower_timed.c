@@ -7,8 +7,8 @@
 #include "schedules/record.h"
 #include "schedules/standstill.h"
 
-// A compute, or a group. At one moment `turn` decides, by which everything comes
-// after what it needs; the REDUCEs of one meeting have the same.
+// A computation or a group. Among those that end at the same moment, `turn` decides, which orders everything after
+// what it needs. The REDUCEs of all copies at one time have the same turn.
 struct done {
     uint64_t end_ns;
     uint64_t turn;
@@ -22,7 +22,7 @@ struct timed {
     struct schedule *lowered;
     struct record record;
     struct stroll *strolls;  // per rank
-    uint64_t *meetings;      // per stage: the turn of its last REDUCE
+    uint64_t *reductions;      // per stage: the turn of its last REDUCE
     struct done *done;
     size_t count;
 };
@@ -43,20 +43,20 @@ static bool timed_create(struct timed *timed, const struct cost_row *costs, cons
     if (!timed->lowered)
         return false;
     timed->strolls = calloc(order->ranks, sizeof *timed->strolls);
-    timed->meetings = calloc(order->stages, sizeof *timed->meetings);
+    timed->reductions = calloc(order->stages, sizeof *timed->reductions);
     timed->done = calloc(actions + 1, sizeof *timed->done);
-    return (timed->strolls && timed->meetings && timed->done) || error_no_memory(error, "lowering a schedule");
+    return (timed->strolls && timed->reductions && timed->done) || error_no_memory(error, "lowering a schedule");
 }
 
 static void timed_clear(struct timed *timed)
 {
     record_clear(&timed->record);
     free(timed->strolls);
-    free(timed->meetings);
+    free(timed->reductions);
     free(timed->done);
 }
 
-// What the rank does next, with its time.
+// Records what the rank does next, with its time.
 static void note(struct timed *timed, const struct visit *visit)
 {
     struct stroll *stroll = &timed->strolls[visit->rank];
@@ -64,8 +64,8 @@ static void note(struct timed *timed, const struct visit *visit)
     uint64_t turn = timed->count;
     if (visit->at->kind == ACTION_REDUCE) {
         if (visit->opens)
-            timed->meetings[visit->at->stage] = turn;
-        turn = timed->meetings[visit->at->stage];
+            timed->reductions[visit->at->stage] = turn;
+        turn = timed->reductions[visit->at->stage];
     }
     timed->done[timed->count++] = (struct done){ stroll->end_ns, turn, visit->rank, (uint32_t)stroll->size,
                                                  stroll->group };
@@ -98,7 +98,7 @@ static int compare(const void *a, const void *b)
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-// The SEND, and its RECV at the end of the peer's list.
+// Adds the SEND, and its RECV at the end of the peer's list.
 static bool add_message(struct timed *timed, uint32_t rank, struct action action, struct error *error)
 {
     struct action send = action;

@@ -30,7 +30,7 @@ struct network *network_copy(const struct network *network, uint32_t ranks, stru
     struct network *copy = network_uniform(ranks, (struct link){ 0 }, error);
     if (!copy || !network)
         return copy;
-    memcpy(copy->links, network->links, network->link_count * sizeof *copy->links);  // never more than pairs
+    memcpy(copy->links, network->links, network->link_count * sizeof *copy->links);  // never more links than pairs
     memcpy(copy->link_of, network->link_of, (size_t)ranks * ranks * sizeof *copy->link_of);
     copy->link_count = network->link_count;
     return copy;

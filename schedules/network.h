@@ -1,7 +1,6 @@
-// What messages between ranks take. Each ordered pair of ranks has a link; pairs
-// may share one, and what shares a link goes one after the other, in the order
-// the messages became ready (ties by rank). A link is occupied for the time of
-// the bytes; the latency passes beside it:
+// How long messages between ranks take. Each ordered pair of ranks has a link, and several pairs may share one.
+// Messages over the same link go one after the other, in the order in which they became ready (ties by rank). A link
+// is occupied for the time of the bytes; the latency is not part of that:
 //
 //     ready --wait for the link--> start --bytes / rate--> link free --latency--> arrived
 #ifndef SCHEDULES_NETWORK_H
@@ -23,9 +22,9 @@ struct network {
     uint32_t *link_of;  // ranks x ranks, [from * ranks + to]
 };
 
-// Every ordered pair with a link of its own, all alike. Freed by network_free().
+// A network in which every ordered pair has a link of its own, all alike. Freed by network_free().
 struct network *network_uniform(uint32_t ranks, struct link link, struct error *error);
-// A copy, with as much room; of NULL, links that cost nothing.
+// A copy for as many ranks. If `network` is NULL, its links cost nothing.
 struct network *network_copy(const struct network *network, uint32_t ranks, struct error *error);
 void network_free(struct network *network);
 

@@ -6,8 +6,8 @@
 
 __extension__ typedef __int128 wide;
 
-// The sum of four draws from 0 to 65535: its mean, and its standard deviation
-// (the root of 4 * (65536^2 - 1) / 12).
+// The sum of four draws from 0 to 65535: its mean, and its standard deviation. The latter is the square root of 4 *
+// (65536^2 - 1) / 12.
 enum { MEAN = 131070, DEVIATION = 37837 };
 
 uint64_t noise_apply(uint64_t duration_ns, uint32_t ppm, uint64_t draw)

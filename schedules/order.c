@@ -6,14 +6,14 @@
 #include "schedules/host_places.h"
 #include "schedules/walk.h"
 
-// While the order is worked out.
+// The state while the order is made.
 struct making {
     struct order *order;
-    uint32_t *messages[2];  // per unit that uses it, forward and back: the number of the message given to it
+    uint32_t *messages[2];  // forward and back, per unit that uses it: the number of the message
     struct host_places places;
-    uint32_t *moves[2];     // per unit: the number of its EVICT and its PREFETCH; NULL where nothing is moved
+    uint32_t *moves[2];     // per unit: the numbers of its EVICT and its PREFETCH; NULL if there are no moves
     struct walk walk;
-    struct visit before;    // of a group: what was visited first
+    struct visit before;    // in a group: the action that was visited first
     bool no_memory;
 };
 
@@ -41,9 +41,9 @@ IN_LINE void give_in(struct making *making, struct step *step, const struct visi
     making->messages[visit->back][visit->user] = step->give;
 }
 
-// --- what is met seldom ------------------------------------------------------------
+// --- rare cases ------------------------------------------------------------
 
-// Room for the steps of a group, which are more than its actions.
+// Makes room for the steps of a group, which are more than its actions.
 static bool make_room(struct order *order, size_t spare)
 {
     if (order->spare < spare) {
@@ -84,7 +84,7 @@ static void add_group(struct making *making, const struct visit *second)
     }
 }
 
-static void mark_apart(const struct visit *visit, struct step *step)
+static void mark_reduction(const struct visit *visit, struct step *step)
 {
     if (visit->at->kind != ACTION_REDUCE)
         return;
@@ -92,7 +92,7 @@ static void mark_apart(const struct visit *visit, struct step *step)
     step->channel = visit->at->stage;
 }
 
-// To the host, or back.
+// Adds a transfer to the host, or back.
 static void add_move(struct making *making, const struct visit *visit)
 {
     struct order *order = making->order;
@@ -103,7 +103,7 @@ static void add_move(struct making *making, const struct visit *visit)
     making->moves[visit->at->kind == ACTION_PREFETCH][visit->unit] = step->give;
 }
 
-static void wait_apart(struct making *making, uint32_t rank, uint32_t message)
+static void wait_for_move(struct making *making, uint32_t rank, uint32_t message)
 {
     making->no_memory |= !make_room(making->order, 1);
     if (!making->no_memory)
@@ -115,12 +115,12 @@ static void wait_for_moves(struct making *making, const struct visit *visit)
     const struct walk *walk = &making->walk;
     const size_t evicted = host_places_wait(&making->places, walk->schedule, *visit->at);
     if (evicted != NO_MOVE)
-        wait_apart(making, visit->rank, making->moves[0][evicted]);
+        wait_for_move(making, visit->rank, making->moves[0][evicted]);
     if (waits_for_prefetch(*visit->at, walk->board.units[visit->unit]))
-        wait_apart(making, visit->rank, making->moves[1][visit->unit]);
+        wait_for_move(making, visit->rank, making->moves[1][visit->unit]);
 }
 
-// Whether that was all of it.
+// Returns whether nothing more needs to be added for this visit.
 static bool add_around_moves(struct making *making, const struct visit *visit)
 {
     if (!visit->seat)
@@ -151,7 +151,7 @@ IN_LINE void add_steps_of(struct making *making, const struct visit *visit)
     wait_in(making, step, visit);
     give_in(making, step, visit);
     if (!visit->seat)
-        mark_apart(visit, step);
+        mark_reduction(visit, step);
 }
 
 static bool takes_a_step(struct action action)
@@ -200,7 +200,7 @@ static bool list_by_rank(struct order *order, struct error *error)
         order->first[order->steps[i].rank + 2]++;
     for (uint32_t rank = 0; rank < order->ranks; rank++)
         order->first[rank + 2] += order->first[rank + 1];
-    for (size_t i = 0; i < order->count; i++)  // moves each rank's mark to where its list ends
+    for (size_t i = 0; i < order->count; i++)  // advances each rank's mark to the end of its list
         order->lists[order->first[order->steps[i].rank + 1]++] = order->steps[i];
     return true;
 }
@@ -217,7 +217,8 @@ bool order_create(struct order *order, const struct schedule *schedule, const st
     order->capacity = actions + 1;
     order->steps = large_malloc(order->capacity, sizeof *order->steps);
     if ((order->steps || error_no_memory(error, "the steps of a schedule"))
-        && copies_create(&order->copies, schedule, error) && tariff_create(&order->tariff, schedule, network, error) && add_steps(order, schedule, error)
+        && copies_create(&order->copies, schedule, error) && tariff_create(&order->tariff, schedule, network, error)
+        && add_steps(order, schedule, error)
         && (!(lists || order->tariff.shared) || list_by_rank(order, error)))
         return true;
     order_clear(order);

@@ -1,20 +1,19 @@
-// A schedule analysed once, so that it can be timed many times.
+// A schedule that is analysed once, so that it can be timed many times.
 //
-// What costs nothing to know beforehand is worked out here: which message an
-// action waits for, which it gives, over which channel, and one order of all
-// actions of all ranks in which everything comes after what it needs (walk.h):
+// Everything that does not depend on costs is worked out beforehand. That is which message an action waits for, and
+// which message it gives over which channel. It is also one order of all actions of all ranks in which everything
+// comes after what it needs (walk.h):
 //
 //     rank 0   0F0  0F1  0B0  0B1          steps   0F0 1F0 1B0 0F1 0B0 1F1 1B1 0B1
 //     rank 1   1F0  1B0  1F1  1B1          wait        m0          m1  m2      m3
 //                                          give    m0      m1  m2          m3
 //
-// A SEND is a step that takes no time (its message is ready when the rank gets
-// there), and an EVICT or PREFETCH is alike: its message, to the rank itself, goes over the link to the host. A RECV is
-// none at all. A REDUCE is a step of each copy, the first of
-// which ends when all can. A group is steps that wait, one that takes the time of
-// both, and steps that give:
+// A SEND is a step that takes no time: its message is ready when the rank gets there. An EVICT or PREFETCH is the
+// same: its message, to the rank itself, goes over the link to the host. A RECV has no step. A REDUCE is a step of
+// each copy, the first of which ends when all copies can end.
 //
-// So is whatever waits for a move beside:
+// A group becomes several steps: steps that wait, one that takes the time of both actions, and steps that give
+// messages. An action that also waits for a move likewise becomes several:
 //
 //     0B3                       wait for 0PREFETCH3   wait for the gradient, price of 0B3
 //     (0F7;7B3)OVERLAP_F_B      wait m4   wait m9   price of 0F7, with 7B3   give m10   give m11
@@ -24,35 +23,35 @@
 #include "schedules/tariff.h"
 
 #define NO_MESSAGE UINT32_MAX
-// Instead of a message to wait for: what is not a plain step.
-#define STEP_OPENS (UINT32_MAX - 1)     // a REDUCE, when all copies of stage `channel` stand at theirs
-#define STEP_MEETS (UINT32_MAX - 2)     // the same REDUCE of another copy
+// Values of `wait` for steps that are not plain.
+#define STEP_OPENS (UINT32_MAX - 1)     // a REDUCE, when all copies of stage `channel` have reached theirs
+#define STEP_MEETS (UINT32_MAX - 2)     // the same REDUCE on another copy
 #define STEP_OVERLAPS (UINT32_MAX - 3)  // a group: `price` is that of the F, `channel` that of the B or I
 #define MOST_MESSAGES (UINT32_MAX - 4)
 
 struct step {
     uint32_t price;
     uint32_t rank;
-    uint32_t wait;     // the message whose arrival it needs, or NO_MESSAGE
+    uint32_t wait;     // the message that must have arrived, or NO_MESSAGE
     uint32_t give;     // the message that is ready at its end, or NO_MESSAGE
     uint32_t channel;  // of `give`
 };
 
 struct order {
     uint32_t ranks;
-    struct step *steps;  // in an order in which all can be done
-    struct step *lists;  // the same rank by rank; NULL unless needed
-    size_t *first;       // where a rank's list begins; ranks + 1 entries
+    struct step *steps;  // in an order in which all can run
+    struct step *lists;  // the same, rank by rank; NULL unless needed
+    size_t *first;       // where the list of each rank begins; ranks + 1 entries
     size_t count, capacity;
-    size_t spare;        // steps there is room for beyond one per action
+    size_t spare;        // room for more steps than one per action
     uint32_t messages;
     struct copies copies;
-    struct tariff tariff;  // to be filled before the order is timed
+    struct tariff tariff;  // must be filled before the order is timed
 };
 
-// ERROR_ANSWER when the schedule cannot run: rank, position, action, and why.
-// `network` NULL: messages take no time. `lists` are made where asked for, and
-// where ranks share links.
+// Analyses a schedule. Fails with ERROR_ANSWER if it cannot run; the error has rank, position, action, and the
+// reason. `network` NULL: messages take no time. The order's `lists` are made if requested, and if ranks share
+// links. Cleared by order_clear().
 bool order_create(struct order *order, const struct schedule *schedule, const struct network *network, bool lists,
                   struct error *error);
 void order_clear(struct order *order);

@@ -6,19 +6,19 @@
 #include "common/number.h"
 #include "schedules/rank_heap.h"
 
-// While the run goes on.
+// The state of the run while it is simulated.
 struct run {
     struct record *record;
     uint64_t *link_free_ns;
-    uint64_t *met_ns;        // per stage: when all copies stood at its last REDUCE
-    struct rank_heap heap;   // by time: ranks that can go on, by when what they do next ends
+    uint64_t *met_ns;        // per stage: when all copies had reached its last REDUCE
+    struct rank_heap heap;   // ranks that can continue, by the time at which their next action ends
 };
 
 struct stretch {
     uint64_t start_ns, end_ns;
 };
 
-// --- what is met seldom ---------------------------------------------------------------
+// --- rare cases ---------------------------------------------------------------
 
 static uint64_t end_of_moves(const struct record *record, struct action action)
 {
@@ -26,7 +26,7 @@ static uint64_t end_of_moves(const struct record *record, struct action action)
     return max_u64(awaited.evict_ns, awaited.prefetch_ns);
 }
 
-// Of a group, all of whose messages have been given.
+// The times of a group all of whose messages have been given.
 static struct stretch stretch_of_group(const struct run *run, uint32_t rank, const struct action *group)
 {
     const struct record *record = run->record;
@@ -40,8 +40,9 @@ static struct stretch stretch_of_group(const struct run *run, uint32_t rank, con
     return (struct stretch){ start, start + group_ns(&record->tariff, &record->walk.board, group, size) };
 }
 
-// All copies stand at their REDUCE, or have gone on with another that stood there.
-static uint64_t start_of_meeting(struct run *run, uint32_t stage, bool opens)
+// When a REDUCE starts. All copies have reached it; unless this one `opens` it, the time was computed for the one
+// that did.
+static uint64_t start_of_reduction(struct run *run, uint32_t stage, bool opens)
 {
     const struct record *record = run->record;
     const struct copies *copies = &record->walk.board.copies;
@@ -55,7 +56,7 @@ static uint64_t start_of_meeting(struct run *run, uint32_t stage, bool opens)
 
 // --- every action ----------------------------------------------------------------------
 
-// When an action would start and end that comes now; of a group, all of it.
+// When an action would start and end if it came now; for a group, when the whole group would.
 IN_LINE struct stretch stretch_of(struct run *run, const struct visit *visit, uint32_t price)
 {
     const struct record *record = run->record;
@@ -68,7 +69,7 @@ IN_LINE struct stretch stretch_of(struct run *run, const struct visit *visit, ui
     if (record->places.waits)
         start = max_u64(start, end_of_moves(record, *visit->at));
     if (visit->at->kind == ACTION_REDUCE)
-        start = start_of_meeting(run, visit->at->stage, visit->opens);
+        start = start_of_reduction(run, visit->at->stage, visit->opens);
     return (struct stretch){ start, start + took };
 }
 
@@ -78,7 +79,7 @@ IN_LINE uint32_t price_of_visit(const struct record *record, const struct visit 
     return price_after(record->schedule, *visit->at, did);
 }
 
-// In a group the forward comes first, whichever is named first. Where nothing goes back, nothing is kept.
+// A forward in a group comes first, whichever is named first. Without backwards, nothing is kept.
 IN_LINE void count_in_flight(struct rank_record *rank, const struct visit *visit, bool forward_only)
 {
     const bool forward = visit->at->joined || (visit->at->kind == ACTION_F && !visit->follows);
@@ -98,7 +99,7 @@ IN_LINE void count_time(struct rank_record *rank, const struct visit *visit, str
     *rank->past_ns++ = stretch.end_ns;
 }
 
-// Begun when the rank gets there, and when what the rank has moved before is over.
+// A move begins when the rank reaches it and its earlier moves have ended.
 static void move(struct run *run, const struct visit *visit)
 {
     struct record *record = run->record;
@@ -149,9 +150,9 @@ static void run_in_order(struct run *run)
         run_in_order_as(run, false);
 }
 
-// --- by time: who is first on a link is who is ready first ------------------------
+// --- by time: the message that is ready first is first on its link ------------------------
 
-// Notes when what the rank does next ends, if it can go on; and of those it lets go on.
+// Records when the rank's next action ends if it can continue, and the same for the ranks that it wakes.
 static bool enter(struct run *run, uint32_t rank)
 {
     struct record *record = run->record;
@@ -164,14 +165,15 @@ static bool enter(struct run *run, uint32_t rank)
         ends_ns = stretch_of(run, &visit, price_of_visit(record, &visit)).end_ns;
     rank_heap_push(&run->heap, rank, ends_ns);
     bool good = true;
-    for (uint32_t at = walk_first_copy(&record->walk, &visit); good && at < walk_end_copy(&record->walk, &visit); at++) {
-        const uint32_t other = record->walk.board.copies.ranks[at];
+    for (uint32_t copy = walk_first_copy(&record->walk, &visit); good && copy < walk_end_copy(&record->walk, &visit);
+         copy++) {
+        const uint32_t other = record->walk.board.copies.ranks[copy];
         good = other == rank || enter(run, other);
     }
     return good;
 }
 
-// What the rank stands at, all of it if it is a group.
+// Does the rank's next action, or the whole group.
 static bool go_on(struct run *run, uint32_t rank)
 {
     struct walk *walk = &run->record->walk;

@@ -7,8 +7,8 @@
 
 const char *const weights_names[] = { "flush", "stash", "vertical", "2bw", NULL };
 
-// What follows a schedule around is arrays of a few bytes per stage and
-// micro-batch. This many of those are a gigabyte or two.
+// Data about a schedule is mostly arrays of a few bytes per stage and micro-batch. With this many pairs of a stage
+// and a micro-batch they take a gigabyte or two.
 #define MOST_FORWARDS ((uint64_t)1 << 27)
 
 static bool sizes_are_possible(uint32_t ranks, uint32_t stages, uint32_t micro_batches, struct error *error)
@@ -56,7 +56,8 @@ bool schedule_split(struct schedule *schedule, uint32_t splits, struct error *er
     if (splits == 0 || splits > MOST_SPLITS)
         return error_set(error, "sequences go through the stages in 1 to %d splits, not %u", MOST_SPLITS, splits);
     if ((uint64_t)schedule->stages * schedule->micro_batches * splits > MOST_FORWARDS)
-        return error_set(error, "%u stages times %u micro-batches in %u splits are more than a schedule can have (2^27)",
+        return error_set(error,
+                         "%u stages times %u micro-batches in %u splits are more than a schedule can have (2^27)",
                          schedule->stages, schedule->micro_batches, splits);
     schedule->splits = splits;
     return true;

@@ -1,25 +1,23 @@
-// A schedule: what each rank does, in which order. The one object that is
-// generated, checked, simulated, drawn and run.
+// A schedule: what each rank does, in which order. This is the object that is generated, checked, simulated, drawn
+// and run.
 //
 //     rank 0   0F0 0F1 0B0 0F2 0B1 0B2 0STEP      1F1B, p = 2, m = 3
 //     rank 1   1F0 1B0 1F1 1B1 1F2 1B2 1STEP
 //
-// An action is written as PyTorch's pipelining writes it: stage, kind,
-// micro-batch. A rank does its actions one after the other; a forward and a
-// backward in brackets are done together. Without SEND and RECV the list is a
-// *compute order*; schedule_lower() adds them (lower.h).
+// An action is written as in PyTorch's pipelining: stage, kind, micro-batch. A rank does its actions one after the
+// other, but a forward and a backward in brackets run together. A list without SEND and RECV is a *compute order*;
+// schedule_lower() adds them (lower.h).
 //
 //     2F0.1                    split 1 of the sequence of micro-batch 0
 //     (0F7;7B3)OVERLAP_F_B     0F7 and 7B3 at the same time
 //     0EVICT3 ... 0PREFETCH3   what stage 0 keeps of micro-batch 3 goes to the host, and comes back
 //
-// EVICT and PREFETCH do not hold their rank up: like messages they are begun where they stand, when what is in
-// front of them is done, and go over the rank's link to its host, one after the other (host_moves.h).
+// EVICT and PREFETCH do not block their rank. Like messages they begin at their place in the list, when everything
+// before them is done. They go over the rank's link to its host, one after the other (host_moves.h).
 //
-// Flushing schedules (weights: flush) describe one iteration, which is repeated;
-// asynchronous ones (stash, vertical, 2bw) describe a whole run of
-// `micro_batches`, with a STEP after each update, and are generated for as many
-// micro-batches as the run has.
+// A flushing schedule (weights: flush) describes one iteration, which is repeated. An asynchronous schedule (stash,
+// vertical, 2bw) describes a whole run of `micro_batches`, with a STEP after each update. It is generated for as
+// many micro-batches as the run has.
 #ifndef SCHEDULES_SCHEDULE_H
 #define SCHEDULES_SCHEDULE_H
 
@@ -35,16 +33,16 @@ enum action_kind {
     ACTION_B,  // full backward
     ACTION_I,  // backward for the input
     ACTION_W,  // backward for the weights
-    ACTION_R,  // recompute, where it is an action of its own; otherwise B or I contains it
+    ACTION_R,  // recompute, if it is an action of its own; otherwise B or I contains it
     ACTION_SEND_F,
     ACTION_RECV_F,
     ACTION_SEND_B,
     ACTION_RECV_B,
     ACTION_EVICT,     // what is kept for the backward goes to the host,
     ACTION_PREFETCH,  // and comes back
-    ACTION_REDUCE,  // gradients over the copies of a stage, all of which take part in it at once
+    ACTION_REDUCE,  // gradients are added up over the copies of a stage, all of which take part at once
     ACTION_STEP,    // optimizer
-    ACTION_VALIDATE,  // judges the STEP of the iteration before, which did not wait for the other stages (zero bubble)
+    ACTION_VALIDATE,  // checks the STEP of the iteration before, which did not wait for the other stages (zero bubble)
 };
 enum { ACTION_KINDS = ACTION_VALIDATE + 1 };
 
@@ -53,37 +51,40 @@ enum { ACTION_KINDS = ACTION_VALIDATE + 1 };
 struct action {
     uint16_t stage;
     uint8_t kind;   // enum action_kind
-    uint8_t split : 7;   // of a sequence: `2F0.1` is split 1; 0 where sequences are whole
-    uint8_t joined : 1;  // done together with the next action of the list
-    uint32_t micro_batch;  // of a STEP or REDUCE: the number of the update, from 0; NO_MICRO_BATCH in a flush
+    uint8_t split : 7;   // of a sequence: `2F0.1` is split 1; 0 if sequences are whole
+    uint8_t joined : 1;  // runs together with the next action of the list
+    uint32_t micro_batch;  // STEP or REDUCE: the number of the update, from 0; NO_MICRO_BATCH in a flush
 };
 enum { MOST_SPLITS = 127 };
 
-// Which version of the weights a micro-batch meets (versions.h), as the papers have it:
+// Schedules and plans have no more.
+enum { SCHEDULE_MOST_RANKS = 65536, SCHEDULE_MOST_ROUTES = 65536 };
+
+// Which weight version a micro-batch uses (versions.h), as in the papers:
 //
-//     flush      the only one: all micro-batches are done before a STEP
-//     stash      forward and backward: the one its stage had when that forward ran (PipeDream)
-//     vertical   on every stage the one that it met at stage 0 (PipeDream's vertical sync)
+//     flush      the only version: all micro-batches are done before a STEP
+//     stash      forward and backward: the version that its stage had when that forward ran (PipeDream)
+//     vertical   on every stage the version that it used at stage 0 (PipeDream's vertical sync)
 //     2bw        w(t + 1) = w(t) - f'(w(t - 1)): one older than the newest that its update is made from (PipeDream-2BW)
 enum weights { WEIGHTS_FLUSH, WEIGHTS_STASH, WEIGHTS_VERTICAL, WEIGHTS_2BW };
 extern const char *const weights_names[];  // NULL-terminated: "flush", "stash", "vertical", "2bw"
 
-// What a stage costs, per micro-batch. Times in ns, sizes in bytes.
+// The costs of a stage, per micro-batch. Times are in ns, sizes in bytes.
 struct cost_row {
     uint64_t forward_ns;
-    uint64_t backward_ns;  // a full B, without recompute
+    uint64_t backward_ns;  // a full B, without recomputation
     uint64_t backward_input_ns;
     uint64_t backward_weight_ns;
-    uint64_t recompute_ns;  // added to B (or I) where the schedule has no R of its own
+    uint64_t recompute_ns;  // added to B (or I) if the schedule has no R of its own
     uint64_t step_ns;
-    uint64_t overlapped_ns;  // an F of this stage together with a backward of any other; 0: one after the other
-    uint64_t reduce_ns;      // one REDUCE, from when its last copy is there
+    uint64_t overlapped_ns;  // an F of this stage together with a backward of any other; 0: one runs after the other
+    uint64_t reduce_ns;      // one REDUCE, from when its last copy has reached it
     uint64_t move_ns;        // one EVICT, or PREFETCH, over the rank's link to its host
     uint64_t output_bytes;         // one message to the next stage; its gradient is as large
-    uint64_t kept_forward_bytes;   // from the start of F until B or I has ended, the input included if it is kept
-    uint64_t kept_weight_bytes;    // from the end of I until W has ended
-    uint64_t moved_bytes;          // what of the kept bytes is on the host between EVICT and PREFETCH
-    uint64_t again_bytes;          // from R until B or I has ended, where a stage has R of its own
+    uint64_t kept_forward_bytes;   // from the start of F to the end of B or I; includes the input if it is kept
+    uint64_t kept_weight_bytes;    // from the end of I to the end of W
+    uint64_t moved_bytes;          // the part of the kept bytes that is on the host between EVICT and PREFETCH
+    uint64_t again_bytes;          // from R to the end of B or I, if the stage has an R of its own
     uint64_t transient_bytes;      // largest workspace of an action
     uint64_t fixed_bytes;          // weights, gradients, optimizer
     uint64_t version_bytes;        // one more version of the weights
@@ -112,20 +113,21 @@ struct schedule {
     uint32_t *route_of;      // per micro-batch
     struct cost_row *costs;  // S rows, or NULL
     struct action_list *lists;  // per rank
-    bool lowered;            // whether the lists hold SENDs and RECVs,
+    bool lowered;            // whether the lists contain SENDs and RECVs,
     bool moves;              // and EVICTs and PREFETCHes
     char *notes;             // free text of the document, or NULL
 };
 
-// An empty schedule with one route, stage s on rank s % ranks, and whole sequences. Freed by schedule_free().
+// Creates an empty schedule with one route, stage s on rank s % ranks, and whole sequences. Freed by
+// schedule_free().
 struct schedule *schedule_create(const char *name, enum weights weights, uint32_t ranks, uint32_t stages,
                                  uint32_t micro_batches, struct error *error);
 void schedule_free(struct schedule *schedule);
-// Lets sequences go through the stages in `splits` parts (1 to MOST_SPLITS).
+// Splits sequences into `splits` parts (1 to MOST_SPLITS), which pass through the stages one after the other.
 bool schedule_split(struct schedule *schedule, uint32_t splits, struct error *error);
 struct schedule *schedule_copy(const struct schedule *schedule, struct error *error);
 
-// Adds an action to a rank's list; false only without memory.
+// Adds an action to a rank's list. Returns false only if memory runs out.
 bool schedule_add(struct schedule *schedule, uint32_t rank, struct action action, struct error *error);
 
 static inline uint32_t schedule_rank(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
@@ -134,25 +136,26 @@ static inline uint32_t schedule_rank(const struct schedule *schedule, uint32_t s
     return schedule->routes[(size_t)route * schedule->stages + stage];
 }
 
-// "2F0", "1SEND_B3", "0STEP", "2F0.1". `buffer` has ACTION_SIZE bytes. Says nothing of `joined`.
+// Formats an action: "2F0", "1SEND_B3", "0STEP", "2F0.1". `buffer` has ACTION_SIZE bytes and is returned. `joined`
+// is not shown.
 enum { ACTION_SIZE = 40 };
 const char *action_format(struct action action, char *buffer);
-// Reads one action of `length` bytes; anchored at both ends.
+// Reads one action of `length` bytes; the whole token must be the action.
 bool action_parse(const char *token, size_t length, struct action *action, struct error *error);
 
-// How many actions stand together at `at`: 1, or those of a group. `end` is the end of the list.
-static inline size_t group_size(const struct action *at, const struct action *end)
+// How many actions run together at `group`: 1, or the size of the group. `end` is the end of the list.
+static inline size_t group_size(const struct action *group, const struct action *end)
 {
     size_t size = 1;
-    while (at + size < end && at[size - 1].joined)
+    while (group + size < end && group[size - 1].joined)
         size++;
     return size;
 }
 
-// Adds the token of the group at `at`: "0F7", or "(0F7;7B3)OVERLAP_F_B".
-void group_write(const struct action *at, size_t size, struct text *text);
-// Reads a token of `length` bytes, which is an action or a group of up to MOST_JOINED,
-// into `group`; anchored at both ends. How many actions it stands for, 0 on failure.
+// Appends the token of the group at `group`: "0F7", or "(0F7;7B3)OVERLAP_F_B".
+void group_write(const struct action *group, size_t size, struct text *text);
+// Reads a token of `length` bytes into `group`: an action, or a group of up to MOST_JOINED. The whole token must be
+// that. Returns the number of actions, 0 on failure.
 enum { MOST_JOINED = 8 };
 size_t group_parse(const char *token, size_t length, struct action group[MOST_JOINED], struct error *error);
 
@@ -163,8 +166,8 @@ void schedule_write_shape(uint32_t ranks, uint32_t stages, uint32_t micro_batche
 struct schedule *schedule_read(const char *text, size_t length, const char *name, struct error *error);
 void schedule_write(const struct schedule *schedule, struct text *text);
 
-// The order within another document: the keys from `name` on, but for costs and notes, of an object that may have
-// others. Written into one that is begun, and is closed by whoever began it.
+// The order within another document: the keys from `name` on, except costs and notes. The object may have other
+// keys. When writing, the caller begins the object and ends it.
 struct json;
 struct json_writer;
 struct schedule *schedule_read_order(struct json *object, struct error *error);

@@ -1,19 +1,14 @@
 // The schedule document: docs/formats/schedule.md.
 //
-// What a reader refuses here is a document that says nothing definite. Whether
-// the schedule in it can run is another question, asked by check.h.
+// The reader refuses documents that say nothing definite. Whether the schedule in a document can run is another
+// question, which check.h answers.
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
-#include "common/number.h"
 #include "schedules/board.h"
 #include "schedules/cost_row.h"
 #include "schedules/schedule.h"
-
-#define MOST_RANKS 65536
-#define MOST_ROUTES 65536
-#define NEWEST_VERSION 4
 
 struct sizes {
     uint32_t ranks, stages, micro_batches, splits;
@@ -21,21 +16,21 @@ struct sizes {
 
 // --- reading -----------------------------------------------------------------
 
-// Arrays must be as long as the document says; asked before anything of that
-// size is allocated, so that a number alone never takes memory.
-static void want_count(struct json *array, uint64_t want, const char *of)
+// Arrays must have the length that the document declares. This is checked before anything of that size is allocated,
+// so a number alone never causes an allocation.
+static void want_count(struct json *array, uint64_t want, const char *what)
 {
     if (array->node && json_count(array) != want)
         json_refuse(array, "has %zu entries, not one for each of the %llu %s", json_count(array),
-                    (unsigned long long)want, of);
+                    (unsigned long long)want, what);
 }
 
 static bool read_routes(struct json *root, struct schedule *schedule, struct error *error)
 {
     struct json routes = json_array(root, "routes"), route, item;
     const size_t count = routes.node ? json_count(&routes) : 0;
-    if (routes.node && (count == 0 || count > MOST_ROUTES))
-        json_refuse(&routes, "has %zu routes, not 1 to %d", count, MOST_ROUTES);
+    if (routes.node && (count == 0 || count > SCHEDULE_MOST_ROUTES))
+        json_refuse(&routes, "has %zu routes, not 1 to %d", count, SCHEDULE_MOST_ROUTES);
     if (!json_ok(routes.document, error))
         return false;
 
@@ -44,24 +39,24 @@ static bool read_routes(struct json *root, struct schedule *schedule, struct err
     if (!schedule->routes)
         return error_no_memory(error, "the routes of a schedule");
     schedule->route_count = (uint32_t)count;
-    uint32_t *at = schedule->routes;
+    uint32_t *next_rank = schedule->routes;
     while (json_next(&routes, &route)) {
         json_item_array(&route);
         want_count(&route, schedule->stages, "stages");
         if (!json_ok(routes.document, error))
             return false;
         while (json_next(&route, &item))
-            *at++ = (uint32_t)json_item_u64(&item, 0, schedule->ranks - 1);
+            *next_rank++ = (uint32_t)json_item_u64(&item, 0, schedule->ranks - 1);
     }
 
     struct json route_of = json_array(root, "route_of");
-    uint32_t *of = schedule->route_of;
+    uint32_t *next_route = schedule->route_of;
     while (json_next(&route_of, &item))
-        *of++ = (uint32_t)json_item_u64(&item, 0, count - 1);
+        *next_route++ = (uint32_t)json_item_u64(&item, 0, count - 1);
     return json_ok(root->document, error);
 }
 
-static bool read_costs(struct json *root, unsigned version, struct schedule *schedule, struct error *error)
+static bool read_costs(struct json *root, struct schedule *schedule, struct error *error)
 {
     if (!json_has(root, "costs"))
         return true;
@@ -74,24 +69,24 @@ static bool read_costs(struct json *root, unsigned version, struct schedule *sch
         return error_no_memory(error, "the costs of a schedule");
     for (struct cost_row *to = schedule->costs; json_next(&costs, &row); to++) {
         json_item_object(&row);
-        cost_row_read(&row, version, to);
+        cost_row_read(&row, to);
         json_end(&row);
     }
     return json_ok(root->document, error);
 }
 
-// One rank's actions, separated by spaces.
+// Reads one rank's actions, separated by spaces.
 static bool read_list(struct json *item, uint32_t rank, struct schedule *schedule, struct error *error)
 {
-    const char *at = json_item_string(item);
+    const char *rest = json_item_string(item);
     for (size_t count = 0;; count++) {
-        at += strspn(at, " ");
-        const size_t length = strcspn(at, " ");
+        rest += strspn(rest, " ");
+        const size_t length = strcspn(rest, " ");
         struct error why = { 0 };
         struct action group[MOST_JOINED];
         if (length == 0)
             return true;
-        const size_t size = group_parse(at, length, group, &why);
+        const size_t size = group_parse(rest, length, group, &why);
         if (size == 0) {
             json_refuse(item, "action %zu: %s", count, why.text);
             return true;  // json_ok() reports it
@@ -100,7 +95,7 @@ static bool read_list(struct json *item, uint32_t rank, struct schedule *schedul
             if (!schedule_add(schedule, rank, group[i], error))
                 return false;
         }
-        at += length;
+        rest += length;
     }
 }
 
@@ -122,13 +117,13 @@ static bool read_notes(struct json *root, struct schedule *schedule, struct erro
     return schedule->notes || error_no_memory(error, "the notes of a schedule");
 }
 
-static struct sizes read_sizes(struct json *root, unsigned version)
+static struct sizes read_sizes(struct json *root)
 {
     const struct sizes sizes = {
-        .ranks = (uint32_t)json_u64(root, "ranks", 1, MOST_RANKS),
+        .ranks = (uint32_t)json_u64(root, "ranks", 1, SCHEDULE_MOST_RANKS),
         .stages = (uint32_t)json_u64(root, "stages", 1, UINT16_MAX),
         .micro_batches = (uint32_t)json_u64(root, "micro_batches", 1, UINT32_MAX - 1),
-        .splits = version > 1 && json_has(root, "splits") ? (uint32_t)json_u64(root, "splits", 1, MOST_SPLITS) : 1,
+        .splits = json_has(root, "splits") ? (uint32_t)json_u64(root, "splits", 1, MOST_SPLITS) : 1,
     };
     struct json route_of = json_array(root, "route_of");
     want_count(&route_of, sizes.micro_batches, "micro-batches");
@@ -142,11 +137,11 @@ static struct sizes read_sizes(struct json *root, unsigned version)
     return sizes;
 }
 
-static struct schedule *read_order(struct json *root, unsigned version, struct error *error)
+struct schedule *schedule_read_order(struct json *root, struct error *error)
 {
     const char *name = json_string(root, "name");
     const enum weights weights = (enum weights)json_choice(root, "weights", weights_names);
-    const struct sizes sizes = read_sizes(root, version);
+    const struct sizes sizes = read_sizes(root);
     if (strlen(name) >= sizeof((struct schedule *)0)->name)
         json_refuse_key(root, "name", "is longer than %zu bytes", sizeof((struct schedule *)0)->name - 1);
     if (!json_ok(root->document, error))
@@ -161,18 +156,13 @@ static struct schedule *read_order(struct json *root, unsigned version, struct e
     return NULL;
 }
 
-struct schedule *schedule_read_order(struct json *object, struct error *error)
-{
-    return read_order(object, NEWEST_VERSION, error);
-}
-
 static struct schedule *read_document(struct json *root, struct error *error)
 {
-    const unsigned version = (unsigned)json_format(root, "weir.schedule", NEWEST_VERSION);
-    struct schedule *schedule = read_order(root, version, error);
+    json_format(root, "weir.schedule");
+    struct schedule *schedule = schedule_read_order(root, error);
     if (!schedule)
         return NULL;
-    bool good = read_costs(root, version, schedule, error) && read_notes(root, schedule, error);
+    bool good = read_costs(root, schedule, error) && read_notes(root, schedule, error);
     json_end(root);
     good = good && json_ok(root->document, error);
     if (!good) {
@@ -237,12 +227,12 @@ static void write_actions(struct json_writer *writer, const struct schedule *sch
     json_begin_array(writer, "actions", JSON_LINES);
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         struct text line = { 0 };
-        const struct action *at = schedule->lists[rank].at, *end = list_end(&schedule->lists[rank]);
-        for (size_t size = 0; at < end; at += size) {
+        const struct action *group = schedule->lists[rank].at, *end = list_end(&schedule->lists[rank]);
+        for (size_t size = 0; group < end; group += size) {
             if (size)
                 text_add(&line, " ");
-            size = group_size(at, end);
-            group_write(at, size, &line);
+            size = group_size(group, end);
+            group_write(group, size, &line);
         }
         writer->text->failed |= line.failed;
         json_put_string(writer, NULL, line.data ? line.data : "");
@@ -258,30 +248,11 @@ void schedule_write_order(const struct schedule *schedule, struct json_writer *w
     write_actions(writer, schedule);
 }
 
-// The first version that can hold it, so that older readers read what they can.
-static unsigned version_of(const struct schedule *schedule)
-{
-    unsigned version = schedule->splits > 1 ? 2 : 1;
-    for (uint32_t stage = 0; schedule->costs && stage < schedule->stages; stage++)
-        version = max_u32(version, cost_row_version(&schedule->costs[stage]));
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        const struct action_list *list = &schedule->lists[rank];
-        for (const struct action *at = list->at; at < list_end(list); at++) {
-            if (at->joined || at->kind == ACTION_VALIDATE)
-                version = max_u32(version, 2);
-            if (is_move(*at))
-                version = max_u32(version, 4);
-        }
-    }
-    return version;
-}
-
 void schedule_write(const struct schedule *schedule, struct text *text)
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.schedule");
-    json_put_u64(&writer, "version", version_of(schedule));
+    json_put_format(&writer, "weir.schedule");
     write_head(&writer, schedule);
     write_routes(&writer, schedule);
     write_costs(&writer, schedule);

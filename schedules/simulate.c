@@ -83,12 +83,13 @@ static bool add_message(const struct stroll *stroll, struct action send, struct 
                                                             arrived });
 }
 
-// Beside what the rank does.
+// A move runs beside the rank's actions.
 static bool add_move(const struct stroll *stroll, struct action move, struct timeline *timeline)
 {
     const struct record *record = stroll->record;
     const uint64_t end_ns = record->moved_ns[move.kind == ACTION_PREFETCH][unit_of(record->schedule, move)];
-    return timeline_add(timeline, (struct span){ stroll->rank, move, end_ns - record_move_ns(record, move), end_ns, 0 });
+    return timeline_add(timeline,
+                        (struct span){ stroll->rank, move, end_ns - record_move_ns(record, move), end_ns, 0 });
 }
 
 static bool fill_timeline(const struct record *record, struct timeline *timeline, struct error *error)

@@ -102,8 +102,7 @@ void simulation_write_with(const struct simulation *simulation, const struct sch
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.simulation");
-    json_put_u64(&writer, "version", 2);
+    json_put_format(&writer, "weir.simulation");
     json_put_string(&writer, "schedule", schedule->name);
     json_put_u64(&writer, "ranks", schedule->ranks);
     json_put_u64(&writer, "stages", schedule->stages);

@@ -1,4 +1,4 @@
-// What `weir simulate --json` says beyond the simulation itself, where it was asked for.
+// What `weir simulate --json` adds to the simulation itself, if requested.
 #ifndef SCHEDULES_SIMULATION_EXTRAS_H
 #define SCHEDULES_SIMULATION_EXTRAS_H
 
@@ -7,7 +7,7 @@
 
 struct simulation_extras {
     const struct lane_world_result *lanes;  // or NULL
-    const char *receives;                   // where they stand in it: "early", "late", "timed", "as given"
+    const char *receives;                   // where RECVs are: "early", "late", "timed", "as given"
     const struct noise_result *noise;  // or NULL
 };
 

@@ -25,7 +25,7 @@ void simulation_print_ranks(const struct simulation_shown *shown, struct text *t
     }
 }
 
-// Each cause there is, and its share of the whole.
+// Writes each cause that occurs, and its share of the whole.
 static void write_critical_path(const struct critical_path *path, uint64_t iteration_ns, uint64_t unit_ns,
                                 struct text *text)
 {

@@ -7,13 +7,13 @@
 #include "schedules/standstill.h"
 #include "schedules/versions.h"
 
-// How many slots of each class one rank holds for one stage now, and at most.
+// How many slots of each class one rank holds for one stage: now, and at most.
 struct row {
     struct slots now, most;
-    uint32_t sent_outputs, sent_gradients;  // of `now`, the buffers of messages: two at most
+    uint32_t sent_outputs, sent_gradients;  // those of `now` that are buffers of messages: two at most
 };
 
-// How many parts of a micro-batch a stage has begun forward and backward, and is done with.
+// How many parts of a micro-batch a stage has begun forward, begun backward, and finished.
 struct parts_done {
     uint8_t forward, backward, done;
 };
@@ -22,19 +22,19 @@ struct count {
     const struct schedule *schedule;
     struct parts_done *parts;  // by stage, then micro-batch; NULL where sequences are whole
     struct versions versions;
-    struct row *rows;  // per stage, of the rank that is being walked
-    bool *runs_apart;  // per stage: whether it has an R
-    bool *has_again;   // per unit: since its R
+    struct row *rows;  // per stage, of the rank that is being traversed
+    bool *has_recompute;  // per stage: whether it has an R
+    bool *has_again;   // per unit: whether it holds recomputed data
     bool forward_only;
 };
 
-static void take(uint32_t *now, uint32_t *most)
+static void raise_most(uint32_t *now, uint32_t *most)
 {
     if (++*now > *most)
         *most = *now;
 }
 
-#define TAKE(row, member) take(&(row)->now.member, &(row)->most.member)
+#define TAKE(row, member) raise_most(&(row)->now.member, &(row)->most.member)
 
 static void take_input(struct row *row)
 {
@@ -42,13 +42,13 @@ static void take_input(struct row *row)
         TAKE(row, input[life]);
 }
 
-// A message's buffer is free again when the next but one begins.
+// The buffer of a message is free again when the next but one begins.
 static void take_message(uint32_t *sent, uint32_t *now, uint32_t *most)
 {
     if (*sent == 2)
         return;
     ++*sent;
-    take(now, most);
+    raise_most(now, most);
 }
 
 static bool comes_from_this_rank(const struct count *count, struct action action)
@@ -62,16 +62,16 @@ static bool stays_on_this_rank(const struct count *count, struct action action)
         && !crosses_after(count->schedule, action.stage, action.micro_batch);
 }
 
-// Of an R, or of a backward that has none where others do.
+// For an R, or for a backward without an R on a stage where others have one.
 static void begin_again(struct count *count, struct action action)
 {
     bool *has_again = &count->has_again[unit_of(count->schedule, action)];
-    if (count->runs_apart[action.stage] && !*has_again)
+    if (count->has_recompute[action.stage] && !*has_again)
         TAKE(&count->rows[action.stage], again);
     *has_again = true;
 }
 
-// NULL where sequences are whole.
+// Returns NULL if sequences are whole.
 static struct parts_done *parts_of_action(const struct count *count, struct action action)
 {
     return count->parts ? &count->parts[(size_t)action.stage * count->schedule->micro_batches + action.micro_batch]
@@ -84,8 +84,8 @@ static void end_part(struct count *count, struct action action)
     struct parts_done *parts = parts_of_action(count, action);
     if (!parts || ++parts->done < count->schedule->splits)
         return;
-    row->now.carried--;
-    row->now.carried_gradient -= parts->backward > 0;
+    row->now.shared_by_parts--;
+    row->now.shared_by_parts_gradient -= parts->backward > 0;
 }
 
 static void begin_forward(struct count *count, struct action action)
@@ -93,7 +93,7 @@ static void begin_forward(struct count *count, struct action action)
     struct row *row = &count->rows[action.stage];
     struct parts_done *parts = parts_of_action(count, action);
     if (parts && parts->forward++ == 0)
-        TAKE(row, carried);
+        TAKE(row, shared_by_parts);
     TAKE(row, kept);
     TAKE(row, kept_through);
     if (stays_on_this_rank(count, action))
@@ -108,7 +108,7 @@ static void begin_backward(struct count *count, struct action action)
     struct parts_done *parts = parts_of_action(count, action);
     begin_again(count, action);
     if (parts && parts->backward++ == 0)
-        TAKE(row, carried_gradient);
+        TAKE(row, shared_by_parts_gradient);
     if (action.kind == ACTION_I)
         TAKE(row, held);
     if (comes_from_this_rank(count, action))
@@ -117,13 +117,13 @@ static void begin_backward(struct count *count, struct action action)
         take_message(&row->sent_gradients, &row->now.input_gradient, &row->most.input_gradient);
 }
 
-// What is needed no more when a kind of work has ended: for the input's gradient, and for the weights'.
+// Frees what is no longer needed when a backward for the input has ended, and when one for the weights has.
 static void end_backward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
     end_part(count, action);
     row->now.kept--;
-    row->now.again -= count->runs_apart[action.stage];
+    row->now.again -= count->has_recompute[action.stage];
     if (crosses_before(count->schedule, action.stage, action.micro_batch))
         row->now.input[INPUT_UNTIL_I]--;
     if (needs_message(count->schedule, action))
@@ -144,7 +144,7 @@ static void end_backward_weight(struct count *count, struct action action)
         row[-1].now.output--;
 }
 
-// Where nothing goes back, nothing is kept for it.
+// Without backwards, nothing is kept for them.
 static void end_forward(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
@@ -159,7 +159,7 @@ static void end_forward(struct count *count, struct action action)
     end_backward_weight(count, action);
 }
 
-// To the host, or back.
+// A transfer to the host, or back.
 static void move(struct row *row, bool is_leaving)
 {
     if (is_leaving) {
@@ -214,8 +214,8 @@ static void keep_largest(struct slots *slots, const struct slots *most)
     slots->away = max_u32(slots->away, most->away);
     slots->held = max_u32(slots->held, most->held);
     slots->again = max_u32(slots->again, most->again);
-    slots->carried = max_u32(slots->carried, most->carried);
-    slots->carried_gradient = max_u32(slots->carried_gradient, most->carried_gradient);
+    slots->shared_by_parts = max_u32(slots->shared_by_parts, most->shared_by_parts);
+    slots->shared_by_parts_gradient = max_u32(slots->shared_by_parts_gradient, most->shared_by_parts_gradient);
     slots->output = max_u32(slots->output, most->output);
     slots->output_gradient = max_u32(slots->output_gradient, most->output_gradient);
     slots->input_gradient = max_u32(slots->input_gradient, most->input_gradient);
@@ -233,7 +233,7 @@ static void count_rank(struct count *count, uint32_t rank, struct slots *slots)
         for (size_t i = 0; i < size; i++)
             end_action(count, rank, group[i]);
     }
-    for (size_t i = 0; i < list->count; i++) {  // once per stage; then its row is empty
+    for (size_t i = 0; i < list->count; i++) {  // the first time for each stage; then its row is empty
         struct row *row = &count->rows[list->at[i].stage];
         keep_largest(&slots[list->at[i].stage], &row->most);
         *row = (struct row){ 0 };
@@ -243,14 +243,14 @@ static void count_rank(struct count *count, uint32_t rank, struct slots *slots)
 static bool find_reruns(struct count *count, struct error *error)
 {
     const struct schedule *schedule = count->schedule;
-    count->runs_apart = calloc(schedule->stages, sizeof *count->runs_apart);
+    count->has_recompute = calloc(schedule->stages, sizeof *count->has_recompute);
     count->has_again = calloc(unit_count(schedule) + 1, sizeof *count->has_again);
-    if (!count->runs_apart || !count->has_again)
+    if (!count->has_recompute || !count->has_again)
         return error_no_memory(error, "counting the slots of a schedule");
     for (uint32_t rank = 0; rank < schedule->ranks; rank++)
         for (size_t i = 0; i < schedule->lists[rank].count; i++)
             if (schedule->lists[rank].at[i].kind == ACTION_R)
-                count->runs_apart[schedule->lists[rank].at[i].stage] = true;
+                count->has_recompute[schedule->lists[rank].at[i].stage] = true;
     return true;
 }
 
@@ -260,7 +260,7 @@ bool slots_count(const struct schedule *lowered, struct slots *slots, struct err
 
     for (uint32_t stage = 0; stage < lowered->stages; stage++)
         slots[stage] = (struct slots){ .versions = 1 };
-    if (!actions_in_order(lowered, true, error))  // else counts mean nothing
+    if (!actions_in_order(lowered, true, error))  // otherwise counts would be meaningless
         return false;
     struct count count = { .schedule = lowered, .forward_only = schedule_is_forward_only(lowered) };
     count.rows = calloc(lowered->stages, sizeof *count.rows);
@@ -273,7 +273,7 @@ bool slots_count(const struct schedule *lowered, struct slots *slots, struct err
         count_rank(&count, rank, slots);
     versions_clear(&count.versions);
     free(count.rows);
-    free(count.runs_apart);
+    free(count.has_recompute);
     free(count.has_again);
     free(count.parts);
     return good;

@@ -17,15 +17,15 @@ struct action action_mirror(struct action action)
     return action;
 }
 
-// What a rank waits for, and whose it is.
+// What a rank waits for, and the rank on which that is.
 struct need {
-    struct action standing;  // the action that waits: of a group, the first that does
+    struct action standing;  // the action that waits; in a group, the first that does
     struct action action;
     uint32_t rank;
 };
 
-// What an action waits for: the other end of a message; in a lowered schedule
-// the SEND of a computation's input, in a compute order the computation itself.
+// What an action waits for: the other end of a message. For a computation's input this is its SEND in a lowered
+// schedule, and the computation that makes it in a compute order.
 static struct need need_of_action(const struct schedule *schedule, struct action action)
 {
     struct need need = { .standing = action };
@@ -53,7 +53,7 @@ static bool has_done(const struct schedule *schedule, const size_t *positions, c
     return false;
 }
 
-// The first of a group that waits.
+// The first action of a group that waits.
 static struct need need_of_group(const struct schedule *schedule, const size_t *positions, const struct action *group,
                                  size_t size)
 {
@@ -67,16 +67,17 @@ static struct need need_of_group(const struct schedule *schedule, const size_t *
     return need_of_action(schedule, group[size - 1]);
 }
 
-// Another copy of the stage, which does not stand at its REDUCE.
+// Another copy of the stage, which has not reached its REDUCE.
 static struct need need_of_reduce(const struct schedule *schedule, const size_t *positions, struct action reduce,
-                                  uint32_t own)
+                                  uint32_t waiting)
 {
-    struct need need = { reduce, reduce, own };
+    struct need need = { reduce, reduce, waiting };
     for (uint32_t route = 0; route < schedule->route_count; route++) {
         const uint32_t rank = schedule->routes[(size_t)route * schedule->stages + reduce.stage];
         const struct action_list *list = &schedule->lists[rank];
-        const struct action *at = list->at + positions[rank];
-        if (rank != own && (at == list_end(list) || at->kind != ACTION_REDUCE || at->stage != reduce.stage)) {
+        const struct action *action = list->at + positions[rank];
+        if (rank != waiting
+            && (action == list_end(list) || action->kind != ACTION_REDUCE || action->stage != reduce.stage)) {
             need.rank = rank;
             break;
         }
@@ -87,10 +88,10 @@ static struct need need_of_reduce(const struct schedule *schedule, const size_t 
 static struct need need_of(const struct schedule *schedule, const size_t *positions, uint32_t rank)
 {
     const struct action_list *list = &schedule->lists[rank];
-    const struct action *at = list->at + positions[rank];
-    if (at->kind == ACTION_REDUCE)
-        return need_of_reduce(schedule, positions, *at, rank);
-    return need_of_group(schedule, positions, at, group_size(at, list_end(list)));
+    const struct action *group = list->at + positions[rank];
+    if (group->kind == ACTION_REDUCE)
+        return need_of_reduce(schedule, positions, *group, rank);
+    return need_of_group(schedule, positions, group, group_size(group, list_end(list)));
 }
 
 static bool has_finished(const struct schedule *schedule, const size_t *positions, uint32_t rank)
@@ -98,8 +99,8 @@ static bool has_finished(const struct schedule *schedule, const size_t *position
     return positions[rank] == schedule->lists[rank].count;
 }
 
-// Follows who waits for whom from the first rank that stands. After as many steps
-// as there are ranks one goes round a cycle, unless someone has finished.
+// Follows the waiting from the first rank that has not finished. After as many steps as there are ranks, the current
+// rank is on a cycle, unless a rank has finished.
 static uint32_t follow(const struct schedule *schedule, const size_t *positions)
 {
     uint32_t rank = 0;
@@ -112,8 +113,9 @@ static uint32_t follow(const struct schedule *schedule, const size_t *positions)
         rank = next;
     }
     uint32_t lowest = rank;
-    for (uint32_t at = need_of(schedule, positions, rank).rank; at != rank; at = need_of(schedule, positions, at).rank)
-        lowest = at < lowest ? at : lowest;
+    for (uint32_t other = need_of(schedule, positions, rank).rank; other != rank;
+         other = need_of(schedule, positions, other).rank)
+        lowest = other < lowest ? other : lowest;
     return lowest;
 }
 
@@ -140,8 +142,9 @@ void standstill_describe(const struct schedule *schedule, const size_t *position
     uint32_t rank = first;
     do {
         const struct need need = need_of(schedule, positions, rank);
-        char at[ACTION_SIZE], needed[ACTION_SIZE];
-        text_add(text, "%srank %u waits at %s ", rank == first ? "" : "; ", rank, action_format(need.standing, at));
+        char standing[ACTION_SIZE], needed[ACTION_SIZE];
+        text_add(text, "%srank %u waits at %s ", rank == first ? "" : "; ", rank,
+                 action_format(need.standing, standing));
         if (is_message(need.standing))
             text_add(text, "%s rank %u",
                      need.standing.kind == ACTION_SEND_F || need.standing.kind == ACTION_SEND_B ? "to" : "from",

@@ -23,17 +23,17 @@ static void connect(struct tariff *tariff, const struct schedule *schedule, cons
     }
 }
 
-// Either way, what a rank moves is one after the other.
+// All moves of a rank go one after the other, whichever way they go.
 static void connect_hosts(struct tariff *tariff, const struct schedule *schedule)
 {
     for (uint32_t i = 0; i < tariff->move_count; i++) {
-        const uint32_t at = i / schedule->splits, rank = schedule->routes[at];
+        const uint32_t index = i / schedule->splits, rank = schedule->routes[index];
         tariff->channels[tariff->channel_count + i] =
-            (struct channel){ .boundary = at % schedule->stages, .to = rank, .link = tariff->link_count + rank };
+            (struct channel){ .boundary = index % schedule->stages, .to = rank, .link = tariff->link_count + rank };
     }
 }
 
-// Whether two ranks send over one link: then who goes first is a question of time.
+// Whether two ranks send over one link. If so, the order on that link depends on time.
 static bool find_shared_links(struct tariff *tariff, const struct schedule *schedule, struct error *error)
 {
     uint32_t *sender = malloc((tariff->link_count + (size_t)1) * sizeof *sender);

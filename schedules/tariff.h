@@ -1,8 +1,8 @@
-// What everything in a schedule costs: its actions, by stage and kind; its
-// messages, and what goes to the host and back, by channel. Counts, too, how often each is met, so that times that
-// add up to more than there is are found before anybody believes them.
+// The costs of everything in a schedule: of actions by stage and kind, and of messages and of moves to the host and
+// back by channel. A tariff also counts how often each of them occurs, so that times whose sum is too large are
+// detected.
 //
-// Where sequences are split, each split has rows of its own (cost_part.h).
+// If sequences are split, each split has rows of its own (cost_part.h).
 #ifndef SCHEDULES_TARIFF_H
 #define SCHEDULES_TARIFF_H
 
@@ -10,28 +10,28 @@
 #include "schedules/cost_part.h"
 #include "schedules/network.h"
 
-// What an action costs is found at [(stage * splits + split) * PRICES + price].
+// The cost of an action is at [(stage * splits + split) * PRICES + price].
 enum price {
-    PRICE_NOTHING,  // SEND, VALIDATE; EVICT and PREFETCH, which take their rank's link to its host
+    PRICE_NOTHING,  // SEND, VALIDATE; EVICT and PREFETCH, which occupy their rank's link to its host
     PRICE_F,
     PRICE_B,
     PRICE_I,
     PRICE_W,
     PRICE_R,
-    PRICE_B_RECOMPUTING,  // where the schedule has no R of its own
+    PRICE_B_RECOMPUTING,  // if the schedule has no R of its own
     PRICE_I_RECOMPUTING,
     PRICE_STEP,
     PRICE_REDUCE,
     PRICE_OVERLAPPED,  // F together with a backward; 0: one after the other
 };
-enum { PRICES = 16 };  // columns; a power of two, since prices are taken apart often
+enum { PRICES = 16 };  // columns; a power of two, since prices are often divided into row and column
 
 // From a stage to a neighbour, or to its host and back, on one route.
 struct channel {
-    uint32_t boundary;  // the stage whose output_bytes a message has; whose moves they are
-    uint32_t to;        // rank; of moves the own
+    uint32_t boundary;  // the stage whose output_bytes a message has, or whose moves these are
+    uint32_t to;        // receiving rank; for moves the rank itself
     uint32_t link;
-    uint32_t used;         // by how many messages
+    uint32_t used;         // number of messages over it
     uint64_t occupied_ns;  // how long a message holds its link
     uint64_t latency_ns;
 };
@@ -39,30 +39,31 @@ struct channel {
 struct tariff {
     uint32_t stages, splits;
     uint64_t *prices;
-    uint64_t *uses;    // how many actions there are of each price
-    struct channel *channels;  // (route, boundary, direction, split); some may be without messages
-    uint32_t channel_count;    // of these; (route, stage, split) for moves are behind them, where there are any
+    uint64_t *uses;    // number of actions of each price
+    struct channel *channels;  // (route, boundary, direction, split); some may have no messages
+    uint32_t channel_count;    // number of these; those for moves (route, stage, split) are behind them, if any
     uint32_t move_count;
     struct link *links;
-    uint32_t link_count;       // of messages; the links of ranks to their hosts are behind them, likewise
+    uint32_t link_count;       // for messages; behind them are the links of ranks to their hosts, if there are any
     uint32_t host_count;
     bool shared;  // whether several ranks may send over one link
 };
 
-// Everything free, nothing used. `network` NULL: messages take no time.
+// Creates a tariff in which everything is free and unused. `network` NULL: messages take no time.
 bool tariff_create(struct tariff *tariff, const struct schedule *schedule, const struct network *network,
                    struct error *error);
 void tariff_clear(struct tariff *tariff);
 
-// Sets what everything costs.
+// Sets all costs.
 void tariff_fill(struct tariff *tariff, const struct cost_row *costs);
 
-// Whether all that was counted, done one after the other, takes less than 2^63
-// ns. No moment is later than that.
+// Whether everything that was counted takes less than 2^63 ns if done one after the other. No time in a run is
+// larger than that sum.
 bool tariff_sum_is_possible(const struct tariff *tariff);
 
 // The channel of a message of a unit between `boundary` and the next stage.
-static inline uint32_t channel_number(const struct schedule *schedule, struct action action, uint32_t boundary, bool back)
+static inline uint32_t channel_number(const struct schedule *schedule, struct action action, uint32_t boundary,
+                                      bool back)
 {
     const uint32_t route = schedule->route_of[action.micro_batch];
     return ((route * schedule->stages + boundary) * 2 + back) * schedule->splits + action.split;
@@ -75,13 +76,13 @@ static inline uint32_t move_channel(const struct tariff *tariff, const struct sc
     return tariff->channel_count + (route * schedule->stages + action.stage) * schedule->splits + action.split;
 }
 
-// Messages and moves have this many links.
+// The number of links for messages and moves.
 static inline size_t tariff_links(const struct tariff *tariff)
 {
     return (size_t)tariff->link_count + tariff->host_count;
 }
 
-// A message becomes ready: it waits for its link, holds it, and arrives at the moment that is returned.
+// Sends a message that is ready: it waits for its link and occupies it. Returns when it arrives.
 static inline uint64_t channel_send(const struct channel *channel, uint64_t *link_free_ns, uint64_t ready_ns)
 {
     uint64_t *free_ns = &link_free_ns[channel->link];
@@ -90,7 +91,7 @@ static inline uint64_t channel_send(const struct channel *channel, uint64_t *lin
     return *free_ns + channel->latency_ns;
 }
 
-// The price of an action that is, or may come, on the board. `did`: what its unit has been through.
+// The price of an action on the board, or of one that may come next. `did`: the bits of its unit (board.h).
 static inline uint32_t price_after(const struct schedule *schedule, struct action action, unsigned did)
 {
     static const uint8_t prices[ACTION_KINDS] = {
@@ -110,7 +111,7 @@ static inline uint32_t price_of(const struct board *board, struct action action)
                        has_unit(action) ? board->units[unit_of(board->schedule, action)] : 0);
 }
 
-// What a price of price_of() has of recomputation.
+// The part of a price (of price_of()) that is recomputation, in ns.
 static inline uint64_t recomputed_ns(const struct tariff *tariff, uint32_t price)
 {
     const uint32_t column = price % PRICES;
@@ -118,14 +119,15 @@ static inline uint64_t recomputed_ns(const struct tariff *tariff, uint32_t price
     return recomputes ? tariff->prices[price - column + PRICE_R] : 0;
 }
 
-// What an F and a B or I take that are done together: what is recomputed comes on top.
+// The time of an F and a B or I that run together; recomputation is added to it.
 static inline uint64_t overlapped_ns(const struct tariff *tariff, uint32_t forward, uint32_t backward)
 {
     const uint64_t overlapped = tariff->prices[forward - PRICE_F + PRICE_OVERLAPPED];
-    return overlapped ? overlapped + recomputed_ns(tariff, backward) : tariff->prices[forward] + tariff->prices[backward];
+    return overlapped ? overlapped + recomputed_ns(tariff, backward)
+                      : tariff->prices[forward] + tariff->prices[backward];
 }
 
-// What the actions of a group take; of one alone, its price.
+// The time of the actions of a group; for a single action, its price.
 static inline uint64_t group_ns(const struct tariff *tariff, const struct board *board, const struct action *group,
                                 size_t size)
 {

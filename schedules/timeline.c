@@ -30,7 +30,7 @@ static bool is_same_moment(const struct timeline *timeline, size_t back, struct 
     return before->rank == level.rank && before->time_ns == level.time_ns;
 }
 
-// Of what is told of one moment, the highest and the last are kept.
+// Keeps the highest and the last of all levels at one moment.
 bool timeline_add_level(struct timeline *timeline, struct level level)
 {
     if (is_same_moment(timeline, 1, level)) {

@@ -38,16 +38,16 @@ void timing_clear(struct timing *timing)
     *timing = (struct timing){ 0 };
 }
 
-// --- what both ways have in common ---------------------------------------------
+// --- shared by both ways --------------------------------------------------------
 
-// A message becomes ready: it waits for its link, holds it, and arrives.
+// Sends a message that is ready: it waits for its link, occupies it, and arrives.
 static inline void send_message(struct timing *timing, const struct step *step, uint64_t ready)
 {
     const struct channel *channel = &timing->order->tariff.channels[step->channel];
     timing->arrived_ns[step->give] = channel_send(channel, timing->link_free_ns, ready);
 }
 
-// When the last of the copies was free that stand at a REDUCE now.
+// When the last of the copies that are at a REDUCE now was free.
 static uint64_t all_free_ns(const struct timing *timing, uint32_t stage)
 {
     const struct copies *copies = &timing->order->copies;
@@ -75,8 +75,8 @@ static void start_anew(struct timing *timing)
 
 // --- in order -------------------------------------------------------------------
 
-// The end of a step that is not a plain one.
-static uint64_t end_apart(struct timing *timing, const struct step *step)
+// The end of a step that is not plain.
+static uint64_t end_of_special(struct timing *timing, const struct step *step)
 {
     const struct tariff *tariff = &timing->order->tariff;
     if (step->wait == STEP_OVERLAPS)
@@ -97,7 +97,7 @@ uint64_t timing_in_order(struct timing *timing)
         if (step->wait < MOST_MESSAGES && timing->arrived_ns[step->wait] > start)
             start = timing->arrived_ns[step->wait];
         const bool is_plain = step->wait < MOST_MESSAGES || step->wait == NO_MESSAGE;
-        const uint64_t end = is_plain ? start + prices[step->price] : end_apart(timing, step);
+        const uint64_t end = is_plain ? start + prices[step->price] : end_of_special(timing, step);
         timing->free_ns[step->rank] = end;
         if (step->give != NO_MESSAGE)
             send_message(timing, step, end);
@@ -107,10 +107,10 @@ uint64_t timing_in_order(struct timing *timing)
 
 // --- by events --------------------------------------------------------------------
 
-#define NOT_YET UINT64_MAX  // of a message that has not become ready
+#define NOT_YET UINT64_MAX  // for a message that is not ready yet
 
-// A copy stands at its REDUCE; the last to come lets all go on.
-static void meet(struct timing *timing, const struct step *step)
+// A copy reaches its REDUCE. The last copy to do so lets all continue.
+static void reach_reduction(struct timing *timing, const struct step *step)
 {
     const struct copies *copies = &timing->order->copies;
     const uint32_t stage = step->channel;
@@ -122,7 +122,7 @@ static void meet(struct timing *timing, const struct step *step)
         rank_heap_push(&timing->heap, copies->ranks[copy], end);
 }
 
-// Begins a rank's next step, if its input is known to arrive.
+// Begins a rank's next step if it is known when its input arrives.
 static void begin_next(struct timing *timing, uint32_t rank)
 {
     const struct order *order = timing->order;
@@ -131,7 +131,7 @@ static void begin_next(struct timing *timing, uint32_t rank)
     const struct step *step = &order->lists[timing->next[rank]];
     uint64_t start = timing->free_ns[rank];
     if (step->wait == STEP_OPENS || step->wait == STEP_MEETS) {
-        meet(timing, step);
+        reach_reduction(timing, step);
     } else if (step->wait == STEP_OVERLAPS) {
         rank_heap_push(&timing->heap, rank, start + overlapped_ns(&order->tariff, step->price, step->channel));
     } else if (step->wait != NO_MESSAGE && timing->arrived_ns[step->wait] == NOT_YET) {

@@ -7,7 +7,7 @@
 
 struct clock {
     const struct schedule *schedule;
-    uint64_t *sent[2];  // by where a message comes from: the step behind its SEND_F, or SEND_B
+    uint64_t *sent[2];  // by the unit that sends a message: the step after its SEND_F, or SEND_B
     uint64_t *now;      // per rank: its next free step
     size_t *next;       // and its next action
 };
@@ -27,7 +27,7 @@ static uint64_t *message_of(const struct clock *clock, struct action action)
     return &clock->sent[back][unit * schedule->splits + action.split];
 }
 
-// Whether the rank can go on; by then its clock shows the step in which it does.
+// Whether the rank can continue. If so, its clock has been set to the step in which it does.
 static bool can_start(struct clock *clock, uint32_t rank, struct action action)
 {
     if (action.kind != ACTION_RECV_F && action.kind != ACTION_RECV_B)
@@ -45,12 +45,13 @@ static bool go_on(struct clock *clock, uint32_t rank)
     const struct action_list *list = &clock->schedule->lists[rank];
     const size_t before = clock->next[rank];
     while (clock->next[rank] < list->count) {
-        const struct action *at = list->at + clock->next[rank];
-        if (!can_start(clock, rank, *at))
+        const struct action *action = list->at + clock->next[rank];
+        if (!can_start(clock, rank, *action))
             break;
-        clock->next[rank] += group_size(at, list_end(list));
-        clock->now[rank] += has_unit(*at) && !is_move(*at);
-        uint64_t *sent = at->kind == ACTION_SEND_F || at->kind == ACTION_SEND_B ? message_of(clock, *at) : NULL;
+        clock->next[rank] += group_size(action, list_end(list));
+        clock->now[rank] += has_unit(*action) && !is_move(*action);
+        uint64_t *sent =
+            action->kind == ACTION_SEND_F || action->kind == ACTION_SEND_B ? message_of(clock, *action) : NULL;
         if (sent)
             *sent = clock->now[rank];
     }

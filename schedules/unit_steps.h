@@ -1,8 +1,6 @@
-// How long a schedule takes in steps, as PyTorch's own simulator counts them: every
-// action takes one, SENDs and RECVs too, nothing runs beside anything else on a
-// rank, a send waits for nobody, and a RECV comes at the earliest in the step of
-// its SEND. The unit of its tests and of its pass over orders; times need costs
-// (simulate.h).
+// How long a schedule takes in steps, counted as PyTorch's own simulator does. Every action takes one step, also
+// SENDs and RECVs, and nothing overlaps on a rank. A send does not wait. A RECV is at the earliest in the step of
+// its SEND. Steps are the unit of PyTorch's tests and of its pass over orders; times need costs (simulate.h).
 //
 //     step     0    1        2    3
 //     rank 0   0F0  0SEND_F0 0F1  0SEND_F1           4 steps
@@ -12,9 +10,8 @@
 
 #include "schedules/schedule.h"
 
-// A compute order is lowered first. A group takes one step; REDUCE, STEP and
-// VALIDATE, which PyTorch has no actions for, take none. Fails on what cannot be
-// lowered, or waits for a message that nobody sends.
+// A compute order is lowered first. A group takes one step. REDUCE, STEP and VALIDATE take none, since PyTorch has
+// no such actions. Fails if the schedule cannot be lowered, or waits for a message that is never sent.
 bool schedule_unit_steps(const struct schedule *schedule, uint64_t *steps, struct error *error);
 
 #endif

@@ -17,17 +17,17 @@ static uint32_t copy_of(const struct versions *versions, uint32_t rank, struct a
     return versions->copies.of_route[(size_t)schedule->route_of[action.micro_batch] * schedule->stages + action.stage];
 }
 
-// The last thing a micro-batch does with the weights of a stage.
+// Whether the action is the last use of a stage's weights by a micro-batch.
 static bool ends_use(struct action action)
 {
     return action.kind == ACTION_B || action.kind == ACTION_W;
 }
 
-// Which updates each copy sees, and from them each unit's version.
+// Finds which updates each copy sees, and from them each unit's version.
 static void assign_versions(struct versions *versions)
 {
     const struct schedule *schedule = versions->schedule;
-    uint32_t *updates = versions->newest;  // counted up here, and set back to 0 at the end
+    uint32_t *updates = versions->newest;  // first used as counters, and set back to 0 at the end
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         const struct action_list *list = &schedule->lists[rank];
         for (size_t i = 0; i < list->count; i++) {
@@ -35,7 +35,8 @@ static void assign_versions(struct versions *versions)
             const uint32_t copy = copy_of(versions, rank, action);
             if (action.kind == ACTION_STEP)
                 updates[copy]++;
-            else if (action.split == 0 && (schedule->weights == WEIGHTS_2BW ? ends_use(action) : action.kind == ACTION_F))
+            else if (action.split == 0
+                     && (schedule->weights == WEIGHTS_2BW ? ends_use(action) : action.kind == ACTION_F))
                 *version_at(versions, action.stage, action.micro_batch) =
                     updates[copy] - (schedule->weights == WEIGHTS_2BW && updates[copy] > 0);
         }

@@ -24,10 +24,10 @@ static void seat_all(struct walk *walk)
     }
 }
 
-// `never` and `needs`: of what the unit has been through.
-static struct rule make_rule(unsigned never, unsigned needs, unsigned waits, enum gives gives, bool apart)
+// Both `never` and `needs` are bits of the unit: those that must not be set, and those that must be.
+static struct rule make_rule(unsigned never, unsigned needs, unsigned waits, enum gives gives, bool is_rare)
 {
-    needs |= apart ? APART : 0;
+    needs |= is_rare ? IS_RARE : 0;
     return (struct rule){ (uint16_t)(never | needs), (uint16_t)needs, (uint16_t)waits, 0, 0, (uint8_t)gives };
 }
 
@@ -91,7 +91,7 @@ bool walk_create(struct walk *walk, const struct schedule *schedule, struct erro
     make_rules(walk);
     for (uint32_t rank = schedule->ranks; rank-- > 0;) {
         const struct action_list *list = &schedule->lists[rank];
-        walk->cursors[rank] = (struct cursor){ list->at, list_end(list), NOTHING, false, MEETING_NONE };
+        walk->cursors[rank] = (struct cursor){ list->at, list_end(list), NOTHING, false, REDUCTION_NONE };
         if (rank > 0)
             walk->awake[walk->awake_count++] = rank;
     }
@@ -108,48 +108,48 @@ void walk_clear(struct walk *walk)
     *walk = (struct walk){ 0 };
 }
 
-// --- what is met seldom -----------------------------------------------------------
+// --- rare cases -----------------------------------------------------------
 
-static enum look refuse_at(struct walk *walk, uint32_t rank, const struct action *at)
+static enum look refuse_at(struct walk *walk, uint32_t rank, const struct action *action)
 {
     walk->rank = rank;
-    walk->refused = at;
+    walk->refused = action;
     return LOOK_REFUSED;
 }
 
-// The last copy to come opens the meeting for all.
-static enum look meet(struct walk *walk, struct visit *visit)
+// The last copy to reach a REDUCE opens it for all.
+static enum look reach_reduction(struct walk *walk, struct visit *visit)
 {
     const struct copies *copies = &walk->board.copies;
     const uint32_t stage = visit->at->stage;
     struct waiting *waiting = &walk->waiting[stage];
     struct cursor *cursor = &walk->cursors[visit->rank];
-    if (cursor->meeting == MEETING_OPEN)
+    if (cursor->reduction == REDUCTION_OPEN)
         return LOOK_READY;
     if (waiting->count > 0 && waiting->update != visit->at->micro_batch) {
         snprintf(walk->reason, sizeof walk->reason, "another copy of stage %u reduces another update", stage);
         return refuse_at(walk, visit->rank, cursor->at);
     }
-    if (cursor->meeting == MEETING_NONE)
+    if (cursor->reduction == REDUCTION_NONE)
         *waiting = (struct waiting){ waiting->count + 1, visit->at->micro_batch };
-    cursor->meeting = MEETING_WAITS;
+    cursor->reduction = REDUCTION_WAITS;
     if (waiting->count < copies_count(copies, stage))
         return LOOK_WAITS;
     waiting->count = 0;
     for (uint32_t copy = copies->first[stage]; copy < copies->first[stage + 1]; copy++)
-        walk->cursors[copies->ranks[copy]].meeting = MEETING_OPEN;
+        walk->cursors[copies->ranks[copy]].reduction = REDUCTION_OPEN;
     visit->opens = true;
     return LOOK_READY;
 }
 
-enum look walk_look_apart(struct walk *walk, struct visit *visit)
+enum look walk_look_rare(struct walk *walk, struct visit *visit)
 {
     const struct cursor *cursor = &walk->cursors[visit->rank];
     visit->seat = NULL;
     if (!board_in_range(&walk->board, visit->rank, *visit->at, walk->reason)
         || (visit->at->joined && !group_fits(cursor->at, group_size(cursor->at, cursor->end), walk->reason)))
         return refuse_at(walk, visit->rank, cursor->at);
-    return visit->at->kind == ACTION_REDUCE ? meet(walk, visit) : LOOK_READY;
+    return visit->at->kind == ACTION_REDUCE ? reach_reduction(walk, visit) : LOOK_READY;
 }
 
 enum look walk_look_at_group(struct walk *walk, const struct visit *visit)
@@ -158,22 +158,22 @@ enum look walk_look_at_group(struct walk *walk, const struct visit *visit)
     const size_t size = group_size(cursor->at, cursor->end);
     if (!group_fits(cursor->at, size, walk->reason))
         return refuse_at(walk, visit->rank, cursor->at);
-    for (const struct action *at = cursor->at + 1; at < cursor->at + size; at++) {
-        struct visit other = { .rank = visit->rank, .at = at };
-        if (!walk_sit(walk, &other, false) && !board_in_range(&walk->board, visit->rank, *at, walk->reason))
-            return refuse_at(walk, visit->rank, at);
+    for (const struct action *action = cursor->at + 1; action < cursor->at + size; action++) {
+        struct visit other = { .rank = visit->rank, .at = action };
+        if (!walk_sit(walk, &other, false) && !board_in_range(&walk->board, visit->rank, *action, walk->reason))
+            return refuse_at(walk, visit->rank, action);
         if (!walk_is_served(walk, &other))
             return walk_wait(walk, &other);
     }
     return LOOK_READY;
 }
 
-bool walk_add_apart(struct walk *walk, uint32_t rank, const struct action *at)
+bool walk_add_checked(struct walk *walk, uint32_t rank, const struct action *action)
 {
-    if (board_add(&walk->board, *at, walk->reason))
+    if (board_add(&walk->board, *action, walk->reason))
         return true;
-    refuse_at(walk, rank, at);
-    walk->cursors[rank].at = at;
+    refuse_at(walk, rank, action);
+    walk->cursors[rank].at = action;
     return false;
 }
 

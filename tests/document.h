@@ -1,5 +1,5 @@
-// The example of a page in docs/formats: its first block of a language, so that
-// what the page shows is what the reader reads. The caller frees it.
+// The example on a page of docs/formats: its first code block in a language. Tests parse it, so that the page shows
+// what the reader accepts. The caller frees it.
 #ifndef TESTS_DOCUMENT_H
 #define TESTS_DOCUMENT_H
 
@@ -34,7 +34,7 @@ static inline char *test_document(const char *page)
     return test_block(page, "json");
 }
 
-// The same with the first `from` in it turned into `to`.
+// The same with the first `from` in it replaced by `to`.
 static inline char *test_document_with(const char *page, const char *from, const char *to)
 {
     char *text = test_document(page), *at = strstr(text, from);
@@ -65,8 +65,8 @@ static inline void test_same_place(struct json *example, struct json *written)
     }
 }
 
-// Of documents that are only written: the page's example has the keys of one that was, in the same order and of the
-// same kinds. Of lists the first items are compared.
+// For documents that are only written: checks that the page's example has the keys of a written one, in the same
+// order and with the same kinds of values. In lists, the first items are compared.
 static inline void assert_shown_as_written(const char *page, const char *written)
 {
     struct error error = { 0 };

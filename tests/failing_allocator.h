@@ -1,5 +1,5 @@
-// The program's own malloc, which fails where may_have() says so. For one source of a program, where sanitizers do not
-// bring an allocator of their own (sanitizer.h); may_have() is defined in front of this.
+// Replaces the program's malloc by one that fails if may_have() returns false. Include it in one source of a program,
+// after the definition of may_have(), and only if no sanitizer brings its own allocator (sanitizer.h).
 #ifndef TESTS_FAILING_ALLOCATOR_H
 #define TESTS_FAILING_ALLOCATOR_H
 

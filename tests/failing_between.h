@@ -1,4 +1,4 @@
-// The program's own malloc, of which the calls with some numbers fail (failing_allocator.h).
+// Replaces the program's malloc by one whose calls with some numbers fail (failing_allocator.h).
 #ifndef TESTS_FAILING_BETWEEN_H
 #define TESTS_FAILING_BETWEEN_H
 
@@ -9,7 +9,7 @@
 #include "tests/sanitizer.h"
 
 static atomic_size_t allocations;              // so far
-static atomic_size_t fails_from, fails_until;  // those with these numbers, half open
+static atomic_size_t fails_from, fails_until;  // calls with these numbers fail, half open
 
 #if !HAS_SANITIZER
 static bool may_have(void)

@@ -1,4 +1,4 @@
-// Ranks that are processes: each is a fork() of the test, which says by its exit whether what it saw is right.
+// Ranks that are processes: each is a fork() of the test, and its exit status says whether what it saw is right.
 #ifndef TESTS_PROCESSES_H
 #define TESTS_PROCESSES_H
 
@@ -10,18 +10,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/processes/control.h"
+#include "runtime/groups/processes/control.h"
 #include "tests/test.h"
 
 enum { MOST_RANKS = 6 };
 static const uint64_t second_ns = 1000000000;
 
-// What a rank does once it has met the others (or has not); its exit status.
+// What a rank does after the rendezvous, whether that succeeded or not; returns its exit status.
 typedef int rank_function(struct control *control, uint32_t rank, const struct error *error);
 
 struct world {
     uint32_t ranks;
-    struct launch launch;  // of all, but for the rank
+    struct launch launch;  // of all ranks, except the rank's number
     struct control_settings settings;
     rank_function *does;
     pid_t children[MOST_RANKS];
@@ -65,7 +65,7 @@ static inline void start_all(struct world *world)
         start(world, rank);
 }
 
-// It ends, and well unless it is to be dead.
+// Waits until the rank ends. It must end well, unless it `is_dead`.
 static inline void end(struct world *world, uint32_t rank, bool is_dead)
 {
     int status;
@@ -74,7 +74,7 @@ static inline void end(struct world *world, uint32_t rank, bool is_dead)
         fail_msg("trial %u: rank %u ended with status %x", world->trial, rank, (unsigned)status);
 }
 
-// All but `dead` end well.
+// All ranks except `dead` must end well.
 static inline void end_all(struct world *world, uint32_t dead)
 {
     for (uint32_t rank = 0; rank < world->ranks; rank++)
@@ -82,7 +82,7 @@ static inline void end_all(struct world *world, uint32_t dead)
 }
 #define NOBODY MOST_RANKS
 
-// For the processes: says what is wrong, and ends with 1.
+// For the ranks' processes: prints what is wrong, and returns 1.
 #define EXPECT(condition)                                                          \
     do {                                                                           \
         if (!(condition)) {                                                        \
@@ -91,7 +91,7 @@ static inline void end_all(struct world *world, uint32_t dead)
         }                                                                          \
     } while (0)
 
-// A rank_function: a run in which all have to say something to all.
+// A rank_function: a run with collectives in which every rank sends something to every rank.
 static inline int exchanges(struct control *control, uint32_t rank, const struct error *met)
 {
     struct error own_error = { 0 }, *error = &own_error;
@@ -110,8 +110,9 @@ static inline int exchanges(struct control *control, uint32_t rank, const struct
     return 0;
 }
 
-// A port that nobody has, and that nobody gets who asks for any: it stays bound while this process lasts. Who asks for it
-// by its number can listen there, as SO_REUSEADDR allows where nobody listens.
+// A port that no other process uses. It stays bound while this process runs, so the system gives it to no process
+// that asks for any port. A process that asks for it by number can listen there, as SO_REUSEADDR permits while no
+// other process listens.
 static inline uint16_t own_port(void)
 {
     const int on = 1;
@@ -124,7 +125,7 @@ static inline uint16_t own_port(void)
     return ntohs(place.sin_port);
 }
 
-// Meets at a port of this machine, by a secret, instead of by a file.
+// Rendezvous at a port of this machine, by a secret, instead of by a file.
 static inline void meet_at_port(struct world *world, const char *secret)
 {
     world->launch.file[0] = '\0';
@@ -133,7 +134,7 @@ static inline void meet_at_port(struct world *world, const char *secret)
     world->launch.port = own_port();
 }
 
-// A connection to a machine's port, as soon as somebody listens there.
+// Connects to a machine's port, as soon as a process listens there.
 static inline int connect_to_port(uint32_t machine, uint16_t port)
 {
     const struct sockaddr_in place = { .sin_family = AF_INET, .sin_port = htons(port),

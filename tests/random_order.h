@@ -1,7 +1,6 @@
-// Random schedules: any order of actions that some machine could do, with several
-// routes, split backwards, splits of sequences, groups and recomputation, and with
-// each way of keeping weights. For tests that hold two judges of schedules against
-// each other.
+// Random schedules: any order of actions that some machine could do, with several routes, split backwards, splits of
+// sequences, groups and recomputation, and with each way of keeping weights. They are for tests that compare two
+// independent checks of schedules.
 #ifndef TESTS_RANDOM_ORDER_H
 #define TESTS_RANDOM_ORDER_H
 
@@ -17,7 +16,7 @@ struct traits {
     enum weights weights;
     bool split_backward, splits, recompute, groups;
     bool copies;
-    uint32_t routes;  // with copies, and a flush; 0: two
+    uint32_t routes;  // with copies and a flush; 0: two
 };
 
 static inline struct traits random_traits(uint64_t *seed)
@@ -27,9 +26,8 @@ static inline struct traits random_traits(uint64_t *seed)
                             .copies = random_below(seed, 2) };
 }
 
-// How far each part of a micro-batch is on each stage, and each stage as a whole.
-// Micro-batches of an update follow each other: update t takes `batch` of them, all
-// of them with a flush.
+// How far each part of a micro-batch is on each stage, and each stage as a whole. Micro-batches of an update are
+// consecutive: update t takes `batch` of them, or all of them with a flush.
 struct random_progress {
     struct traits traits;
     uint32_t batch;
@@ -53,7 +51,7 @@ static inline bool random_has_copies(const struct schedule *order, uint32_t stag
     return false;
 }
 
-// The micro-batches of the update that a stage is to make next.
+// The micro-batches [random_first(), random_end()) of a stage's next update.
 static inline uint32_t random_first(const struct random_progress *did, uint32_t stage)
 {
     return did->steps[stage] * did->batch;
@@ -74,7 +72,7 @@ static inline bool random_is_weighed(const struct schedule *order, const struct 
     return first < end;
 }
 
-// Whether the weights that a forward is to meet have been made.
+// Whether the weight version that a forward must use has been made.
 static inline bool random_has_weights(const struct random_progress *did, struct action forward)
 {
     const uint32_t update = forward.micro_batch / did->batch, made = did->steps[forward.stage];
@@ -90,7 +88,7 @@ static inline bool random_is_ready(const struct schedule *order, const struct ra
     const bool is_unit = action.kind < ACTION_REDUCE;
     const uint32_t i = is_unit ? random_part(order, action) : 0;
     const bool is_last = action.split + 1u == order->splits;
-    const bool is_due = is_unit && action.micro_batch / did->batch == update;  // its gradient
+    const bool is_due = is_unit && action.micro_batch / did->batch == update;  // its gradient is needed for this update
     switch (action.kind) {
     case ACTION_F:
         return !did->forward[s][i] && (s == 0 || did->forward[s - 1][i]) && random_has_weights(did, action)
@@ -153,7 +151,7 @@ static inline size_t random_collect(const struct schedule *order, const struct r
     return count;
 }
 
-// Anywhere; with copies more routes, and micro-batches in turns on all.
+// Random ranks for the stages. With copies there are more routes, and micro-batches take turns on all of them.
 static inline void random_routes(uint64_t *seed, struct schedule *order, uint32_t most)
 {
     const uint32_t stages = order->stages, routes = order->micro_batches < most ? 1 : most;
@@ -169,7 +167,7 @@ static inline void random_routes(uint64_t *seed, struct schedule *order, uint32_
                                                                             : (uint32_t)random_below(seed, routes);
 }
 
-// To the list of its rank; what all copies do, to all of theirs.
+// Adds an action to the list of its rank, or an action of all copies to the lists of all of them.
 static inline void random_add(struct schedule *order, struct action action)
 {
     struct error error = { 0 };
@@ -182,13 +180,14 @@ static inline void random_add(struct schedule *order, struct action action)
     }
 }
 
-// Any of the ready actions, again and again. Without a flush, with copies, the
-// micro-batches come in pairs, one for each copy.
+// Takes any ready action, again and again. Without a flush, with copies, micro-batches come in pairs, one for each
+// copy.
 static inline struct schedule *random_order(uint64_t *seed, const struct traits *traits)
 {
     struct error error = { 0 };
     const bool flushes = traits->weights == WEIGHTS_FLUSH;
-    const bool copies = traits->copies && traits->weights != WEIGHTS_VERTICAL;  // which wants as many of every stage
+    // which needs the same number of every stage
+    const bool copies = traits->copies && traits->weights != WEIGHTS_VERTICAL;
     const uint32_t ranks = 2 + (uint32_t)random_below(seed, 3);
     const uint32_t stages = ranks + (uint32_t)random_below(seed, MOST_STAGES - ranks + 1);
     uint32_t micro_batches = 1 + (uint32_t)random_below(seed, flushes ? 4 : MOST_MICRO_BATCHES);
@@ -214,7 +213,7 @@ static inline bool random_is_backward(struct action action)
     return action.kind == ACTION_B || action.kind == ACTION_I;
 }
 
-// Puts neighbours together, an F and a backward of something else; how many pairs.
+// Joins neighbours, an F and a backward of something else, into groups; returns the number of pairs.
 static inline size_t random_join(uint64_t *seed, struct schedule *order)
 {
     size_t pairs = 0;
@@ -241,8 +240,8 @@ static inline void random_part_all(struct schedule *order)
             order->lists[rank].at[i].joined = 0;
 }
 
-// The order with its messages. Not every pair can be together: what one gives, the
-// other may come to need by way of other ranks.
+// The order with its messages. Not every pair can be a group: one half may need, by way of other ranks, what the
+// other half gives.
 static inline struct schedule *random_lower(uint64_t *seed, struct schedule *order, const struct traits *traits,
                                             size_t *pairs)
 {

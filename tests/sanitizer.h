@@ -1,4 +1,4 @@
-// Whether this is a build under a sanitizer that brings an allocator and shadow memory of its own.
+// Whether this build has a sanitizer with its own allocator and shadow memory.
 #ifndef TESTS_SANITIZER_H
 #define TESTS_SANITIZER_H
 

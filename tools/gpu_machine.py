@@ -306,8 +306,9 @@ class Machine:
         return self.once('text', self.write_text)
 
     def write_text(self):
+        lines = 6000 if self.dry else 60000  # a tenth of the text is held out, and evaluated after a training
         with open(os.path.join(self.folder, 'text.txt'), 'w', encoding='ascii') as text:
-            text.writelines(f'{i} and {i * i}\n' for i in range(60000))
+            text.writelines(f'{i} and {i * i}\n' for i in range(lines))
         return 'text.txt'
 
     def write_tokens(self, count=200000):

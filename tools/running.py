@@ -19,6 +19,7 @@ def arguments(what):
     parser.add_argument('--build', metavar='DIR', required=True, help='a build folder, such as build/release')
     parser.add_argument('--only', metavar='TEXT', default='',
                         help='run only what has TEXT in its path; several are separated by commas')
+    parser.add_argument('--without', metavar='TEXT', default='', help='leave out what has TEXT in its path; likewise')
     return parser
 
 
@@ -30,7 +31,8 @@ def name_of(path, build):
 
 def wanted(path, options):
     name = name_of(path, options.build)
-    return not options.only or any(part in name for part in options.only.split(',') if part)
+    has_any = lambda texts: any(part in name for part in texts.split(',') if part)
+    return (not options.only or has_any(options.only)) and not has_any(options.without)
 
 
 def programs(build, folder, prefix):
@@ -64,10 +66,10 @@ def environment(build, more=None):
 
 
 class Ended:
-    """A program that has ended: how, after how long, and what it wrote."""
+    """A program that has ended: how, after how long, with how much processor time, and what it wrote."""
 
-    def __init__(self, code, seconds, out, err, limit=None):
-        self.code, self.seconds, self.out, self.err = code, seconds, out, err
+    def __init__(self, code, seconds, busy, out, err, limit=None):
+        self.code, self.seconds, self.busy, self.out, self.err = code, seconds, busy, out, err
         self.limit = limit  # the seconds after which it was killed, or None
 
     def how(self):
@@ -105,26 +107,30 @@ def run(command, limit, env, cwd=None, apart=False):
             running.add(child.pid)
         if stopping.is_set():
             end_group(child.pid)
-        late = False
-        try:
-            child.wait(limit)
-        except subprocess.TimeoutExpired:
-            late = True
+        late = threading.Event()
+        timer = threading.Timer(limit, lambda: (late.set(), end_group(child.pid)))
+        timer.start()
+        # The child stays a zombie until wait4(), so that its number is no other group's when that is ended.
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        timer.cancel()
         end_group(child.pid)
-        code = child.wait()
+        _, status, used = os.wait4(child.pid, 0)
+        code = child.returncode = os.waitstatus_to_exitcode(status)
         with lock:
             running.discard(child.pid)
         out.seek(0)
         err.seek(0)
-        return Ended(code, time.monotonic() - start, out.read().decode(errors='replace'),
-                     err.read().decode(errors='replace'), limit if late else None)
+        return Ended(code, time.monotonic() - start, used.ru_utime + used.ru_stime, out.read().decode(errors='replace'),
+                     err.read().decode(errors='replace'), limit if late.is_set() else None)
 
 
-def each(function, items, jobs):
-    """function(item) for all items, `jobs` at a time; yields results as they come."""
-    pool = concurrent.futures.ThreadPoolExecutor(jobs)
+def each(function, items, jobs, waits=lambda item: False):
+    """function(item) for all items, `jobs` at a time; yields results as they come. As many again of those that mostly
+    wait run beside them."""
+    pool, beside = (concurrent.futures.ThreadPoolExecutor(jobs) for _ in range(2))
     try:
-        for done in concurrent.futures.as_completed([pool.submit(function, item) for item in items]):
+        for done in concurrent.futures.as_completed([(beside if waits(item) else pool).submit(function, item)
+                                                     for item in items]):
             yield done.result()
     except BaseException:
         stopping.set()
@@ -133,6 +139,7 @@ def each(function, items, jobs):
                 end_group(group)
         raise
     finally:
+        beside.shutdown(cancel_futures=True)
         pool.shutdown(cancel_futures=True)
 
 

@@ -10,7 +10,7 @@
 
 enum { ROWS = 512, COLUMNS = 512, COUNT = ROWS * COLUMNS, TENSORS = 6, REPEATS = 15, RUNS_AHEAD = 10 };
 
-// One product after the other has other sizes; these are of layers that fill a cache and of such that do not.
+// Sizes of the measured products. Some are of layers that fill a cache, others of layers that do not.
 static const size_t product_sizes[][3] = { { 512, 384, 128 }, { 256, 512, 512 }, { 384, 1536, 256 } };
 enum { PRODUCTS = sizeof product_sizes / sizeof product_sizes[0], FORMS = 3, MOST_PRODUCT = 384 * 1536 };
 
@@ -25,7 +25,7 @@ struct bench {
     void *workspace;
     struct matmul matmul;
     struct attention attention;
-    size_t count;                     // of numbers that a pass goes over
+    size_t count;                     // numbers in one pass
     struct error *error;
 };
 
@@ -102,7 +102,7 @@ static void run_norm_backward(const struct bench *b)
 
 static const struct {
     void (*run)(const struct bench *);
-    double tensors;  // that it reads or writes
+    double tensors;  // tensors that it reads or writes
 } passes[] = { { run_add, 3 }, { run_gelu, 2 }, { run_gelu_backward, 4 }, { run_norm, 2 }, { run_norm_backward, 3 } };
 enum { PASSES = sizeof passes / sizeof passes[0] };
 
@@ -133,14 +133,14 @@ static double product_ns_of(struct bench *bench, const size_t size[3], int form)
     bench->matmul = (struct matmul){ .transpose_a = form == 2, .transpose_b = form == 1, .m = size[0], .n = size[1],
                                      .k = size[2], .a = bench->product[0], .b = bench->product[1] };
     if (form == 2)
-        bench->matmul.sums = bench->sums;  // as the gradient of weights is added up
+        bench->matmul.sums = bench->sums;  // as gradients of weights are added up
     else
         bench->matmul.c = bench->product[2];
     return median_ns(bench, run_product);
 }
 
-// Forward, for the input and for the weights: all sizes in all three forms; the rate is of all of them together, since
-// layers have as much of each.
+// Times all sizes in all three forms: forward, gradient of the input, gradient of the weights. The rate is of all of
+// them together, since layers have as much of each.
 static void rate_products(struct bench *bench, struct rated_device *rated)
 {
     static const size_t tiny[3] = { 8, 8, 8 };
@@ -150,10 +150,11 @@ static void rate_products(struct bench *bench, struct rated_device *rated)
     for (int i = 0; i < PRODUCTS; i++)
         for (int form = 0; form < FORMS; form++) {
             const size_t *size = product_sizes[i];
-            const double of = 2.0 * (double)(size[0] * size[1] * size[2]), took = product_ns_of(bench, size, form);
-            flops += of;
+            const double operations = 2.0 * (double)(size[0] * size[1] * size[2]),
+                         took = product_ns_of(bench, size, form);
+            flops += operations;
             ns += took > least ? took - least : 1;
-            fastest = of / took > fastest ? of / took : fastest;
+            fastest = operations / took > fastest ? operations / took : fastest;
         }
     product->gigaflops = fastest > 1 ? (uint64_t)fastest : 1;
     product->permille = (uint64_t)(1000 * flops / ns / (double)product->gigaflops);
@@ -179,7 +180,7 @@ static uint64_t permille_of(double flops, double ns, const struct rated_device *
     return share < 1 ? 1 : share > 1000 ? 1000 : (uint64_t)share;
 }
 
-// Of half of all pairs; 2.5 times as much backward.
+// Attention computes half of all pairs of positions. The backward does 2.5 times as much as the forward.
 static bool rate_attention(struct bench *bench, struct rated_device *rated)
 {
     bench->attention = (struct attention){ .batch = 2, .sequence = 128, .heads = 8, .size = 64 };
@@ -234,7 +235,7 @@ static bool allocate(struct bench *bench, uint64_t number)
 
 static void release(struct bench *bench)
 {
-    queue_free(bench->queue);  // first: it is done with the memory then
+    queue_free(bench->queue);  // first: after this the queue no longer uses the memory
     for (int i = 0; i < TENSORS; i++)
         device_release(bench->device, bench->tensors[i]);
     for (int i = 0; i < 2; i++)

@@ -22,7 +22,7 @@ struct reading {
     const bool *wanted;  // NULL: all
     float **numbers;     // by layer
     bool *found;         // by tensor, as lasting->tensors has them
-    float *head_words;   // where a file has them
+    float *head_words;   // if a file has them; else NULL
     uint64_t head_count;
 };
 
@@ -35,7 +35,7 @@ static bool wants(const struct reading *reading, size_t layer)
 
 struct place {
     size_t layer;
-    const struct lasting_tensor *tensor;  // NULL: none of the model
+    const struct lasting_tensor *tensor;  // NULL: no tensor of the model
 };
 
 static bool is_called(const struct lasting_layer *layer, const struct lasting_tensor *tensor, const char *name)
@@ -175,12 +175,12 @@ static bool take_file(struct reading *reading, const char *path, struct error *e
     for (size_t i = 0; good && i < header->count; i++)
         good = take_tensor(reading, file, &header->tensors[i], error);
     safe_file_close(file);
-    return good || strncmp(error->text, path, strlen(path)) == 0 || error_at(error, "%.300s", path);
+    return good || error_name(error, "%.300s", path);
 }
 
 // --- the files -------------------------------------------------------------------------------
 
-// What is there by that name is read, or refused: a link that leads nowhere is no missing file.
+// True for anything with that name, so that it is read or refused: a dangling link is not the same as a missing file.
 static bool has_file(const char *folder, const char *name)
 {
     struct stat about;
@@ -200,7 +200,7 @@ bool given_weights_are_there(const char *path)
     return path_ends_with(path, ".safetensors") || has_file(path, ONE_FILE) || has_file(path, INDEX);
 }
 
-// Each file that the index names, once.
+// Reads each file that the index names once.
 static bool take_named(struct reading *reading, struct json *map, struct error *error)
 {
     struct arrays kept = { 0 };
@@ -262,14 +262,16 @@ static bool take_files(struct reading *reading, struct error *error)
         return take_index(reading, error);
     if (has_file(path, MANIFEST))
         return take_layers(reading, error);
-    return error_set(error, "%.300s: has no weights: none of %s, %s and %s is there", path, ONE_FILE, INDEX, MANIFEST);
+    return error_named(error, "%.300s: has no weights: none of %s, %s and %s is there", path, ONE_FILE, INDEX,
+                       MANIFEST);
 }
 
 // --- what is computed with them ------------------------------------------------------------------
 
-// What shapes do not tell, and what transformers takes where config.json does not say it.
+// Sizes that config.json must match, and the values that transformers assumes if config.json lacks them. Shapes do
+// not tell all of them.
 static const struct number_key {
-    const char *key, *ours;  // as models are named here
+    const char *key, *ours;  // key of config.json, and its name in Weir's specs
     uint64_t usual;
 } number_keys[] = {
     { "n_head", "heads", 12 },
@@ -278,18 +280,19 @@ static const struct number_key {
     { "vocab_size", "words", 50257 },
 };
 
-static void compare_number(struct json *theirs, struct json *ours, const struct number_key *of)
+static void compare_number(struct json *theirs, struct json *ours, const struct number_key *number)
 {
-    const uint64_t is = json_has(theirs, of->key) ? json_u64(theirs, of->key, 0, JSON_MAX) : of->usual;
-    const uint64_t wanted = json_u64(ours, of->key, 0, JSON_MAX);
+    const uint64_t is = json_has(theirs, number->key) ? json_u64(theirs, number->key, 0, JSON_MAX) : number->usual;
+    const uint64_t wanted = json_u64(ours, number->key, 0, JSON_MAX);
     if (is == wanted)
         return;
-    if (json_has(theirs, of->key))
-        json_refuse_key(theirs, of->key, "is %llu, and the model has %s=%llu: name the model with the sizes that these"
-                        " weights have", (unsigned long long)is, of->ours, (unsigned long long)wanted);
+    if (json_has(theirs, number->key))
+        json_refuse_key(theirs, number->key, "is %llu, and the model has %s=%llu: name the model with the sizes that"
+                        " these weights have", (unsigned long long)is, number->ours, (unsigned long long)wanted);
     else
         json_refuse(theirs, "has no %s, which is %llu then, and the model has %s=%llu: name the model with the sizes"
-                    " that these weights have", of->key, (unsigned long long)is, of->ours, (unsigned long long)wanted);
+                    " that these weights have", number->key, (unsigned long long)is, number->ours,
+                    (unsigned long long)wanted);
 }
 
 static void compare_word(struct json *theirs, const char *key, const char *wanted, const char *same)
@@ -322,16 +325,16 @@ static void compare(struct json *theirs, struct json *ours)
                         " model's", is, wanted);
 }
 
-// A number of heads that is another one would compute another function of the same weights, without a word. Ours is
-// what a checkpoint of the model would have (model_lasting.h).
+// Compares config.json with the one that a checkpoint of the model would have (model_lasting.h). With a different
+// number of heads, for example, the same weights would silently compute another function.
 static bool is_computed_alike(const struct reading *reading, struct error *error)
 {
     const struct lasting_model *lasting = reading->lasting;
     char path[PATH_MAX];
     if (lasting->file_count == 0 || !is_folder(reading->path) || !has_file(reading->path, CONFIG))
         return true;
-    const struct text *own = &lasting->files[0].text;
-    struct json_document *ours = json_parse(own->data, own->length, CONFIG, error), *theirs = NULL;
+    const struct text *config = &lasting->files[0].text;
+    struct json_document *ours = json_parse(config->data, config->length, CONFIG, error), *theirs = NULL;
     if (ours && path_join(reading->path, CONFIG, path, error))
         theirs = json_load(path, error);
     if (theirs) {
@@ -353,14 +356,14 @@ static bool is_complete(const struct reading *reading, struct error *error)
         for (size_t t = 0; t < lasting->layers[l].tensor_count; t++) {
             const struct lasting_tensor *tensor = &lasting->layers[l].tensors[t];
             if (!reading->found[tensor - lasting->tensors])
-                return error_set(error, "%.300s: has no tensor %s%s%s, which the model has", reading->path,
-                                 tensor->known_as ? tensor->known_as : lasting->layers[l].name,
-                                 tensor->known_as ? "" : ".", tensor->known_as ? "" : tensor->name);
+                return error_named(error, "%.300s: has no tensor %s%s%s, which the model has", reading->path,
+                                   tensor->known_as ? tensor->known_as : lasting->layers[l].name,
+                                   tensor->known_as ? "" : ".", tensor->known_as ? "" : tensor->name);
         }
     return true;
 }
 
-// Where the head's words stand beside the embedding's they are the same, or the model is another one.
+// If the head's words are stored next to the embedding's, they must be the same; otherwise this is another model.
 static bool is_tied(const struct reading *reading, struct error *error)
 {
     const struct lasting_layer *embedding = &reading->lasting->layers[0];
@@ -368,9 +371,10 @@ static bool is_tied(const struct reading *reading, struct error *error)
     if (!reading->head_words || !wants(reading, 0))
         return true;
     return (reading->head_count == words->rows * words->columns
-            && memcmp(reading->head_words, reading->numbers[0] + words->first, reading->head_count * sizeof(float)) == 0)
-        || error_set(error, "%.300s: %s is not what the embedding has: the head has words of its own, which this model's"
-                     " has not", reading->path, HEAD_WORDS);
+            && memcmp(reading->head_words, reading->numbers[0] + words->first,
+                      reading->head_count * sizeof(float)) == 0)
+        || error_named(error, "%.300s: %s is not what the embedding has: the head has words of its own, which this"
+                       " model's has not", reading->path, HEAD_WORDS);
 }
 
 static bool prepare(struct reading *reading, struct error *error)
@@ -410,7 +414,7 @@ void given_weights_free(float **numbers, size_t layer_count)
 
 // --- into a pipeline ---------------------------------------------------------------------------
 
-// The weights in the run's precision, and where the optimizer has them in full, those.
+// Writes the weights in the run's precision, and also the optimizer's fp32 copy if it has one.
 static bool put_layer(const struct lasting_form *form, const struct pipeline *pipeline, uint32_t layer,
                       const float *numbers, uint64_t count, struct error *error)
 {

@@ -1,31 +1,37 @@
-// Weights that a run begins with, or that are measured, from somewhere else: those of a checkpoint, or of a model that
-// transformers has written. Tensors are found by their names, in
+// Weights from elsewhere, that a run begins with or that are measured: those of a checkpoint, or of a model that
+// transformers has written. Tensors are found by their names in one of
 //
 //     FOLDER/model.safetensors                     one file
 //     FOLDER/model.safetensors.index.json          which names the files of several
 //     FOLDER/manifest.json                         a checkpoint's: a file for each layer
 //     FILE.safetensors
 //
-// whatever precision they are in; of the library's names also without the "transformer." in front, as GPT-2 was
-// published. All of the model's tensors must be there and no others, but for what nothing trains: the masks that GPT-2's
-// older files have, and a head's words where they are the embedding's once more. Of more positions than the model has
-// the first are taken. Where a config.json stands beside them it must be of what the model computes, since no shape tells
-// how many heads there are.
+// Any of the precisions F32, BF16 and F16 is accepted. Names of the transformers library are also accepted without
+// the leading "transformer.", as GPT-2 was published.
+//
+// All of the model's tensors must be there, and no others. Two exceptions are tensors that are not trained: the masks
+// that older files of GPT-2 have, and the head's words (lm_head) if they equal the embedding's. If there are more
+// positions than the model has, the first ones are used.
+//
+// If a config.json is in the same folder, it must describe what the model computes. Shapes alone do not tell the
+// number of heads, for example.
 #ifndef TRAINER_GIVEN_WEIGHTS_H
 #define TRAINER_GIVEN_WEIGHTS_H
 
 #include "runtime/pipeline.h"
 #include "trainer/model_lasting.h"
 
-// Whether a folder has such files, or this is one.
+// Whether `path` is a folder with such files, or is itself such a file.
 bool given_weights_are_there(const char *path);
 
-// Of each layer that is wanted (NULL: of all) its numbers, with gaps, which are zeros; freed by given_weights_free().
+// Loads an array with one entry per layer: the layer's parameters as floats, laid out as in the model, with zeros in
+// the gaps between tensors. Only the layers in `wanted` are loaded (NULL: all); the others have NULL. Returns NULL
+// with `error` on failure. Freed by given_weights_free().
 float **given_weights_load(const char *path, const struct lasting_model *lasting, const bool *wanted,
                            struct error *error);
 void given_weights_free(float **numbers, size_t layer_count);
 
-// Into a pipeline that has not made a step yet; by every rank what it has.
+// Loads weights into a pipeline that has not made a step yet. Each rank calls it, and loads the layers that it has.
 bool given_weights_put(const char *path, const struct lasting_model *lasting, const struct pipeline *pipeline,
                        struct error *error);
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/agreement.h"
+#include "runtime/groups/agreement.h"
 
 bool held_out_open(struct held_out *held, const struct model *model, struct device *device,
                    const struct text_data *text, uint64_t seed, struct error *error)
@@ -38,7 +38,8 @@ static bool has_batches(const struct model *model, const struct text_data *text,
         || error_set(error, "the held-out text is shorter than one sequence (%zu tokens)", model->sizes.sequence);
 }
 
-// Of a last batch that is not full, the loss is of what it has, over the size of a full one.
+// Number of batches, in which a last batch that is not full counts by its share of real rows. Its loss is the sum
+// over these rows, divided by the size of a full batch.
 static double full_batches(const struct model *model, const struct text_data *text)
 {
     const size_t rows = model->sizes.micro_batch, length = model->sizes.sequence, count = batch_count(model, text);

@@ -1,7 +1,8 @@
-// The loss on held-out text, which nothing is trained on: forward only.
+// The loss on held-out text, which is never trained on. Only forwards are computed.
 //
-// By the twin, with weights that are put there, once a run is over; or by the weights that a pipeline has between two
-// passes, in the memory for its largest layer. Both give the same bits.
+// There are two ways, and both give the same bits. After a run, `held_out` uses the sequential twin, with weights
+// that are put into it. During a run, `held_watch` uses the weights that a pipeline has between two passes, and works
+// in memory for its largest layer.
 #ifndef TRAINER_HELD_OUT_H
 #define TRAINER_HELD_OUT_H
 
@@ -16,15 +17,17 @@ struct held_out {
     const struct text_data *text;
 };
 
-// All borrowed. Its weights are what the model begins with (the seed's) until others are put into the twin.
+// Borrows all its arguments. The weights are the model's initial ones (from the seed) until others are put into the
+// twin.
 bool held_out_open(struct held_out *held, const struct model *model, struct device *device,
                    const struct text_data *text, uint64_t seed, struct error *error);
 void held_out_close(struct held_out *held);
 
-// Bits per token; infinite or no number where the loss is.
+// Computes the loss in bits per token. It is infinite or NaN if the model's loss is.
 bool held_out_bits(const struct held_out *held, double *bits, struct error *error);
 
-// The same of a pipeline's weights, by all ranks of its group (NULL: there is none) together.
+// The same for a pipeline's weights. All ranks of the process group call these functions together; `group` is NULL
+// without one.
 struct held_watch {
     struct model_layers *layers;
     struct forward *forward;

@@ -1,4 +1,4 @@
-// All shards of a layer as one, one behind the other: what the sequential twin runs.
+// Runs all shards of a layer as one layer, one shard after the other, for the sequential twin.
 #include <stdlib.h>
 
 #include "trainer/layer_binding.h"
@@ -27,32 +27,32 @@ static void *piece_of(const void *all, uint32_t shard, uint64_t bytes)
     return all ? (char *)(uintptr_t)all + shard * bytes : NULL;
 }
 
-// Of what a part of a sequence has of it (layer_most_splits()).
+// The bytes that one part of a sequence has of `bytes` (layer_most_splits()).
 static uint64_t part_bytes(const struct weir_pass *pass, uint64_t bytes)
 {
     return pass->splits > 1 ? bytes / pass->splits / 256 * 256 : bytes;
 }
 
-// What goes in and out: where rows are shared, the shards' shares of it one behind the other.
+// Inputs and outputs: if rows are shared, the shards' shares follow one another.
 static void share_rows(const struct layer_binding *binding, const struct weir_pass *pass, uint32_t shard,
-                       struct layer_pass *own)
+                       struct layer_pass *shard_pass)
 {
     const struct layer_shape *shape = &binding->layer.shape;
     const uint64_t bytes = shape->batch * shape->sequence * shape->in * precision_bytes(shape->precision);
     const uint64_t share = bytes / binding->shard_count / (pass->splits > 1 ? pass->splits : 1);
     if (!shape->shares_rows)
         return;
-    own->input = piece_of(own->input, shard, share);
-    own->output = piece_of(own->output, shard, share);
-    own->output_gradient = piece_of(own->output_gradient, shard, share);
-    own->input_gradient = piece_of(own->input_gradient, shard, share);
+    shard_pass->base.input = piece_of(shard_pass->base.input, shard, share);
+    shard_pass->base.output = piece_of(shard_pass->base.output, shard, share);
+    shard_pass->base.output_gradient = piece_of(shard_pass->base.output_gradient, shard, share);
+    shard_pass->base.input_gradient = piece_of(shard_pass->base.input_gradient, shard, share);
 }
 
-// The gradient that `held` starts with is then all of it, with what each shard holds behind.
+// With shared rows, `held` starts with the gradient of all rows; what each shard holds follows.
 static uint64_t gradient_bytes(const struct layer_binding *binding)
 {
-    const uint64_t own = layer_sizes(&binding->layer).output_bytes;
-    return binding->layer.shape.shares_rows ? own * binding->shard_count : 0;
+    const uint64_t bytes = layer_sizes(&binding->layer).output_bytes;
+    return binding->layer.shape.shares_rows ? bytes * binding->shard_count : 0;
 }
 
 static void *held_of(const struct layer_binding *binding, const struct weir_pass *pass, uint32_t shard)
@@ -65,22 +65,24 @@ static void passes_of(const struct layer_binding *binding, const struct weir_pas
                       struct layer_pass passes[SHARDS_MOST])
 {
     const struct layer_sizes sizes = layer_sizes(&binding->layer);
-    const struct layer_pass whole = is_forward ? binding_forward_pass_of(binding, pass) : binding_pass_of(binding, pass);
-    const uint64_t own_carried = pass->splits > 1 ? sizes.carried_bytes : 0;
+    const struct layer_pass whole = is_forward ? binding_forward_pass_of(binding, pass)
+                                               : binding_pass_of(binding, pass);
+    const uint64_t own_shared_by_parts = pass->splits > 1 ? sizes.shared_by_parts_bytes : 0;
     for (uint32_t s = 0; s < binding->shard_count; s++) {
         passes[s] = whole;
-        passes[s].parameters = piece_of(whole.parameters, s, sizes.parameter_bytes);
-        passes[s].gradients = piece_of(whole.gradients, s, sizes.gradient_bytes);
-        passes[s].tied_parameters = piece_of(whole.tied_parameters, s, binding->tied.parameter_bytes);
-        passes[s].tied_gradients = piece_of(whole.tied_gradients, s, binding->tied.gradient_bytes);
+        struct weir_pass *shard_pass = &passes[s].base;
+        shard_pass->parameters = piece_of(pass->parameters, s, sizes.parameter_bytes);
+        shard_pass->gradients = piece_of(pass->gradients, s, sizes.gradient_bytes);
+        shard_pass->tied_parameters = piece_of(pass->tied_parameters, s, binding->tied.parameter_bytes);
+        shard_pass->tied_gradients = piece_of(pass->tied_gradients, s, binding->tied.gradient_bytes);
         share_rows(binding, pass, s, &passes[s]);
-        passes[s].loss = s == 0 ? whole.loss : NULL;
-        passes[s].saved = piece_of(whole.saved, s, part_bytes(pass, sizes.saved_bytes - own_carried));
-        passes[s].carried = piece_of(whole.carried, s, sizes.carried_bytes);
-        passes[s].carried_gradient = piece_of(whole.carried_gradient, s, sizes.carried_bytes);
-        passes[s].held = held_of(binding, pass, s);
-        passes[s].workspace = piece_of(whole.workspace, s,
-                                       is_forward ? sizes.workspace_bytes : sizes.backward_workspace_bytes);
+        shard_pass->loss = s == 0 ? pass->loss : NULL;
+        shard_pass->saved = piece_of(pass->saved, s, part_bytes(pass, sizes.saved_bytes - own_shared_by_parts));
+        shard_pass->shared_by_parts = piece_of(pass->shared_by_parts, s, sizes.shared_by_parts_bytes);
+        shard_pass->shared_by_parts_gradient = piece_of(pass->shared_by_parts_gradient, s, sizes.shared_by_parts_bytes);
+        shard_pass->held = held_of(binding, pass, s);
+        shard_pass->workspace = piece_of(pass->workspace, s,
+                                         is_forward ? sizes.workspace_bytes : sizes.backward_workspace_bytes);
     }
 }
 
@@ -140,11 +142,11 @@ void binding_join_shards(const struct layer_binding *binding, struct weir_layer 
     layer->parameter_bytes *= count;
     layer->output_bytes *= binding->layer.shape.shares_rows ? count : 1;
     layer->saved_bytes *= count;
-    layer->carried_bytes *= count;
+    layer->shared_by_parts_bytes *= count;
     layer->held_for_weight_bytes = layer->held_for_weight_bytes * count + gradient_bytes(binding);
     layer->backward_workspace_bytes *= count;
     layer->flops *= count;
-    layer->tensors = NULL;  // each is there in parts
+    layer->tensors = NULL;  // each tensor is stored in parts
     layer->tensor_count = 0;
     layer->forward = all_forward;
     layer->backward = all_backward;

@@ -9,7 +9,7 @@
 #include "trainer/given_weights.h"
 #include "trainer/model_spec.h"
 
-// The names that a manifest has for what is an enum here.
+// Translates the names in a manifest into enums.
 static bool read_form(const struct manifest *manifest, struct lasting_form *form, struct error *error)
 {
     const enum precision precisions[] = { PRECISION_FP32, PRECISION_BF16, PRECISION_FP16 };
@@ -48,7 +48,7 @@ static bool load_manifest(struct kept_model *kept, const char *path, struct erro
     return kept->manifest || error_no_memory(error, path);
 }
 
-// `is_of_another`: of another model, which no other checkpoint of the run would change.
+// Sets *is_of_another if the checkpoint is of another model; then no other checkpoint of the run would help.
 static bool load(struct kept_model *kept, const char *path, const char *spec, bool *is_of_another, struct error *error)
 {
     struct lasting_form form = { 0 };
@@ -58,7 +58,7 @@ static bool load(struct kept_model *kept, const char *path, const char *spec, bo
     kept->model = good ? model_from_spec(spec, form.precision, error) : NULL;
     struct lasting_model *lasting = kept->model ? lasting_model_create(kept->model, form.optimizer, error) : NULL;
     *is_of_another = good && (!lasting || (!lasting_model_matches(lasting, kept->manifest, error)
-                                           && !error_at(error, "%.200s", path)));
+                                           && !error_name(error, "%.200s", path)));
     kept->weights = good && !*is_of_another ? calloc(kept->model->layer_count + 1, sizeof *kept->weights) : NULL;
     good = good && !*is_of_another && (kept->weights || error_no_memory(error, "a model"))
         && load_weights(kept, lasting, error);
@@ -68,7 +68,8 @@ static bool load(struct kept_model *kept, const char *path, const char *spec, bo
     return good;
 }
 
-// The newest first; of those that are left out all is said but of the last.
+// Tries the newest checkpoint first. Says why a checkpoint is skipped, except the last one, whose reason is the
+// error.
 static bool load_newest(const char *folder, const char *spec, void (*say)(const char *sentence),
                         struct kept_model *kept, struct error *error)
 {
@@ -80,14 +81,14 @@ static bool load_newest(const char *folder, const char *spec, void (*say)(const 
         struct error trouble = { 0 };
         good = run_folder_path(folder, steps[i], path, &trouble) && load(kept, path, spec, &ends, &trouble);
         if (!good && (ends || i + 1 == count)) {
-            error_set_kind(error, trouble.kind, "%s", trouble.text);
+            error_hand_on(error, &trouble);
         } else if (!good) {
             snprintf(sentence, sizeof sentence, "%s; it is left out", trouble.text);
             say(sentence);
         }
     }
     free(steps);
-    return good || error_set(error, "%.300s: has no checkpoint (weir train --checkpoints makes them)", folder);
+    return good || error_named(error, "%.300s: has no checkpoint (weir train --checkpoints makes them)", folder);
 }
 
 static bool load_given(struct kept_model *kept, const char *path, const char *spec, struct error *error)

@@ -1,4 +1,4 @@
-// The weights of a checkpoint or from somewhere else, without a run: to measure them, or to write text with them.
+// Weights of a checkpoint or from elsewhere, loaded without a run: to measure them, or to write text with them.
 #ifndef TRAINER_KEPT_MODEL_H
 #define TRAINER_KEPT_MODEL_H
 
@@ -7,19 +7,22 @@
 #include "runtime/twin/twin.h"
 
 struct kept_model {
-    char *path;  // of the checkpoint
-    struct manifest *manifest;  // NULL of weights that are no checkpoint's
+    char *path;  // the checkpoint's folder
+    struct manifest *manifest;  // NULL if the weights are not from a checkpoint
     struct model *model;
-    void **weights;  // by layer, as the runtime has them
+    void **weights;  // by layer, in the runtime's layout
 };
 
-// From a folder of checkpoints the newest that is whole, or a checkpoint's own folder; or weights from somewhere else
-// (given_weights.h), which are in single precision then. What is wrong with newer ones is said. `spec` is the model's name with its sizes (model_spec.h), of which the micro-batch may be another one.
+// Loads the newest intact checkpoint of a folder of checkpoints, or the checkpoint in `folder` itself. If there are
+// weights from elsewhere instead (given_weights.h), they are loaded in single precision. For each newer checkpoint
+// that is damaged and therefore skipped, `say` gets a sentence.
+// The model's name and sizes are given by `spec` (model_spec.h); its micro-batch may differ from the checkpoint's.
+// False with `error` on failure. Cleared by kept_model_clear().
 bool kept_model_load(const char *folder, const char *spec, void (*say)(const char *sentence), struct kept_model *kept,
                      struct error *error);
 void kept_model_clear(struct kept_model *kept);
 
-// Into a twin of the model, in the precision of the checkpoint.
+// Copies the weights into a twin of the model that has the checkpoint's precision.
 void kept_model_put(const struct kept_model *kept, struct twin *twin);
 
 #endif

@@ -1,39 +1,40 @@
-// Private: a model's layer as the runtime's functions find it behind `self`.
+// Private to the trainer: what the runtime's layer functions find behind `self` for a layer of a model.
 #ifndef TRAINER_LAYER_BINDING_H
 #define TRAINER_LAYER_BINDING_H
 
 #include "models/shards.h"
 #include "trainer/model_layers.h"
 
-// Where the shards of a layer, of one of its copies, add up.
+// How the shards of one copy of a layer add up: the callback, the collective of its tensor-parallel group
+// (shard_group.h), and this shard's place in that.
 struct summing {
     struct shard_sum sum;
-    struct shard_meeting *meeting;
+    struct shard_group *group;
     struct attendance at;
 };
 
-// What a layer's functions find behind `self`.
 struct layer_binding {
-    struct layer layer;  // which has asked the device; of all shards as one the first
-    struct layer *all;   // of those all, `shard_count` of them; else NULL
+    struct layer layer;  // its workspace sizes are known (layer_ask()). With all shards in one layer: the first shard
+    struct layer *all;   // all shards, `shard_count` of them, if they are run as one layer; else NULL
     uint32_t shard_count;
-    struct layer_sizes tied;   // likewise: a shard's of what the layer is tied to
-    struct summing *sums;  // of a shard by itself: by copy; else NULL
+    struct layer_sizes tied;   // also only then: sizes of a shard of the layer that this one is tied to
+    struct summing *sums;  // by copy, if this is a single shard; else NULL
     struct batch_settings settings;
     size_t rows, sequence;
-    int32_t *tokens, *targets;  // of the micro-batch at hand, per copy; only where needed
-    uint64_t batch_at;          // where in the forward's workspace the device finds them, behind the layer's own
+    int32_t *tokens, *targets;  // of the current micro-batch, per copy; NULL for layers that need neither
+    uint64_t batch_at;          // byte offset of these in the forward's workspace on the device, after the layer's own
     struct weir_range *undecayed;
     struct weir_tensor tensors[LAYER_TENSORS];
-    const struct weir_layer *inputs[2];  // of one with a skip
+    const struct weir_layer *inputs[2];  // of a layer with a skip connection
 };
 
-// A pass of the model's layer; of a forward, with what it reads of the data, and where the loss goes.
+// Converts a pass of the runtime into one of the model's layer. For a forward it also fetches the tokens or targets
+// that the layer needs, and says where the loss goes.
 struct layer_pass binding_pass_of(const struct layer_binding *binding, const struct weir_pass *pass);
 struct layer_pass binding_forward_pass_of(const struct layer_binding *binding, const struct weir_pass *pass);
 
-// All shards of the binding's layer as one (joined_shards.c): they are made, and the layer's sizes and functions become
-// those of all.
+// Runs all shards of a layer as one layer (joined_shards.c): makes the shards, then replaces the layer's sizes and
+// functions by those of all shards together.
 bool binding_open_shards(struct layer_binding *binding, const struct model *model, struct device *device,
                          struct sharding sharding, struct error *error);
 void binding_join_shards(const struct layer_binding *binding, struct weir_layer *layer);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "common/text.h"
-#include "runtime/chain.h"
-#include "runtime/measure_chain.h"
+#include "runtime/stages/chain.h"
+#include "runtime/stages/measure_chain.h"
 #include "trainer/model_layers.h"
 #include "trainer/model_spec.h"
 

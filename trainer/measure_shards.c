@@ -30,7 +30,7 @@ struct sharding tensor_sharding(const char *variant)
 
 // --- the sum ---------------------------------------------------------------------------
 
-// Each device adds one share of all parts, unless these are gathered only, and copies it to the others.
+// Each device adds up one share of all parts and copies it to the others; an all-gather only copies.
 static void give_sum(struct queue *queue, struct values *const parts[2], size_t count, size_t shards, bool adds)
 {
     for (size_t other = 1; other < shards; other++) {
@@ -78,24 +78,25 @@ static bool measure_sum(struct device *device, uint64_t bytes, size_t shards, bo
 
 // --- variants --------------------------------------------------------------------------
 
-// What members take for what they do together.
-struct meeting_times {
-    uint64_t sum_ns;              // F, and I
-    uint64_t gather_ns, norm_ns;  // W, where they share rows: what was normed, and the gradients of gain and offset
+// Times of the collectives of a tensor-parallel group.
+struct collective_times {
+    uint64_t sum_ns;              // all-reduce of F and of I
+    // W with shared rows: gathering what was normed, adding up the gradients of gain and offset
+    uint64_t gather_ns, norm_ns;
 };
 
 static bool add_variant(struct profile_layer *layer, const struct profile_layer *shard, struct sharding sharding,
-                        const struct meeting_times *times, struct error *error)
+                        const struct collective_times *times, struct error *error)
 {
     char name[NAME_SIZE];
     struct profile_variant *variants = realloc(layer->variants, (layer->variant_count + 1) * sizeof variants[0]);
     name_variant(sharding, name);
-    char *own = variants ? strdup(name) : NULL;
+    char *variant_name = variants ? strdup(name) : NULL;
     struct shape *shapes = calloc(shard->shape_count + 1, sizeof *shapes);
     if (variants)
         layer->variants = variants;
-    if (!own || !shapes) {
-        free(own);
+    if (!variant_name || !shapes) {
+        free(variant_name);
         free(shapes);
         return error_no_memory(error, "the variants of a layer");
     }
@@ -107,7 +108,7 @@ static bool add_variant(struct profile_layer *layer, const struct profile_layer 
     const uint64_t weight_ns = sharding.shares_rows ? times->gather_ns + times->norm_ns : 0;
     variant->layer.backward_weight_ns += weight_ns;
     variant->layer.backward_ns += weight_ns;
-    variant->layer.name = own;
+    variant->layer.name = variant_name;
     variant->layer.kind = NULL;
     variant->layer.shapes = shapes;
     memset(variant->layer.has_spread, 0, sizeof variant->layer.has_spread);
@@ -115,7 +116,7 @@ static bool add_variant(struct profile_layer *layer, const struct profile_layer 
 }
 
 static bool add_variants(struct profile *profile, const struct profile *of_shard, const struct model *model,
-                         struct sharding sharding, const struct meeting_times *times, struct error *error)
+                         struct sharding sharding, const struct collective_times *times, struct error *error)
 {
     bool good = true;
     for (size_t l = 0; good && l < model->layer_count; l++)
@@ -132,15 +133,15 @@ static const struct layer *first_to_split(const struct model *model, size_t shar
     return NULL;
 }
 
-// Where members meet, and what their meetings are timed with.
-struct meeting_place {
+// What the collectives are timed with.
+struct collective_place {
     struct device *device;
     const struct cluster *cluster;
     const struct measure_options *options;
 };
 
-static bool time_meeting(const struct meeting_place *place, uint64_t bytes, size_t shards, bool adds, uint64_t *ns,
-                         struct error *error)
+static bool time_collective(const struct collective_place *place, uint64_t bytes, size_t shards, bool adds,
+                            uint64_t *ns, struct error *error)
 {
     if (!place->cluster)
         return measure_sum(place->device, bytes, shards, adds, place->options, ns, error);
@@ -149,18 +150,18 @@ static bool time_meeting(const struct meeting_place *place, uint64_t bytes, size
     return true;
 }
 
-// Of tensors as large as the whole layer's output.
-static bool time_meetings(const struct meeting_place *place, const struct layer *whole, size_t shards,
-                          struct meeting_times *times, struct error *error)
+// Times collectives of tensors as large as the whole layer's output, and of the norm's gain and offset.
+static bool time_collectives(const struct collective_place *place, const struct layer *whole, size_t shards,
+                          struct collective_times *times, struct error *error)
 {
     const uint64_t bytes = layer_sizes(whole).output_bytes, norm = 2 * whole->shape.in * sizeof(float);
-    return time_meeting(place, bytes, shards, true, &times->sum_ns, error)
-        && time_meeting(place, bytes, shards, false, &times->gather_ns, error)
-        && time_meeting(place, norm, shards, true, &times->norm_ns, error);
+    return time_collective(place, bytes, shards, true, &times->sum_ns, error)
+        && time_collective(place, bytes, shards, false, &times->gather_ns, error)
+        && time_collective(place, norm, shards, true, &times->norm_ns, error);
 }
 
 static bool measure_sharding(struct profile *profile, const char *spec, struct sharding sharding,
-                             const struct meeting_place *place, const struct meeting_times *times,
+                             const struct collective_place *place, const struct collective_times *times,
                              struct error *error)
 {
     struct model *model = model_from_spec(spec, device_precision(place->device), error);
@@ -176,13 +177,13 @@ static bool measure_sharding(struct profile *profile, const char *spec, struct s
 bool measure_shards(struct profile *profile, const char *spec, struct device *device, uint32_t shards,
                     const struct cluster *cluster, const struct measure_options *options, struct error *error)
 {
-    const struct meeting_place place = { device, cluster, options };
+    const struct collective_place place = { device, cluster, options };
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const struct layer *first = model ? first_to_split(model, shards) : NULL;
-    struct meeting_times times = { 0 };
-    bool good = first || (model && error_set(error, "model %s has no layer that %u devices can share: take a number that"
-                                             " divides its heads, or its words", model->name, shards));
-    good = good && time_meetings(&place, first, shards, &times, error)
+    struct collective_times times = { 0 };
+    bool good = first || (model && error_set(error, "model %s has no layer that %u devices can share: take a number"
+                                             " that divides its heads, or its words", model->name, shards));
+    good = good && time_collectives(&place, first, shards, &times, error)
         && measure_sharding(profile, spec, (struct sharding){ shards, false }, &place, &times, error)
         && (!model_can_share_rows(model, shards)
             || measure_sharding(profile, spec, (struct sharding){ shards, true }, &place, &times, error));

@@ -1,4 +1,5 @@
-// Layers that are split over several devices (models/shards.h), profiled on one of them: variants for plans.
+// Profiles layers that are split over several devices (tensor parallel, models/shards.h) on one of these devices, as
+// variants that a plan can choose.
 #ifndef TRAINER_MEASURE_SHARDS_H
 #define TRAINER_MEASURE_SHARDS_H
 
@@ -7,20 +8,22 @@
 #include "profiler/cluster.h"
 #include "profiler/measure.h"
 
-// Adds to the profile of the model that a spec names, measured on the device with the same options, a variant of each
-// layer that can be split: "tensor2" on 2 devices, with the numbers of a shard. Its communication_ns, of one sum over
-// the shards, is
+// Adds variants to a profile. The profile must be of the model that `spec` names, measured on this device with the
+// same options. Each layer that can be split gets a variant such as "tensor2" (on 2 devices), with the numbers of one
+// shard. Its communication_ns is the time of one all-reduce over the shards, found by `cluster`:
 //
-//     on a cluster   each device gets the others' parts over the innermost link, one after the other
-//     NULL           what adding and copying its share of all parts takes a device here
+//     on a cluster   each device receives the others' parts over the innermost link, one after the other
+//     NULL           the measured time in which this device adds and copies its share of all parts
 //
-// Where shards can share the rows of all layers, a variant "tensor2sp" of each, too (sequence parallel). Its sums are
-// scattered and what goes into products is gathered, which together is as many bytes; what W gathers and adds up over the
-// shards besides is in its backward_weight_ns.
+// If the shards can share the rows of all layers, each layer also gets a variant such as "tensor2sp" (sequence
+// parallel). Its all-reduces become a reduce-scatter and an all-gather, which together move as many bytes. What W
+// gathers and adds up over the shards in addition is in the variant's backward_weight_ns.
+//
+// False with `error` if a measurement fails or the model has no layer that can be split like this.
 bool measure_shards(struct profile *profile, const char *spec, struct device *device, uint32_t shards,
                     const struct cluster *cluster, const struct measure_options *options, struct error *error);
 
-// How the layers of a variant of this name are split: over none, where they are not like this.
+// How the layers of a variant with this name are split. The result has 0 shards if the name is not of the form above.
 struct sharding tensor_sharding(const char *variant);
 
 #endif

@@ -7,7 +7,8 @@
 
 #include "common/json.h"
 
-// Rows that no token names are zeros, and not kept. `names`: a place for each of what tensors are known by, or NULL.
+// Rows of padding, which no token names, are zeros and not stored. In `names` each tensor has a place for the name
+// that transformers gives it; NULL: there are no such names.
 static size_t describe(const struct layer *layer, struct lasting_tensor *to, char (*names)[HUGGING_FACE_NAME])
 {
     struct tensor tensors[LAYER_TENSORS];
@@ -24,7 +25,7 @@ static size_t describe(const struct layer *layer, struct lasting_tensor *to, cha
     return count;
 }
 
-// Which file has which tensor, for readers of a model in several files.
+// Writes which file has which tensor, for readers of a model in several files.
 static void put_index(const struct lasting_model *lasting, struct text *text)
 {
     struct json_writer json = json_writer(text);

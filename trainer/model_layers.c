@@ -6,7 +6,7 @@
 #include "common/number.h"
 #include "common/random.h"
 #include "models/shards.h"
-#include "runtime/weight_plan.h"
+#include "runtime/ranks/weight_plan.h"
 #include "trainer/layer_binding.h"
 
 static uint64_t batch_bytes(const struct layer_binding *binding)
@@ -14,7 +14,7 @@ static uint64_t batch_bytes(const struct layer_binding *binding)
     return binding->tokens ? round_to_256(binding->rows * binding->sequence * sizeof(int32_t)) : 0;
 }
 
-// Where a copy has its tokens or targets.
+// A copy's part of the tokens or targets; NULL if there are none.
 static int32_t *of_copy(const struct layer_binding *binding, int32_t *all, uint32_t copy)
 {
     return all ? all + copy * binding->rows * binding->sequence : NULL;
@@ -31,17 +31,17 @@ static void draw(const struct layer_binding *binding, const struct weir_pass *pa
     }
 }
 
-// Of each row those at the part's positions, one row behind the other.
+// Moves the numbers at the part's positions of each row together, row after row. Returns their count.
 static size_t take_part(const struct layer_binding *binding, const struct weir_pass *pass, int32_t *numbers)
 {
     const uint32_t splits = pass->splits > 1 ? pass->splits : 1;
-    const size_t own = binding->sequence / splits, first = pass->split * own;
+    const size_t length = binding->sequence / splits, first = pass->split * length;
     for (size_t row = 0; splits > 1 && row < binding->rows; row++)
-        memmove(numbers + row * own, numbers + row * binding->sequence + first, own * sizeof *numbers);
-    return binding->rows * own;
+        memmove(numbers + row * length, numbers + row * binding->sequence + first, length * sizeof *numbers);
+    return binding->rows * length;
 }
 
-// Samples of the micro-batch: rows that count.
+// Samples of the micro-batch: rows that count towards the loss.
 static size_t real_rows(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     const struct batch_settings *settings = &binding->settings;
@@ -51,7 +51,7 @@ static size_t real_rows(const struct layer_binding *binding, const struct weir_p
     return settings->batch > 0 ? (size_t)min_u64(settings->batch - before, binding->rows) : binding->rows;
 }
 
-// Rows behind the last that counts are like it, so that whatever is no number there is none in a row that counts.
+// Rows after the last one that counts repeat it. A NaN in one of them therefore means a NaN in a row that counts.
 static void leave_out(const struct layer_binding *binding, size_t real, int32_t *tokens, int32_t *targets)
 {
     const size_t length = binding->sequence;
@@ -62,8 +62,8 @@ static void leave_out(const struct layer_binding *binding, size_t real, int32_t 
     }
 }
 
-// The tokens of an embedding, or the targets of a head, go to the device in the order of
-// the queue: behind the forward before this one, which may still have to read its own.
+// The tokens of an embedding, or the targets of a head, go to the device in the order of the queue. They arrive after
+// the previous forward, which may still have to read its own.
 static void fetch(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     const struct batch_settings *settings = &binding->settings;
@@ -77,7 +77,7 @@ static void fetch(const struct layer_binding *binding, const struct weir_pass *p
     else
         text_data_held_batch(settings->text, pass->micro_batch, binding->rows, binding->sequence, tokens, targets);
     leave_out(binding, real_rows(binding, pass), tokens, targets);
-    int32_t *needed = binding->layer.kind == &layer_head ? targets : tokens;
+    int32_t *needed = layer_data(&binding->layer) == DATA_TARGETS ? targets : tokens;
     const size_t count = take_part(binding, pass, needed);
     queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at, needed, count * sizeof *needed);
 }
@@ -88,31 +88,11 @@ struct layer_pass binding_pass_of(const struct layer_binding *binding, const str
     const uint64_t rows = settings->batch > 0 ? settings->batch : (uint64_t)binding->rows * settings->samples;
     const double samples = (double)rows * (double)binding->sequence;
     return (struct layer_pass){
-        .queue = pass->queue,
-        .parameters = pass->parameters,
-        .gradients = pass->gradients,
-        .tied_parameters = pass->tied_parameters,
-        .tied_gradients = pass->tied_gradients,
-        .input = pass->input,
-        .output = pass->output,
-        .saved = pass->saved,
-        .held = pass->held,
-        .output_gradient = pass->output_gradient,
-        .input_gradient = pass->input_gradient,
-        .skip = pass->inputs[1],
-        .skip_gradient = pass->input_gradients[1],
-        .workspace = pass->workspace,
-        .carried = pass->carried,
-        .carried_gradient = pass->carried_gradient,
-        .split = pass->split,
-        .splits = pass->splits,
-        .seed = binding->settings.seed,
-        .step = pass->step,
-        .micro_batch = pass->micro_batch,
+        .base = *pass,
+        .seed = settings->seed,
         .training = settings->batches != BATCHES_HELD,
         .keeps_logits = settings->batches == BATCHES_HELD,
-        .loss_scale = (float)(1 / samples),
-        .gradient_scale = pass->loss_scale,
+        .loss_weight = (float)(1 / samples),
         .sum = binding->sums ? &binding->sums[pass->copy].sum : NULL,
     };
 }
@@ -131,57 +111,54 @@ static void add_up(void *self, struct queue *queue, const struct shard_part *par
     };
     const struct summing *summing = self;
     const struct shard_numbers numbers = { part->numbers, part->count, part->are_floats, meets[part->exchange] };
-    shard_meeting_meet(summing->meeting, &summing->at, queue, &numbers);
+    shard_group_meet(summing->group, &summing->at, queue, &numbers);
 }
 
-// A shard whose group has failed ends here, not where its queue is waited for.
+// If the group of a shard has failed, the shard ends here, not later when its queue is waited for.
 static bool is_well(const struct layer_binding *binding, struct weir_error *trouble)
 {
-    return !binding->sums || shard_meeting_lets_on(binding->sums[0].meeting, trouble);
+    return !binding->sums || shard_group_lets_on(binding->sums[0].group, trouble);
 }
 
-// With what it reads of the data, and where the loss goes.
 struct layer_pass binding_forward_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
 {
-    struct layer_pass own = binding_pass_of(binding, pass);
+    struct layer_pass layer_pass = binding_pass_of(binding, pass);
     if (binding->tokens) {
         fetch(binding, pass);
-        own.tokens = own.targets = (const int32_t *)((char *)pass->workspace + binding->batch_at);
+        layer_pass.tokens = layer_pass.targets = (const int32_t *)((char *)pass->workspace + binding->batch_at);
     }
-    if (binding->layer.kind == &layer_head)
-        own.loss = pass->loss;
-    return own;
+    return layer_pass;
 }
 
 static bool forward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     const struct layer_binding *binding = self;
-    const struct layer_pass own = binding_forward_pass_of(binding, pass);
-    layer_forward(&binding->layer, &own);
+    const struct layer_pass layer_pass = binding_forward_pass_of(binding, pass);
+    layer_forward(&binding->layer, &layer_pass);
     return is_well(binding, error);
 }
 
 static bool backward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     const struct layer_binding *binding = self;
-    const struct layer_pass own = binding_pass_of(binding, pass);
-    layer_backward(&binding->layer, &own);
+    const struct layer_pass layer_pass = binding_pass_of(binding, pass);
+    layer_backward(&binding->layer, &layer_pass);
     return is_well(binding, error);
 }
 
 static bool backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     const struct layer_binding *binding = self;
-    const struct layer_pass own = binding_pass_of(binding, pass);
-    layer_backward_input(&binding->layer, &own);
+    const struct layer_pass layer_pass = binding_pass_of(binding, pass);
+    layer_backward_input(&binding->layer, &layer_pass);
     return is_well(binding, error);
 }
 
 static bool backward_weight(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     const struct layer_binding *binding = self;
-    const struct layer_pass own = binding_pass_of(binding, pass);
-    layer_backward_weight(&binding->layer, &own);
+    const struct layer_pass layer_pass = binding_pass_of(binding, pass);
+    layer_backward_weight(&binding->layer, &layer_pass);
     return is_well(binding, error);
 }
 
@@ -212,7 +189,7 @@ static size_t find_undecayed(struct layer_binding *binding)
     return found;
 }
 
-// But for rows that no token names, as checkpoints have them.
+// Leaves out rows of padding, which no token names, as checkpoints do.
 static size_t find_tensors(struct layer_binding *binding)
 {
     struct tensor tensors[LAYER_TENSORS];
@@ -241,7 +218,7 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         .output_bytes = sizes.output_bytes,
         .saved_bytes = sizes.saved_bytes,
         .most_splits = layer_most_splits(&binding->layer),
-        .carried_bytes = sizes.carried_bytes,
+        .shared_by_parts_bytes = sizes.shared_by_parts_bytes,
         .input_kept = kept[sizes.input],
         .held_for_weight_bytes = sizes.held_for_weight_bytes,
         .workspace_bytes = binding->batch_at + batch_bytes(binding),
@@ -269,7 +246,7 @@ static bool open_sums(struct layer_binding *binding, const struct splitting *spl
     binding->sums = calloc(copies, sizeof binding->sums[0]);
     for (uint32_t copy = 0; binding->sums && copy < copies; copy++) {
         struct summing *summing = &binding->sums[copy];
-        *summing = (struct summing){ .sum = { summing, add_up }, .meeting = splitting->meeting,
+        *summing = (struct summing){ .sum = { summing, add_up }, .group = splitting->group,
                                      .at = { binding->layer.index * copies + copy,
                                              splitting->shards[binding->layer.index], splitting->shard } };
     }
@@ -289,7 +266,7 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
     const struct sharding sharding = { shards, splitting->shares_rows };
     if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole, sharding))
         return true;
-    if (!splitting->meeting)
+    if (!splitting->group)
         return binding_open_shards(binding, model, device, sharding, error);
     return layer_shard(whole, sharding, splitting->shard, &binding->layer, error)
         && open_sums(binding, splitting, error);
@@ -307,7 +284,7 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
     if (!split(binding, model, device, splitting, error) || !layer_ask(&binding->layer, device, error))
         return false;
     binding->batch_at = layer_sizes(&binding->layer).workspace_bytes * (binding->all ? binding->shard_count : 1);
-    if (layer->kind != &layer_embedding && layer->kind != &layer_head)
+    if (layer_data(layer) == DATA_NONE)
         return true;
     const size_t copies = copies_of(settings);
     binding->tokens = calloc(copies * binding->rows * binding->sequence, sizeof binding->tokens[0]);
@@ -318,7 +295,7 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
 struct batch_settings batch_settings_for(const struct schedule *schedule, uint64_t seed)
 {
     return (struct batch_settings){ .batches = BATCHES_RANDOM, .seed = seed, .samples = schedule_samples(schedule),
-                                    .copies = schedule->route_count };  // as many at most
+                                    .copies = schedule->route_count };  // the most there can be
 }
 
 bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, struct batch_settings *settings,
@@ -353,7 +330,7 @@ bool batch_settings_take(struct batch_settings *settings, const struct model *mo
     return true;
 }
 
-// The layer before, and the one of its skip.
+// Inputs of a layer with a skip connection: the layer before it, and the skip's source.
 static void read_skip(struct model_layers *made, size_t layer)
 {
     struct layer_binding *binding = &made->bindings[layer];
@@ -363,7 +340,8 @@ static void read_skip(struct model_layers *made, size_t layer)
     made->layers[layer].input_count = 2;
 }
 
-// Bfloat16 and fp16 are as large. (What else does not fit is refused where a plan is put to work.)
+// Bf16 and fp16 have the same size, so a model in one may run on a device in the other here. (If they do not match,
+// the plan is refused when a run starts.)
 static bool are_alike(const struct model *model, struct device *device, struct error *error)
 {
     const enum precision ours = model->sizes.precision, its = device_precision(device);

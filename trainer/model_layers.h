@@ -1,21 +1,20 @@
 // A model's layers in the form that the runtime runs and the profiler measures.
 //
-// What the first and the last layer need besides tensors (the bytes of a
-// micro-batch, and the bytes after them) they take from the data, by seed, step
-// and micro-batch: each rank finds its own, and nobody has to send them.
+// The first layer needs the bytes of a micro-batch, and the last the bytes that follow them. Both take these from the
+// data, by seed, step and micro-batch. Each rank therefore finds its own, and no rank has to send them.
 #ifndef TRAINER_MODEL_LAYERS_H
 #define TRAINER_MODEL_LAYERS_H
 
 #include "models/model.h"
 #include "partitioner/plan/plan.h"
-#include "runtime/shard_meeting.h"
-#include "runtime/weir.h"
+#include "runtime/shards/shard_group.h"
+#include "common/public/weir_layer.h"
 #include "trainer/text_data.h"
 
 enum batches {
-    BATCHES_RANDOM,  // bytes drawn from the seed: verifying and profiling need no text
+    BATCHES_RANDOM,  // bytes drawn from the seed, for verifying and profiling, which need no text
     BATCHES_TRAIN,
-    BATCHES_HELD,    // held-out batch number `micro_batch`; nothing is dropped
+    BATCHES_HELD,    // held-out batch number `micro_batch`; without dropout
 };
 
 struct model_layers {
@@ -27,37 +26,40 @@ struct model_layers {
 
 struct batch_settings {
     enum batches batches;
-    const struct text_data *text;  // borrowed; of BATCHES_TRAIN and BATCHES_HELD
-    uint64_t seed;                 // of the weights, of dropout and of what is drawn
-    uint32_t samples;              // micro-batches that an update averages
-    uint64_t batch;                // samples that it averages, where the last micro-batch has fewer; 0: all are full
-    uint32_t copies;               // of a layer, that may be called at a time; 0: one
+    const struct text_data *text;  // borrowed; only for BATCHES_TRAIN and BATCHES_HELD
+    uint64_t seed;                 // for initial weights, dropout and random batches
+    uint32_t samples;              // micro-batches that one update averages over
+    uint64_t batch;                // samples that it averages over, if the last micro-batch has fewer; 0: all are full
+    uint32_t copies;               // copies of a layer that may be called at the same time; 0: one
 };
 
-// Random batches for a schedule's samples and copies; or a plan's, whose schedule has
-// `runs` times its micro-batches in a pass.
+// Settings with random batches, for the samples and copies of a schedule. Or of a plan's schedule, with `runs` times
+// the plan's micro-batches in a pass; returns false with `error` if it cannot be made.
 struct batch_settings batch_settings_for(const struct schedule *schedule, uint64_t seed);
 bool batch_settings_of(const struct plan *plan, uint32_t runs, uint64_t seed, struct batch_settings *settings,
                        struct error *error);
 
-// Of a schedule that flushes, so many samples in each iteration: all micro-batches are full but the last, whose shapes
-// stay those of a full one. In the places behind its samples it has the last of them again, which counts for nothing:
-// neither in the loss, nor, to the bit, in any gradient. 0: as many as there is room for. Refuses more, and so few that
-// a micro-batch would have none.
+// Sets the samples of an iteration, for a schedule that flushes; 0: as many as there is room for. All micro-batches
+// are full except the last, whose shapes stay those of a full one. Its spare rows repeat its last sample. These rows
+// affect neither the loss nor, to the last bit, any gradient.
+// False with `error` if there is no room for so many samples, if they are so few that a micro-batch would be empty,
+// or if the schedule does not flush.
 bool batch_settings_take(struct batch_settings *settings, const struct model *model, uint64_t batch, bool flushes,
                          struct error *error);
 
-// Layers that can be split over devices, split (models/shards.h): one shard of each, which adds up in a meeting; or,
-// for the sequential twin, all of them as one layer, which has what shards have one behind the other.
+// How layers are split over devices (models/shards.h). Either each layer becomes one of its shards, which adds up
+// with the others in a collective (shard_group.h). Or, for the sequential twin, all shards of a layer run as one
+// layer, whose parameters and memory are those of the shards one after the other.
 struct splitting {
-    const uint32_t *shards;         // by layer, over how many: 0 and 1, it is whole. NULL: all are
-    bool shares_rows;               // each has a share of the rows of what goes in and out
-    uint32_t shard;                 // a layer that is split over fewer is not run
-    struct shard_meeting *meeting;  // with layers * copies places; borrowed. NULL: all shards as one layer
+    const uint32_t *shards;         // by layer, the number of shards; 0 and 1: the layer is whole. NULL: all are whole
+    bool shares_rows;               // each shard has a share of the rows of inputs and outputs
+    uint32_t shard;                 // which shard; a layer split into too few shards to have it is not run
+    struct shard_group *group;  // with at least layers * copies places; borrowed. NULL: all shards run as one layer
 };
 
-// For the device that they are to run on, which is asked what workspace its kernels take. The model is borrowed. Freed
-// by model_layers_free().
+// Makes the layers for a device, which is asked how much workspace its kernels need. Borrows the model, which must
+// have the device's precision (bf16 and fp16 may differ). Returns NULL with `error` on failure. Freed by
+// model_layers_free().
 struct model_layers *model_layers_create(const struct model *model, struct device *device,
                                          const struct batch_settings *settings, struct error *error);
 struct model_layers *model_layers_create_split(const struct model *model, struct device *device,

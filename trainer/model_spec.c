@@ -9,7 +9,7 @@
 
 enum { NAME_SIZE = 64 };
 
-// The word up to one of `ends`, into `word`; returns where it ended.
+// Copies the word up to one of `ends` into `word`; returns where it ended.
 static const char *take_word(const char *text, const char *ends, char word[NAME_SIZE])
 {
     const size_t length = strcspn(text, ends);
@@ -19,7 +19,7 @@ static const char *take_word(const char *text, const char *ends, char word[NAME_
     return text + length;
 }
 
-// Each size is given once, or it would not be plain which one holds.
+// Refuses a size that is given twice, since it would be unclear which one is meant.
 static bool take_note(const char *key, unsigned bit, unsigned *given, struct error *error)
 {
     if (*given & bit)
@@ -84,7 +84,7 @@ char *model_spec_named(const char *name, bool padded, struct error *error)
 
 enum precision plan_precision(const struct plan *plan, const char *devices)
 {
-    if (!optimizer_is_master(plan->holding.optimizer))
+    if (!optimizer_is_master(plan->storage.optimizer))
         return PRECISION_FP32;
     return devices && device_names_have(devices, "fp16") ? PRECISION_FP16 : PRECISION_BF16;
 }
@@ -94,13 +94,13 @@ struct model *model_from_spec(const char *spec, enum precision precision, struct
     char name[NAME_SIZE], key[NAME_SIZE], value[NAME_SIZE];
     struct model_sizes sizes = { .precision = precision };
     unsigned given = 0;
-    const char *at = take_word(spec, ",", name);
+    const char *rest = take_word(spec, ",", name);
     bool good = true;
-    while (good && *at == ',') {
-        at = take_word(at + 1, "=,", key);
+    while (good && *rest == ',') {
+        rest = take_word(rest + 1, "=,", key);
         value[0] = '\0';
-        if (*at == '=')
-            at = take_word(at + 1, ",", value);
+        if (*rest == '=')
+            rest = take_word(rest + 1, ",", value);
         good = set_size(&sizes, key, value, &given, error);
     }
     struct model *model = good ? model_create(name, &sizes, error) : NULL;

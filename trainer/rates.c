@@ -11,7 +11,7 @@ static const char *const forms[] = { [RATE_COSINE] = "cosine", [RATE_LINEAR] = "
 
 #define MOST_RATE 100
 
-// A number of that many characters.
+// Parses a number of `length` characters.
 static bool take_any_number(const char *word, size_t length, float *number)
 {
     char digits[RATES_SIZE] = { 0 };
@@ -62,8 +62,8 @@ static bool take_form(const char *word, size_t length, enum rate_form *form)
 
 static const char *behind(const char *word, size_t length, const char *name)
 {
-    const size_t own = strlen(name);
-    return length > own && strncmp(word, name, own) == 0 ? word + own : NULL;
+    const size_t name_length = strlen(name);
+    return length > name_length && strncmp(word, name, name_length) == 0 ? word + name_length : NULL;
 }
 
 static bool take_word(const char *word, size_t length, struct rates *rates)
@@ -86,19 +86,19 @@ bool rates_parse(const char *words, struct rates *rates, struct error *error)
     *rates = (struct rates){ .share = USUAL_SHARE };
     if (!take_highest(words, first, &rates->highest, error))
         return false;
-    for (const char *at = words + first; *at;) {
-        const size_t length = strcspn(++at, ",");
-        if (!take_word(at, length, rates))
-            return error_set(error, "\"%.*s\": behind a rate come cosine, linear or constant, warm-up:STEPS, and to:RATE,"
-                             " the last, which is no higher", (int)length, at);
-        at += length;
+    for (const char *word = words + first; *word;) {
+        const size_t length = strcspn(++word, ",");
+        if (!take_word(word, length, rates))
+            return error_set(error, "\"%.*s\": behind a rate come cosine, linear or constant, warm-up:STEPS, and"
+                             " to:RATE, the last, which is no higher", (int)length, word);
+        word += length;
     }
     return true;
 }
 
 void rates_format_number(float number, char word[RATES_SIZE])
 {
-    for (int digits = 1; digits <= 9; digits++) {  // 9 tell any two apart
+    for (int digits = 1; digits <= 9; digits++) {  // 9 digits tell any two floats apart
         snprintf(word, RATES_SIZE, "%.*g", digits, (double)number);
         if (strtof(word, NULL) == number)
             return;

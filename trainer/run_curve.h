@@ -1,4 +1,4 @@
-// How a run's loss went: of each step, and of held-out text behind some. In bits per token.
+// A run's loss curves, in bits per token: of each step, and of held-out text after some steps.
 #ifndef TRAINER_RUN_CURVE_H
 #define TRAINER_RUN_CURVE_H
 
@@ -18,15 +18,16 @@ struct run_points {
 
 struct run_curve {
     struct run_points trained, held;
-    bool has_failed;  // there was no memory for all of it
+    bool has_failed;  // there was no memory for all points
 };
 
 void run_curve_add(struct run_curve *curve, struct run_points *points, uint64_t step, double bits);
-// A run that goes on behind that step: what comes later is void.
+// Drops points after `step`, for a run that continues from there.
 void run_curve_cut(struct run_curve *curve, uint64_t step);
 void run_curve_clear(struct run_curve *curve);
 
-// At most `most` points, each the mean of as many neighbours: their number.
+// Thins points to at most `most`, each the mean of consecutive points with the step of their last. Returns their
+// number.
 size_t run_points_thin(const struct run_points *points, size_t most, struct run_point *thinned);
 
 #endif

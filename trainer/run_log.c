@@ -19,9 +19,9 @@
 struct run_log {
     struct run_log_request request;
     int file;
-    bool is_idle;     // somebody else writes
-    bool has_begun;   // else there is nothing that ends
-    bool has_failed;  // a line could not be written: none is behind a gap
+    bool is_idle;     // another process writes to the file; nothing is written here
+    bool has_begun;   // else there is no run to end
+    bool has_failed;  // a line could not be written; no later one is written, so that the log has no gap
 };
 
 static const char *const events[] = { "begin", "step", "evaluation", "kept", "end", NULL };
@@ -31,18 +31,18 @@ static const char *const ends[] = { "complete", "stopped", "failed", NULL };
 
 // --- reading -----------------------------------------------------------------------------
 
-// What the lines so far leave to the next one.
+// What the lines so far mean for the next one.
 struct place {
     const struct run_log_run *run;
     struct run_curve *past;
-    uint64_t step;  // made
+    uint64_t step;  // steps made
     bool has_begun, has_ended;
 };
 
 static void read_begin(struct json *line, struct place *place)
 {
     char plan_hash[HASH_SIZE], data_hash[HASH_SIZE];
-    json_format(line, "weir.log", 1);
+    json_format(line, "weir.log");
     const char *model = json_string(line, "model");
     const uint64_t seed = json_u64(line, "seed", 0, JSON_MAX);
     json_string_into(line, "data_hash", data_hash, HASH_SIZE);
@@ -124,7 +124,8 @@ static void read_end(struct json *line, struct place *place)
     place->has_ended = true;
 }
 
-// What the reader of JSON calls the first line is the line that is named already.
+// The JSON reader counts lines within the line it is given, and calls it line 1. Replaces that with the line's name,
+// which already has its number.
 static bool refuse_syntax(const char *name, struct error *error)
 {
     static const char only_line[] = ": line 1, ";
@@ -136,7 +137,7 @@ static bool refuse_syntax(const char *name, struct error *error)
     return error_set(error, "%s, %s", name, fault.text + named + strlen(only_line));
 }
 
-// A line, without its end.
+// Reads a line, without its line end.
 static bool read_line(const char *line, size_t length, const char *name, struct place *place, struct error *error)
 {
     struct json_document *document = json_parse(line, length, name, error);
@@ -171,10 +172,10 @@ bool run_log_read(const char *text, size_t length, const char *name, const struc
     struct place place = { .run = run, .past = past };
     size_t number = 0;
     *whole = 0;
-    for (const char *at = text, *end; (end = memchr(at, '\n', length - (size_t)(at - text))); at = end + 1) {
-        char of[600];
-        snprintf(of, sizeof of, "%.500s: line %zu", name, ++number);
-        if (!read_line(at, (size_t)(end - at), of, &place, error))
+    for (const char *line = text, *end; (end = memchr(line, '\n', length - (size_t)(line - text))); line = end + 1) {
+        char where[600];
+        snprintf(where, sizeof where, "%.500s: line %zu", name, ++number);
+        if (!read_line(line, (size_t)(end - line), where, &place, error))
             return false;
         *whole = (size_t)(end + 1 - text);
     }
@@ -201,16 +202,17 @@ static bool remove_torn(const struct run_log *log, size_t whole, size_t length, 
     return true;
 }
 
-// Of each log; a file that has no whole line is one if it has these.
+// How every log begins. A file without a complete line counts as a log if it begins like this.
 static const char first_words[] = "{\"event\": \"begin\", \"time\": \"";
 
 static bool begins_as_a_log(const char *text, size_t length)
 {
-    const size_t words = memchr(text, '\n', length) ? 1 : strlen(first_words);  // lines are read one by one
+    // complete lines are checked one by one later
+    const size_t words = memchr(text, '\n', length) ? 1 : strlen(first_words);
     return length == 0 || strncmp(text, first_words, words) == 0;
 }
 
-// What is there is of this run.
+// Reads an existing log, which must be of this run.
 static bool take_past(const struct run_log *log, struct error *error)
 {
     const struct run_log_request *request = &log->request;
@@ -218,12 +220,12 @@ static bool take_past(const struct run_log *log, struct error *error)
     char *text = text_load(request->path, &length, error);
     bool good = text
         && (begins_as_a_log(text, length)
-            || error_set(error, "%s: is no log of a training run, and is left as it is: give the run another file",
-                         request->path))
+            || error_named(error, "%s: is no log of a training run, and is left as it is: give the run another file",
+                           request->path))
         && run_log_read(text, length, request->path, &request->run, request->past, &whole, error);
     if (good && whole > 0 && !request->resumes)
-        good = error_set(error, "%s: is the log of a run: --resume goes on with that, or give this one another file",
-                         request->path);
+        good = error_named(error, "%s: is the log of a run: --resume goes on with that, or give this one another file",
+                           request->path);
     good = good && remove_torn(log, whole, length, error);
     free(text);
     return good;
@@ -244,7 +246,7 @@ static bool yield(struct run_log *log)
 static bool lock(const struct run_log *log)
 {
     const uint64_t from_ns = clock_now_ns();
-    bool has = flock(log->file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;  // file systems without locks
+    bool has = flock(log->file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;  // also on file systems without locks
     for (uint64_t waited_ns = 0; !has && waited_ns < log->request.yields_ns;) {
         nanosleep(&(struct timespec){ .tv_nsec = (long)pause_ns(waited_ns) }, NULL);
         has = flock(log->file, LOCK_EX | LOCK_NB) == 0;
@@ -259,19 +261,19 @@ static bool open_file(struct run_log *log, struct error *error)
     struct stat about;
     log->file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     if (log->file < 0 && errno == EISDIR)
-        return error_set(error, "%s: is a folder, not a file", path);
+        return error_named(error, "%s: is a folder, not a file", path);
     if (log->file < 0)
         return cannot(path, "written", error);
     if (fstat(log->file, &about) != 0)
         return cannot(path, "read", error);
     if (S_ISCHR(about.st_mode))
-        return true;  // a terminal, or nothing
+        return true;  // a terminal or /dev/null
     if (!S_ISREG(about.st_mode))
-        return error_set(error, "%s: is a pipe or a socket, at which a run would wait for its reader: give it a file",
-                         path);
+        return error_named(error, "%s: is a pipe or a socket, at which a run would wait for its reader: give it a file",
+                           path);
     if (lock(log))
         return take_past(log, error);
-    return yield(log) || error_set(error, "%s: another run is writing there: give this one a log of its own", path);
+    return yield(log) || error_named(error, "%s: another run is writing there: give this one a log of its own", path);
 }
 
 struct run_log *run_log_open(const struct run_log_request *request, struct error *error)
@@ -292,7 +294,7 @@ struct run_log *run_log_open(const struct run_log_request *request, struct error
 
 // --- writing -----------------------------------------------------------------------------
 
-// A disk that is full does not end the run, and is said once. The log ends there.
+// A full disk does not end the run, and is reported once. The log ends there.
 static void fail(struct run_log *log, const char *reason)
 {
     char sentence[1000];
@@ -303,7 +305,8 @@ static void fail(struct run_log *log, const char *reason)
     log->has_failed = true;
 }
 
-// In one piece, so that no line of somebody else comes between. What was begun of a line goes again.
+// Writes a line in one piece, so that no line of another process can come in between. A line that could be written
+// only in part is removed again.
 static void write_line(struct run_log *log, struct text *text)
 {
     struct stat before;
@@ -346,8 +349,7 @@ void run_log_begin(struct run_log *log, uint64_t step, const struct train_result
     struct text text = { 0 };
     struct json_writer json = begin_line(&text, EVENT_BEGIN);
     log->has_begun = true;
-    json_put_string(&json, "format", "weir.log");
-    json_put_u64(&json, "version", 1);
+    json_put_format(&json, "weir.log");
     json_put_string(&json, "model", run->model);
     json_put_u64(&json, "seed", run->seed);
     json_put_string(&json, "data_hash", run->data_hash);

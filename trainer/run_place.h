@@ -1,5 +1,4 @@
-// Where a plan is run: on one device, by the threads of this process or with a rank in
-// each of several.
+// The place in which a plan is run: on one device by the threads of this process, or as one rank of several processes.
 #ifndef TRAINER_RUN_PLACE_H
 #define TRAINER_RUN_PLACE_H
 
@@ -8,8 +7,8 @@
 struct run_place {
     const char *device;             // by name
     const struct process_group *group;  // NULL: all ranks are threads of this process
-    bool *is_stuck;                 // as in runtime/run.h
-    void (*opened)(void *self, const struct session *session);  // likewise
+    bool *is_stuck;                 // these three as in runtime/run.h
+    void (*opened)(void *self, const struct session *session);
     void (*failed)(void *self, const struct session *session);
     void *self;
 };

@@ -1,10 +1,11 @@
-// Whether a checkpoint is of the run that `weir train` is to go on with, and what changes there.
+// Whether a checkpoint belongs to the run that `weir train` is to continue, and what changes from there on.
 #ifndef TRAINER_SAME_RUN_H
 #define TRAINER_SAME_RUN_H
 
 #include "runtime/checkpoint/resume.h"
 
-// Refuses one of another model, seed or text; says that plan, steps, rate or clipping are others.
+// Refuses a checkpoint of another model, seed or text. Says if the plan, the steps, the rate, clipping or other
+// options differ.
 extern const struct resume_rules same_run;
 
 #endif

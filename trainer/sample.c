@@ -11,8 +11,8 @@
 
 enum { BYTES = 256 };
 
-// A text that is as long as the model's sequence, as if it were held out: what stands behind the bytes at hand is
-// not looked at by any that stands before it.
+// A text as long as the model's sequence, used like held-out text. Positions after the bytes so far do not matter,
+// since no earlier position depends on them.
 struct window {
     struct text_data data;
     size_t length;  // of the model's sequence
@@ -26,7 +26,7 @@ static bool window_open(struct window *window, size_t length, struct error *erro
     return window->data.held || error_no_memory(error, "a text");
 }
 
-// The last bytes of a text; returns the place of the last one.
+// Puts the last bytes of a text into the window; returns the position of the last one.
 static size_t window_put(struct window *window, const struct text *text)
 {
     const size_t count = text->length < window->length ? text->length : window->length;
@@ -58,7 +58,7 @@ static unsigned draw(const double logits[BYTES], double temperature, uint64_t *s
         if (left < 0)
             return i;
     }
-    return best;  // a rounding error past the last
+    return best;  // only after a rounding error at the end
 }
 
 static bool draw_all(const struct held_out *held, struct window *window, const struct sample_settings *settings,

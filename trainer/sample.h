@@ -1,4 +1,5 @@
-// Text that a model of bytes writes behind a text: each byte drawn by the probabilities that the model gives it.
+// Text that a model of bytes generates after a prompt: each byte is drawn with the probabilities that the model gives
+// it.
 #ifndef TRAINER_SAMPLE_H
 #define TRAINER_SAMPLE_H
 
@@ -6,14 +7,16 @@
 #include "trainer/kept_model.h"
 
 struct sample_settings {
-    const char *prompt;  // at least a byte
-    size_t tokens;       // to be drawn
-    double temperature;  // 1: the model's own probabilities; towards 0 the likely ones win; 0: always the likeliest
+    const char *prompt;  // at least one byte
+    size_t tokens;       // bytes to draw
+    // 1: the model's own probabilities; lower: likely bytes win more often; 0: always the likeliest
+    double temperature;
     uint64_t seed;
 };
 
-// Adds what is drawn to `text`. On a CPU, one byte after the other: the model sees as many of the last bytes as its
-// sequence is long.
+// Appends the drawn bytes to `text`, without the prompt. Runs on a CPU, one byte at a time. The model sees as many of
+// the last bytes as its sequence is long. False with `error` if the vocabulary is not of 256 bytes, or if logits are
+// not finite.
 bool sample_text(const struct kept_model *kept, const struct sample_settings *settings, struct text *text,
                  struct error *error);
 

@@ -6,8 +6,8 @@
 
 #include "common/number.h"
 #include "models/shards.h"
-#include "runtime/agreement.h"
-#include "runtime/shard_wire.h"
+#include "runtime/groups/agreement.h"
+#include "runtime/shards/shard_wire.h"
 #include "trainer/measure_shards.h"
 
 static bool shares_rows(const struct plan *plan)
@@ -25,22 +25,22 @@ static bool are_ours(const struct plan *plan, struct error *error)
                              plan_stage_group(&plan->stages[s]));
         if (tensor_sharding(variant).shares_rows != shares_rows(plan)
             || (shares_rows(plan) && strcmp(variant, plan->stages[0].variant) != 0))
-            return error_set(error, "the plan's stage %zu takes the variant \"%.60s\" and stage 0 \"%.60s\": members that"
-                             " share rows hand on shares, which nobody brings together; plan with one variant for all"
-                             " stages", s, variant ? variant : "-",
+            return error_set(error, "the plan's stage %zu takes the variant \"%.60s\" and stage 0 \"%.60s\": members"
+                             " that share rows hand on shares, which nobody brings together; plan with one variant for"
+                             " all stages", s, variant ? variant : "-",
                              plan->stages[0].variant ? plan->stages[0].variant : "-");
     }
     return true;
 }
 
-// Replicas bring what they share together by calls of all members, and a place that has several of them reads one by
-// one.
+// With sharding (ZeRO), replicas gather what they share in calls that all members take part in. A place (process)
+// with several members makes these calls for one member after the other.
 static bool can_share(const struct plan *plan, const struct run_place *place, struct error *error)
 {
     bool are_alike = true, is_shared = false;
     for (size_t s = 0; s < plan->stage_count; s++) {
         are_alike &= plan_stage_group(&plan->stages[s]) == plan_members(plan);
-        is_shared |= plan->holding.shard != SHARD_NONE && plan->stages[s].device_count > 1;
+        is_shared |= plan->storage.shard != SHARD_NONE && plan->stages[s].device_count > 1;
     }
     return !place->group || are_alike || !is_shared
         || error_set(error, "the plan's stages are on groups of unlike size and share their optimizer's state: on"
@@ -60,7 +60,7 @@ static struct layer shard_of(const struct split_layers *layers, uint32_t layer, 
     struct layer shard;
     struct error error = { 0 };
     const bool good = layer_shard(&layers->model->layers[layer], sharding_of(layers, layer), member, &shard, &error);
-    assert(good);  // it is, already
+    assert(good);  // it was split before, so it can be
     (void)good;
     return shard;
 }
@@ -91,16 +91,16 @@ static uint64_t own_bytes(void *self, uint32_t layer)
     return layer_sizes(&shard).parameter_bytes;
 }
 
-static void cut(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *own, const void *whole)
+static void cut(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *part, const void *whole)
 {
     const struct layer shard = shard_of(self, layer, member);
-    shard_cut(&shard, number_bytes, own, whole);
+    shard_cut(&shard, number_bytes, part, whole);
 }
 
-static void join(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, const void *own, void *whole)
+static void join(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, const void *part, void *whole)
 {
     const struct layer shard = shard_of(self, layer, member);
-    shard_join(&shard, number_bytes, own, whole);
+    shard_join(&shard, number_bytes, part, whole);
 }
 
 // --- layers ------------------------------------------------------------------------------
@@ -108,18 +108,18 @@ static void join(void *self, uint32_t layer, uint32_t member, uint64_t number_by
 static bool follow(struct split_layers *layers, const struct plan *plan, uint32_t copies, struct error *error)
 {
     const uint32_t first_place = (uint32_t)layers->model->layer_count * copies;
-    const struct followers_request request = { .plan = plan, .layers = layers->layers,
+    const struct proxy_stages_request request = { .plan = plan, .layers = layers->layers,
                                                .whole = split_layers_first(layers), .members = layers->members,
-                                               .layer_count = layers->model->layer_count, .meeting = layers->meeting,
+                                               .layer_count = layers->model->layer_count, .group = layers->group,
                                                .first_place = first_place, .copies = copies };
-    layers->followers = followers_create(&request, error);
+    layers->followers = proxy_stages_create(&request, error);
     for (uint32_t m = 0; layers->followers && m < layers->members; m++)
         if (layers->layers[m])
-            layers->layers[m] = followers_layers(layers->followers, m);
+            layers->layers[m] = proxy_stages_layers(layers->followers, m);
     return layers->followers != NULL;
 }
 
-// The largest part of a sum.
+// Bytes of the largest tensor that an all-reduce adds up.
 static uint64_t most_bytes(const struct split_layers *layers)
 {
     uint64_t most = 0;
@@ -129,20 +129,20 @@ static uint64_t most_bytes(const struct split_layers *layers)
     return most;
 }
 
-// Where the members meet: with a device each, over wires between these.
-static bool open_meeting(struct split_layers *layers, const struct plan *plan, struct device *device, uint32_t copies,
+// The group's collectives. If each member has a device of its own, they run over connections between these devices.
+static bool open_group(struct split_layers *layers, const struct plan *plan, struct device *device, uint32_t copies,
                          struct error *error)
 {
-    const uint32_t sums = (uint32_t)layers->model->layer_count * copies + followers_places(plan, copies);
-    const struct shard_wire_settings settings = { .seats = &layers->seats, .device = device,
+    const uint32_t sums = (uint32_t)layers->model->layer_count * copies + proxy_stages_places(plan, copies);
+    const struct shard_wire_settings settings = { .grid = &layers->grid, .device = device,
                                                   .most_bytes = most_bytes(layers) };
     struct shard_wire *wire = NULL;
     layers->first_norm_place = sums;
-    layers->meeting = shard_meeting_create(device, layers->members, sums + plan->ranks, 0, error);
-    if (!ranks_all_good(layers->seats.group, layers->meeting != NULL, error)
-        || (layers->seats.group && !shard_wire_create(&wire, &settings, error)))
+    layers->group = shard_group_create(device, layers->members, sums + plan->ranks, 0, error);
+    if (!ranks_all_good(layers->grid.group, layers->group != NULL, error)
+        || (layers->grid.group && !shard_wire_create(&wire, &settings, error)))
         return false;
-    shard_meeting_take_wire(layers->meeting, wire);
+    shard_group_take_wire(layers->group, wire);
     return true;
 }
 
@@ -150,11 +150,11 @@ static bool open_members(struct split_layers *layers, const struct plan *plan, s
                          const struct batch_settings *settings, struct error *error)
 {
     const uint32_t copies = settings->copies > 0 ? settings->copies : 1, members = layers->members;
-    bool good = members == 1 || open_meeting(layers, plan, device, copies, error);
+    bool good = members == 1 || open_group(layers, plan, device, copies, error);
     for (uint32_t m = 0; good && m < members; m++) {
         const struct splitting splitting = { .shards = layers->shards, .shares_rows = layers->shares_rows, .shard = m,
-                                             .meeting = layers->meeting };
-        if (!seats_have(&layers->seats, m))
+                                             .group = layers->group };
+        if (!rank_grid_have(&layers->grid, m))
             continue;
         layers->of[m] = model_layers_create_split(layers->model, device, settings, &splitting, error);
         good = layers->of[m] != NULL;
@@ -179,9 +179,9 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
 {
     layers->members = plan_members(plan);
     layers->shares_rows = shares_rows(plan);
-    layers->seats.members = layers->members;
+    layers->grid.members = layers->members;
     layers->model = model;
-    layers->joining = (struct pipeline_shards){ .seats = &layers->seats, .self = layers, .members = members_with,
+    layers->joining = (struct pipeline_shards){ .grid = &layers->grid, .self = layers, .members = members_with,
                                                 .is_split = is_split, .whole_bytes = whole_bytes,
                                                 .own_bytes = own_bytes, .cut = cut, .join = join };
     layers->of = calloc(layers->members, sizeof(struct model_layers *));
@@ -190,7 +190,7 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
     layers->splits = calloc(model->layer_count, sizeof layers->splits[0]);
     if (!layers->of || !layers->layers || !layers->shards || !layers->splits)
         return error_no_memory(error, "the layers of a plan");
-    if (layers->members > 1 && !seats_open(&layers->seats, plan, place->group, error))
+    if (layers->members > 1 && !rank_grid_open(&layers->grid, plan, place->group, error))
         return false;
     for (size_t s = 0; s < plan->stage_count; s++)
         for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end && l < model->layer_count; l++)
@@ -229,9 +229,9 @@ void split_layers_free(struct split_layers *layers)
         return;
     for (uint32_t m = 0; layers->of && m < layers->members; m++)
         model_layers_free(layers->of[m]);
-    followers_free(layers->followers);
-    shard_meeting_free(layers->meeting);
-    seats_close(&layers->seats);
+    proxy_stages_free(layers->followers);
+    shard_group_free(layers->group);
+    rank_grid_close(&layers->grid);
     free(layers->shards);
     free(layers->splits);
     free(layers->of);
@@ -257,27 +257,28 @@ struct model_layers *split_layers_of_twin(const struct split_layers *layers, con
 
 // --- sessions ------------------------------------------------------------------------------
 
-// First of the members here, then of those that have a device each: those who follow have nothing to clip.
+// Adds up the members' norms: first of the members in this process, then of those that have a device each. Following
+// members (proxy_stages.h) have nothing to clip.
 static void add_norms(void *self, uint32_t rank, uint32_t member, struct queue *queue, float *norms, size_t count)
 {
     const struct split_layers *layers = self;
-    const struct seats *seats = &layers->seats;
+    const struct rank_grid *grid = &layers->grid;
     const struct shard_numbers all = { norms, count, true, MEET_ALL_REDUCE };
-    const uint32_t group = seats->group ? seats_group(seats, rank) : 1;
-    struct attendance at = { layers->first_norm_place + rank, layers->members, member };
-    if (seats->group) {
-        at.members = 1 + layers->members - group;
-        at.member = seats_row(seats, rank, member);
+    const uint32_t group = grid->group ? rank_grid_group(grid, rank) : 1;
+    struct attendance attendance = { layers->first_norm_place + rank, layers->members, member };
+    if (grid->group) {
+        attendance.members = 1 + layers->members - group;
+        attendance.member = rank_grid_row(grid, rank, member);
     }
-    if (at.members > 1 && (member == 0 || member >= group || !seats->group))
-        shard_meeting_meet_here(layers->meeting, &at, queue, &all);
+    if (attendance.members > 1 && (member == 0 || member >= group || !grid->group))
+        shard_group_meet_here(layers->group, &attendance, queue, &all);
     if (group > 1 && member < group)
-        shard_meeting_meet(layers->meeting, &at, queue, &all);
+        shard_group_meet(layers->group, &attendance, queue, &all);
 }
 
 bool split_layers_settle(struct split_layers *layers, struct session_settings *settings, struct error *error)
 {
-    settings->shards = layers->meeting;
+    settings->shards = layers->group;
     if (layers->members == 1)
         return true;
     layers->norms = (struct split_norms){ .members = layers->members, .layers = layers->splits,

@@ -37,7 +37,7 @@ static bool add_folder(const char *path, struct text *all, size_t *files, struct
     struct dirent **entries;
     const int count = scandir(path, &entries, regular_only, alphasort);
     if (count < 0)
-        return error_set(error, "%s: cannot be listed: %s", path, strerror(errno));
+        return error_named(error, "%s: cannot be listed: %s", path, strerror(errno));
     bool good = true;
     for (int i = 0; i < count; i++) {
         char name[PATH_MAX];
@@ -55,18 +55,18 @@ static bool add_folder(const char *path, struct text *all, size_t *files, struct
 
 // --- token files ---------------------------------------------------------------------
 
-// Tokens where they are: of one byte each, or of two, the lower first.
+// Tokens in memory as they are in the file: of one byte each, or of two, low byte first.
 struct token_view {
     const unsigned char *at;
     size_t count, size;
     uint32_t vocabulary;
 };
 
-static uint64_t number_at(const unsigned char *at, size_t bytes)
+static uint64_t number_at(const unsigned char *data, size_t bytes)
 {
     uint64_t number = 0;
     for (size_t i = bytes; i-- > 0;)
-        number = number << 8 | at[i];
+        number = number << 8 | data[i];
     return number;
 }
 
@@ -138,7 +138,7 @@ bool text_data_load(const char *path, struct text_data *data, struct error *erro
     *data = (struct text_data){ 0 };
     struct stat about;
     if (stat(path, &about) != 0)
-        return error_set(error, "%s: cannot be read: %s", path, strerror(errno));
+        return error_named(error, "%s: cannot be read: %s", path, strerror(errno));
 
     struct text all = { 0 };
     bool good;
@@ -151,7 +151,7 @@ bool text_data_load(const char *path, struct text_data *data, struct error *erro
     if (good && all.failed)
         good = error_no_memory(error, "the training text");
     if (good && !take_tokens(&all, !S_ISDIR(about.st_mode), data, error))
-        good = error_at(error, "%s", path);
+        good = error_name(error, "%s", path);
     text_clear(&all);
     if (!good)
         text_data_clear(data);
@@ -191,7 +191,7 @@ void text_data_micro_batch(const struct text_data *data, uint64_t seed, uint64_t
 {
     assert(data->train_count > length);
     for (size_t row = 0; row < rows; row++) {
-        // One draw from a generator of this row's own.
+        // One draw from a generator that belongs to this row alone.
         uint64_t state = seed;
         state = random_next(&state) ^ step;
         state = random_next(&state) ^ micro_batch;
@@ -201,7 +201,7 @@ void text_data_micro_batch(const struct text_data *data, uint64_t seed, uint64_t
     }
 }
 
-// Windows of the held-out text; the bytes past the last whole window are left out.
+// Number of windows of the held-out text; tokens after the last whole window are left out.
 static size_t held_windows(const struct text_data *data, size_t length)
 {
     return (data->held_count - 1) / length;

@@ -1,11 +1,11 @@
-// Text as training data: bytes, or the tokens of a token file (docs/formats/tokens.md),
-// split once into what is trained on and what is held out.
+// Text as training data: bytes, or the tokens of a token file (docs/formats/tokens.md), split once into training and
+// held-out data.
 //
 //     file tokens  |0 ... 4095|4096 ... |         |   ...   |
 //     every tenth block of 4,096 is held out:          ^ block 9, 19, 29, ...
 //
-// Blocks, not the tail, so that a folder of different texts is held out in equal
-// parts. The n-gram models and the network see the same split.
+// Blocks are held out, not the tail, so that the texts of a folder are held out in equal parts. The n-gram models and
+// the network see the same split.
 #ifndef TRAINER_TEXT_DATA_H
 #define TRAINER_TEXT_DATA_H
 
@@ -21,27 +21,27 @@ struct text_data {
     uint16_t *held;
     size_t held_count;
     size_t file_count;
-    uint32_t vocabulary;  // tokens are below it: 256 of bytes
+    uint32_t vocabulary;  // tokens are below it; 256 for bytes
 };
 
-// A file, or every regular file of a folder in the order of their names; links
-// inside the folder are skipped, since they would repeat a text. A file that begins as
-// a token file does is one; in a folder it is bytes like the others. At least
-// 10 x 4,096 tokens in all, so that a block can be held out.
+// Loads a file, or every regular file of a folder in the order of their names. Links inside the folder are skipped,
+// since they would repeat a text. A single file that begins like a token file is read as one; in a folder it is bytes
+// like the others. False with `error` if there are fewer than 10 x 4,096 tokens in all, since a block could not be
+// held out. Cleared by text_data_clear().
 bool text_data_load(const char *path, struct text_data *data, struct error *error);
 void text_data_clear(struct text_data *data);
 
-// Of its tokens and how they are split, not of their files' names.
+// A hash of the tokens and how they are split; it does not depend on the files' names.
 void text_data_hash(const struct text_data *data, char digits[HASH_SIZE]);
 
-// The tokens of one training micro-batch: `rows` sequences of `length` bytes and,
-// for each byte, the one after it as its target. Which sequences depends on seed,
-// step and micro-batch alone, not on who asks or in which order.
+// The tokens of one training micro-batch: `rows` sequences of `length` tokens, and for each token the one after it as
+// its target. The choice of sequences depends on seed, step and micro-batch alone, not on the caller or the order of
+// calls.
 void text_data_micro_batch(const struct text_data *data, uint64_t seed, uint64_t step, uint32_t micro_batch,
                            size_t rows, size_t length, int32_t *tokens, int32_t *targets);
 
-// The held-out text as micro-batches of consecutive windows that together cover it
-// once; a last batch with fewer real rows repeats its last one.
+// The held-out text as micro-batches of consecutive windows that together cover it once: their number, the real rows
+// of one, and its tokens. If the last batch has fewer real rows, it repeats its last one.
 size_t text_data_held_batches(const struct text_data *data, size_t rows, size_t length);
 size_t text_data_held_rows(const struct text_data *data, size_t index, size_t rows, size_t length);
 void text_data_held_batch(const struct text_data *data, size_t index, size_t rows, size_t length, int32_t *tokens,

@@ -7,7 +7,7 @@
 #include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/plan/placement.h"
-#include "runtime/agreement.h"
+#include "runtime/groups/agreement.h"
 #include "schedules/board.h"
 #include "trainer/given_weights.h"
 #include "trainer/held_out.h"
@@ -29,25 +29,25 @@ struct training {
     struct device *device;
     struct split_layers *layers;
     struct shard_pipelines *pipelines;
-    struct pipeline *pipeline;    // the first of them here
+    struct pipeline *pipeline;    // of the first member in this process
     struct pass_record *passes;
     size_t pass_count;
-    uint64_t step;        // so many are made
-    struct manifest run;  // what checkpoints say of it
-    struct lasting_model *lasting;    // NULL: nothing is kept or given
-    struct checkpoints *checkpoints;  // NULL: none are kept
+    uint64_t step;        // steps made
+    struct manifest run;  // what checkpoints say of this run
+    struct lasting_model *lasting;    // NULL: no checkpoints and no given weights
+    struct checkpoints *checkpoints;  // NULL: no checkpoints
     uint32_t iterations;  // in one pass
     uint64_t freeze_step; // 0: the optimizer has none
     uint32_t samples;     // micro-batches that an update averages
-    uint64_t told_ns;     // when the last pass was over, clock_now_ns()
-    struct held_watch held;  // where held-out text is looked at on the way
-    double best_bits;     // infinite: nothing was looked at yet
-    uint64_t newest;      // checkpoint that was told of
+    uint64_t last_pass_ns;     // when the last pass ended, by clock_now_ns()
+    struct held_watch held;  // for evaluations during the run
+    double best_bits;     // infinite: nothing was evaluated yet
+    uint64_t newest;      // newest checkpoint that was reported
 };
 
 static struct optimizer optimizer_of(const struct plan *plan, const struct train_settings *settings)
 {
-    struct optimizer optimizer = optimizer_default(plan->holding.optimizer);
+    struct optimizer optimizer = optimizer_default(plan->storage.optimizer);
     optimizer.rate = settings->rates.highest;
     optimizer.clip = settings->clip;
     optimizer.decay = 0.1f;
@@ -62,14 +62,14 @@ static uint64_t bytes_per_iteration(const struct training *training)
     return (batch > 0 ? batch : (uint64_t)training->plan->micro_batches * sizes->micro_batch) * sizes->sequence;
 }
 
-// Of several ranks the first evaluates for all, and speaks.
+// The first rank evaluates and prints for all.
 static bool evaluates(const struct training *training)
 {
     const struct process_group *group = training->settings->place.group;
     return !group || group->rank == 0;
 }
 
-// The mean over the samples of an iteration of the last pass.
+// Mean loss over the samples of an iteration of the last pass.
 static double loss_of(const struct training *training, uint32_t iteration)
 {
     const struct session_result *last = session_last(training->pipeline->session);
@@ -77,16 +77,16 @@ static double loss_of(const struct training *training, uint32_t iteration)
     double loss = 0;
     for (uint32_t j = 0; j < m; j++)
         loss += last->losses[iteration * m + j];
-    return loss * (double)training->samples / m;  // each is a share of the mean over what an update averages
+    return loss * (double)training->samples / m;  // each loss is its share of the mean over what an update averages
 }
 
-// Tells of each iteration of the pass that has just ended.
+// Reports each iteration of the pass that has just ended.
 static void tell(struct training *training, uint32_t first_step, float rate, struct train_result *result)
 {
     const struct session_result *last = session_last(training->pipeline->session);
     const struct train_listener *listener = &training->settings->listener;
-    const uint64_t now_ns = clock_now_ns(), took_ns = now_ns - training->told_ns;
-    training->told_ns = now_ns;
+    const uint64_t now_ns = clock_now_ns(), took_ns = now_ns - training->last_pass_ns;
+    training->last_pass_ns = now_ns;
     for (uint32_t i = 0; i < training->iterations && first_step + i < training->settings->steps; i++) {
         const struct train_step step = {
             .step = first_step + i + 1,
@@ -123,7 +123,7 @@ static void count_replayed(const struct training *training, struct train_result 
     }
 }
 
-// One pass of the schedule, and what it told.
+// Runs one pass of the schedule and reports it.
 static bool run_pass(struct training *training, struct train_result *result, struct error *error)
 {
     const struct train_settings *settings = training->settings;
@@ -141,14 +141,14 @@ static bool run_pass(struct training *training, struct train_result *result, str
 
 static bool refuse_loss(const struct training *training, struct error *error)
 {
-    // What was well before is kept.
+    // Checkpoints from before are completed.
     return (!training->checkpoints || checkpoints_wait(training->checkpoints, error))
         && error_set_kind(error, ERROR_ANSWER, "at step %llu the loss is no number any more: a learning rate of"
                           " %g is too high, or comes too soon", (unsigned long long)training->step,
                           (double)training->settings->rates.highest);
 }
 
-// What some rank has been asked for, by a signal.
+// What a rank was asked for by a signal.
 struct asked {
     bool stop, keep;
 };
@@ -161,17 +161,17 @@ static struct asked take_asked(const struct train_settings *settings)
     return asked;
 }
 
-// Then all do so, behind the same pass.
+// All-gathers what ranks were asked for, so that all of them act after the same pass.
 static bool ask_all(const struct training *training, struct asked *any, struct error *error)
 {
     const struct process_group *group = training->settings->place.group;
-    const struct asked own = take_asked(training->settings);
+    const struct asked asked = take_asked(training->settings);
     struct asked *all = group ? calloc(group->ranks, sizeof *all) : NULL;
-    *any = own;
+    *any = asked;
     if (!group)
         return true;
     const bool good = (all || error_no_memory(error, "what ranks ask each other"))
-                   && group->all_gather(group->self, &own, sizeof own, all, error);
+                   && group->all_gather(group->self, &asked, sizeof asked, all, error);
     for (uint32_t rank = 0; good && rank < group->ranks; rank++) {
         any->stop |= all[rank].stop;
         any->keep |= all[rank].keep;
@@ -180,7 +180,8 @@ static bool ask_all(const struct training *training, struct asked *any, struct e
     return good;
 }
 
-// Before the first step, where no step has been made yet, behind as many as was asked for, and behind the last.
+// Evaluates before the first step if no step has been made yet, after every `eval_every` steps, and after the last
+// step.
 static bool is_evaluated_at(const struct training *training, uint64_t step, uint64_t before)
 {
     const uint32_t every = training->settings->eval_every;
@@ -209,7 +210,7 @@ static void tell_kept(struct training *training)
     training->newest = max_u64(training->newest, newest);
 }
 
-// Behind a pass: what it has made is kept where that is due, and the run goes on unless it is asked to stop.
+// After a pass: makes a checkpoint if one is due. The run continues unless it was asked to stop.
 static bool end_pass(struct training *training, const struct train_result *result, bool *stops, struct error *error)
 {
     struct checkpoints *checkpoints = training->checkpoints;
@@ -238,8 +239,8 @@ static bool end_pass(struct training *training, const struct train_result *resul
     return good;
 }
 
-// Of a rank that is lost between two passes as of one that is lost within one (run.h): the last actions are those of
-// the pass before.
+// A rank that is lost between two passes is reported like one that is lost within one (run.h). The last actions are
+// then those of the pass before.
 static void say_lost(const struct training *training, const struct error *error)
 {
     const struct run_place *place = &training->settings->place;
@@ -257,7 +258,7 @@ static bool run_all(struct training *training, struct train_result *result, stru
         listener->begun(listener->self, training->step, result);
     if (training->step == 0 && is_evaluated_at(training, 0, 0) && !evaluate(training, &bits, error))
         return false;
-    training->told_ns = clock_now_ns();
+    training->last_pass_ns = clock_now_ns();
     while (!stops && training->step < training->settings->steps) {
         if (!run_pass(training, result, error))
             return false;
@@ -296,12 +297,12 @@ static bool predict(const struct training *training, struct train_result *result
     return good;
 }
 
-// The slabs of a rank's stages, which share one workspace; and what they leave with its host.
+// Bytes of a rank's stages, which share one workspace; *host adds up what they have on its host.
 static uint64_t rank_bytes(const struct plan *plan, const struct placement *placement, uint32_t rank, uint64_t *host)
 {
     uint64_t sum = 0, workspace = 0;
-    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
-        const struct stage_memory *memory = &plan->stages[placement->held[at]].memory;
+    for (uint32_t i = placement->stage_at[rank]; i < placement->stage_at[rank + 1]; i++) {
+        const struct stage_memory *memory = &plan->stages[placement->held[i]].memory;
         sum += memory->peak_bytes - memory->transient_bytes;
         workspace = memory->transient_bytes > workspace ? memory->transient_bytes : workspace;
         *host += memory->host_bytes;
@@ -331,7 +332,7 @@ static bool compare_bytes(const struct training *training, struct train_result *
     return has_placement;
 }
 
-// The pipeline's weights, which all ranks bring together, into the twin of the one that evaluates.
+// Reads the pipeline's weights, in calls that all ranks make, into the twin of the rank that evaluates.
 static bool take_weights(const struct training *training, struct twin *twin, struct error *error)
 {
     bool good = true;
@@ -354,8 +355,8 @@ static bool judge_loss(const struct training *training, double bits, struct erro
                           " high, or comes too soon", (double)training->settings->rates.highest);
 }
 
-// By the sequential twin with the pipeline's weights, and without the pipeline: the other
-// ranks need not wait, and its memory is free.
+// Evaluates on the sequential twin with the pipeline's weights, after the pipeline is freed. The other ranks need not
+// wait, and the pipeline's memory is available.
 static bool hold_out(struct training *training, struct train_result *result, struct error *error)
 {
     const struct train_settings *settings = training->settings;
@@ -394,7 +395,7 @@ static bool prepare(struct training *training, struct error *error)
     };
     if (!optimizer_freeze(&session.optimizer, settings->freeze_step, settings->steps, error))
         return false;
-    training->freeze_step = optimizer_sends_signs(session.optimizer.kind) ? session.optimizer.freeze_step : 0;
+    training->freeze_step = optimizer_compresses(session.optimizer.kind) ? session.optimizer.freeze_step : 0;
     training->iterations = flushes ? 1 : settings->flush_every;
     if (settings->text->vocabulary > training->model->vocabulary)
         return error_set(error, "the text is of a vocabulary of %u tokens, and model %s has one of %zu",
@@ -415,7 +416,7 @@ static bool prepare(struct training *training, struct error *error)
         return false;
     const struct shard_request request = { .plan = plan, .layers = training->layers->layers,
                                            .layer_count = training->model->layer_count,
-                                           .seats = &training->layers->seats, .device = training->device,
+                                           .grid = &training->layers->grid, .device = training->device,
                                            .runs = training->iterations, .settings = &session };
     training->pipelines = shard_pipelines_create(&request, error);
     if (!training->pipelines)
@@ -424,7 +425,7 @@ static bool prepare(struct training *training, struct error *error)
         shard_pipelines_join(training->pipelines, &training->layers->joining);
     training->pipeline = training->pipelines->first;
     if (settings->checkpoints.folder || settings->weights) {
-        training->lasting = lasting_model_create(training->model, plan->holding.optimizer, error);
+        training->lasting = lasting_model_create(training->model, plan->storage.optimizer, error);
         if (!training->lasting)
             return false;
     }
@@ -432,7 +433,7 @@ static bool prepare(struct training *training, struct error *error)
         || error_set(error, "%s makes no updates, so it trains nothing; it can be verified", plan->schedule);
 }
 
-// What a checkpoint says of this run; the rest of it each time.
+// What a checkpoint says of this run, except what changes from one checkpoint to the next.
 static bool describe(struct training *training, struct error *error)
 {
     const struct train_settings *settings = training->settings;
@@ -441,7 +442,7 @@ static bool describe(struct training *training, struct error *error)
     *run = (struct manifest){ .model = plan->model, .seed = settings->seed, .steps = settings->steps,
                               .data_tokens = settings->text->train_count + settings->text->held_count };
     snprintf(run->precision, sizeof run->precision, "%s", precision_name(training->model->sizes.precision));
-    snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->holding.optimizer]);
+    snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->storage.optimizer]);
     rates_format(&settings->rates, run->rate);
     if (settings->clip > 0)
         rates_format_number(settings->clip, run->clip);
@@ -481,7 +482,7 @@ static bool open_checkpoints(struct training *training, struct error *error)
                      (unsigned long long)(settings->steps + training->iterations - left % training->iterations));
 }
 
-// With the memory that it takes, so that what is missing is missed before anything is computed.
+// Opens evaluations together with their memory, so that a lack of memory shows before anything is computed.
 static bool open_held(struct training *training, struct error *error)
 {
     const struct train_settings *settings = training->settings;
@@ -495,7 +496,7 @@ static bool open_held(struct training *training, struct error *error)
         || held_watch_open(&training->held, &request, error);
 }
 
-// Unless it goes on from a checkpoint.
+// Loads given weights, unless the run continues from a checkpoint.
 static bool take_given_weights(const struct training *training, struct error *error)
 {
     const struct train_settings *settings = training->settings;
@@ -529,7 +530,7 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
         && compare_bytes(&training, result, error) && open_checkpoints(&training, error)
         && take_given_weights(&training, error) && open_held(&training, error) && run_all(&training, result, error);
     held_watch_close(&training.held);
-    // Nobody waits for more of a run that was asked to stop; and one that was at its end has nothing more.
+    // A run that was asked to stop does no more work. One that had no steps left has nothing to report.
     if (good && !result->is_stopped && training.pass_count > 0) {
         good = hold_out(&training, result, error);
         result->is_complete = good;
@@ -539,7 +540,8 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
     checkpoints_close(training.checkpoints);
     lasting_model_free(training.lasting);
     shard_pipelines_free(training.pipelines);
-    if (!training.device || !device_is_stuck(training.device))  // else who was left there may use them
+    // a thread that is stuck on the device may still use them
+    if (!training.device || !device_is_stuck(training.device))
         split_layers_free(training.layers);
     device_close(training.device);
     free(training.passes);

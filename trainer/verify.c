@@ -2,21 +2,21 @@
 
 #include "trainer/split_layers.h"
 
-static bool session_of(const struct plan *plan, const struct run_place *place, const struct verify_settings *own,
+static bool session_of(const struct plan *plan, const struct run_place *place, const struct verify_settings *given,
                        struct session_settings *to, struct error *error)
 {
     struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
-                                         .optimizer = optimizer_default(plan->holding.optimizer),
-                                         .scaling = own->scaling, .group = place->group,
+                                         .optimizer = optimizer_default(plan->storage.optimizer),
+                                         .scaling = given->scaling, .group = place->group,
                                          .is_stuck = place->is_stuck, .opened = place->opened,
                                          .failed = place->failed, .self = place->self };
     settings.optimizer.decay = 0.1f;
-    settings.optimizer.clip = own->clip;
+    settings.optimizer.clip = given->clip;
     *to = settings;
-    return optimizer_freeze(&to->optimizer, own->freeze_step, own->steps, error);
+    return optimizer_freeze(&to->optimizer, given->freeze_step, given->steps, error);
 }
 
-// With what its micro-batches are drawn from. Of `what`, layers and device are found here.
+// Verifies with batches drawn by `batches`. Layers and device of `what` are filled in here.
 static bool verify_model(struct verify_layers what, const struct model *model, const struct run_place *place,
                          const struct batch_settings *batches, struct verification *result, struct error *error)
 {
@@ -32,7 +32,7 @@ static bool verify_model(struct verify_layers what, const struct model *model, c
         what.device = device;
     }
     const bool good = theirs && split_layers_settle(ours, &what.settings, error) && verify_layers(&what, result, error);
-    if (!device || !device_is_stuck(device))  // else who was left there may use them
+    if (!device || !device_is_stuck(device))  // a thread that is stuck on the device may still use them
         split_layers_free(ours);
     model_layers_free(theirs);
     device_close(device);

@@ -43,12 +43,12 @@ SWEPT = [  # a name, the model, options of `weir sweep --config`
     ('FSDP with tensor', LLAMA, '--devices 16 --global-batch 64 --sequence 8192 --shard weights --ranks 1 --tensor 4'),
     ('interleaved', LLAMA, '--devices 16 --global-batch 64 --sequence 8192 --ranks 4 --chunks 2 --schedules interleaved'),
     ('uneven', {**LLAMA, 'num_hidden_layers': 7}, '--devices 12 --global-batch 60 --sequence 8192 --ranks 3'),
-    ('pipelines inside', GPT, '--devices 16 --global-batch 64 --ranks 4 --placement tp-cp-ep-pp-dp --again norms'),
+    ('pipelines inside', GPT, '--devices 16 --global-batch 64 --ranks 4 --placement tp-cp-ep-pp-dp --recompute-tensors norms'),
     ('Mixtral', MIXTRAL, '--devices 16 --global-batch 64 --sequence 4096 --expert 4 --shard optimizer'),
     ('Qwen3 in fp8', QWEN, '--devices 16 --global-batch 64 --sequence 4096 --expert 8 --products fp8 --graphs --shard optimizer'),
     ('DeepSeek', DEEPSEEK, '--devices 32 --global-batch 64 --expert 8 --ranks 4 --chunks 2 --schedules interleaved'
-     ' --products fp8 --dispatch once --hidden-experts --again norms,latent --shard optimizer'),
-    ('scores again', GPT, '--devices 16 --global-batch 64 --tensor 4 --attention again --loss fused --shard optimizer'),
+     ' --products fp8 --dispatch once --hidden-experts --recompute-tensors norms,latent --shard optimizer'),
+    ('scores again', GPT, '--devices 16 --global-batch 64 --tensor 4 --attention recomputed --loss fused --shard optimizer'),
 ]
 
 PARTITIONED = [  # a name, the model, options of `weir estimate`, and of `weir partition`
@@ -66,8 +66,8 @@ PARTITIONED = [  # a name, the model, options of `weir estimate`, and of `weir p
     ('like Megatron-Bridge', QWEN, '--like bridge --expert 8 --data 8 --shard optimizer --sequence 4096',
      '2 interleaved 8'),
     ('like torchtitan', LLAMA, '--like torchtitan --data 8 --shard weights --within 4 --sequence 8192', '1 1f1b 4'),
-    ('Qwen3', QWEN, '--expert 8 --data 8 --tensor 2 --sequence-parallel --sequence 4096 --again activations', '2 1f1b 8'),
-    ('DeepSeek', DEEPSEEK, '--expert 8 --data 8 --products fp8 --again norms,activations,latent --dispatch once'
+    ('Qwen3', QWEN, '--expert 8 --data 8 --tensor 2 --sequence-parallel --sequence 4096 --recompute-tensors activations', '2 1f1b 8'),
+    ('DeepSeek', DEEPSEEK, '--expert 8 --data 8 --products fp8 --recompute-tensors norms,activations,latent --dispatch once'
      ' --hidden-experts --graphs --shard optimizer', '2 interleaved 8'),
 ]
 

@@ -1,9 +1,8 @@
-// Causal attention, one head of one sequence at a time, for fp32 and for what cuDNN
-// refuses. Nothing is added up in an order that could differ: the gradients of the
-// queries and those of the keys and values have a kernel each.
+// Causal attention, one head of one sequence at a time, for fp32 and for shapes that cuDNN refuses. No sum has an
+// order that could vary: the gradients of the queries and those of the keys and values have a kernel each.
 //
-//                     keys ->                a block has TILE rows of one head, and goes
-//             +----+                         along the tiles that see it:
+//                     keys ->                a block has TILE rows of one head, and walks
+//             +----+                         along the tiles that attend to it:
 //     queries | \  |                         forward and queries' gradient: a row of tiles,
 //        |    +----+----+                      up to the diagonal;
 //        v    |    | \  |                    keys' and values' gradient: a column of
@@ -11,36 +10,36 @@
 //             |    |    | \  |
 //             +----+----+----+
 //
-// Queries that are a part of the sequence are tiled by themselves, and so may begin within
-// a tile of keys.
+// If the queries are a part of the sequence, they are tiled by themselves. Their tiles may thus begin within a tile
+// of keys.
 //
-// Tiles lie in shared memory as floats, TILE rows of SIZE columns (heads of other
-// sizes are filled up with zeroes). BLOCK threads stand 16 by 16 over a tile: thread
-// (x, y) has the scores of rows y, y + 16, .. and columns x, x + 16, .., and of an
-// output with SIZE columns the rows y, y + 16, .. and columns of its own.
+// Tiles are in shared memory as floats, TILE rows of SIZE columns (heads of other sizes are padded with zeros). The
+// BLOCK threads of a block form a grid of 16 by 16 over a tile. Thread (x, y) has the scores of rows y, y + 16, ..
+// and columns x, x + 16, .. In an output with SIZE columns it has the rows y, y + 16, .. and columns of its own.
 #include "device/cuda/reduce.cuh"
 
 enum { SIDE = 16 };  // threads
 
-// A tile's rows begin 16 bytes further along the banks each, so that sixteen rows read
-// at the same column meet in no bank.
+// Each row of a tile begins 16 bytes further along the banks, so that reading sixteen rows at the same column causes
+// no bank conflict.
 template <int SIZE>
 constexpr int pitch = SIZE + 4;
 
-// Large heads have smaller tiles: all that a block holds stays under 99 KiB, which
-// every GPU has from compute capability 8.0 on.
+// Large heads have smaller tiles: all shared memory of a block stays under 99 KiB, which every GPU has from compute
+// capability 8.0 on.
 template <int SIZE>
 constexpr int tile_rows = SIZE <= 64 ? 64 : SIZE <= 128 ? 32 : 16;
 
 struct head_shape {
-    size_t queries, first, keys;  // the first query is at position `first` of the keys, which end with the last
+    size_t queries, first, keys;  // query 0 is at position `first` of the keys, and the last query is at the last key
     size_t positions;             // of a sequence, keys or not
     int size;
     size_t stride, out_stride;  // numbers from one row to the next: of q, k, v; of out
     bool packed;                // rows begin at multiples of 16 bytes
 };
 
-// Where the head and the tile of a block begin: q, k and v of all positions, all else of the queries'.
+// The beginnings of a block's head and tile. For q, k and v they are among all positions, for everything else among
+// the queries'.
 struct place {
     size_t qkv, out, log_sums;
     size_t tile;
@@ -61,7 +60,8 @@ __host__ __device__ inline size_t tiles_of(size_t sequence, int rows)
 
 // --- tiles ------------------------------------------------------------------------------
 
-// Rows `first` and on of a matrix of so many to shared memory, times `factor`; zeroes past its rows and columns.
+// Loads rows from `first` on of a matrix of `rows` rows to shared memory, times `factor`; zeros past its rows and
+// columns.
 template <int SIZE, class T>
 __device__ inline void load_tile(float *tile, const T *from, size_t stride, size_t first, size_t rows,
                                  const head_shape &head, float factor)
@@ -87,7 +87,7 @@ __device__ inline void load_tile(float *tile, const T *from, size_t stride, size
     }
 }
 
-// What a thread has of a TILE by TILE product.
+// The part of a TILE by TILE product that a thread has.
 template <int SIZE>
 struct scores {
     static constexpr int EACH = tile_rows<SIZE> / SIDE;
@@ -101,7 +101,7 @@ __device__ inline scores<SIZE> multiply_rows(const float *a, const float *b)
     constexpr int EACH = scores<SIZE>::EACH;
     const int x = threadIdx.x % SIDE, y = threadIdx.x / SIDE;
     scores<SIZE> sum = {};
-#pragma unroll 1  // 64 products a turn are enough; two would cost the registers of a second block
+#pragma unroll 1  // 64 products per turn are enough; two turns would cost the registers of a second block
     for (int l = 0; l < SIZE; l += 4) {
         pack<4> right[EACH];
 #pragma unroll
@@ -131,8 +131,8 @@ __device__ inline void store_scores(float *to, const scores<SIZE> &from)
             to[(y + i * SIDE) * pitch<tile_rows<SIZE>> + x + j * SIDE] = from.at[i][j];
 }
 
-// What a thread has of TILE rows of SIZE columns: in each of its rows, GROUPS groups
-// of WIDE neighbouring columns.
+// The part of TILE rows of SIZE columns that a thread has: in each of its rows, GROUPS groups of WIDE adjacent
+// columns.
 template <int SIZE>
 struct rows_sum {
     static constexpr int EACH = tile_rows<SIZE> / SIDE, WIDE = SIZE / SIDE < 4 ? SIZE / SIDE : 4;
@@ -178,7 +178,7 @@ struct rows_sum {
         }
     }
 
-    // Rows `first` and on of a matrix of so many, set or added to.
+    // Writes or adds to the rows from `first` on of a matrix of `rows` rows.
     template <class T>
     __device__ void write(T *to, size_t stride, size_t first, size_t rows, const head_shape &head, bool adds) const
     {
@@ -202,7 +202,7 @@ struct rows_sum {
     }
 };
 
-// Over the sixteen threads of a row.
+// Reduces over the sixteen threads of a row.
 template <class Both>
 __device__ inline float over_side(float x, Both both)
 {
@@ -214,8 +214,8 @@ __device__ inline float over_side(float x, Both both)
 
 // --- forward ------------------------------------------------------------------------------
 
-// The rows' largest scores so far and the sums of exp(score - largest): when a larger
-// one comes by, sums and outputs shrink.
+// The rows' largest scores so far, and the sums of exp(score - largest). When a larger score comes, sums and outputs
+// are scaled down.
 template <int SIZE>
 struct running {
     static constexpr int EACH = scores<SIZE>::EACH;
@@ -261,7 +261,7 @@ __device__ inline void hide_later_keys(scores<SIZE> &s, size_t query, size_t key
         }
 }
 
-// Tiles of keys that a tile of queries sees, of which all but the last ones it sees whole.
+// The number of tiles of keys that a tile of queries attends to. It attends to all but the last ones as a whole.
 __device__ inline size_t tiles_seen(const head_shape &head, size_t query, int rows)
 {
     const size_t end = head.first + query + rows;
@@ -282,10 +282,10 @@ static __global__ void __launch_bounds__(BLOCK, 1) attention_kernel(const struct
     float *const queries = memory, *const keys = queries + tile_floats<SIZE>;
     float *const values = keys + tile_floats<SIZE>, *const weights = values + tile_floats<SIZE>;
     const size_t tiles = tiles_of(head.queries, TILE), width = shape.heads * shape.size;
-    const place at = place_of(shape, head, tiles);
-    const size_t tile = tiles - 1 - at.tile;  // the longest rows first
+    const place here = place_of(shape, head, tiles);
+    const size_t tile = tiles - 1 - here.tile;  // the longest rows first
     const size_t query = head.first + tile * TILE, seen = tiles_seen(head, tile * TILE, TILE);
-    qkv += at.qkv;
+    qkv += here.qkv;
     load_tile<SIZE>(queries, qkv + head.first * head.stride, head.stride, tile * TILE, head.queries, head, factor);
     running<SIZE> rows;
 #pragma unroll
@@ -310,21 +310,21 @@ static __global__ void __launch_bounds__(BLOCK, 1) attention_kernel(const struct
         const size_t row = tile * TILE + threadIdx.x / SIDE + i * SIDE;
         sum.scale(i, 1 / rows.sum[i]);
         if (threadIdx.x % SIDE == 0 && row < head.queries)
-            log_sums[at.log_sums + row] = rows.shift[i] + logf(rows.sum[i]);
+            log_sums[here.log_sums + row] = rows.shift[i] + logf(rows.sum[i]);
     }
-    sum.write(out + at.out, head.out_stride, tile * TILE, head.queries, head, false);
+    sum.write(out + here.out, head.out_stride, tile * TILE, head.queries, head, false);
 }
 
 // --- backward ------------------------------------------------------------------------------
 
-// With p = exp(score - log_sum), d = the product of a row of the gradient and its row
-// of the output, and dp = gradient * value:
+// Here p = exp(score - log_sum), d = the product of a row of the gradient and its row of the output, and
+// dp = gradient * value:
 //
 //     ds = p (dp - d)      queries' gradient = factor * ds keys
 //                          keys' gradient    = factor * ds^T queries
 //                          values' gradient  = p^T gradient
 
-// d for the rows `first` and on, whose gradient is in shared memory.
+// d for the rows from `first` on, whose gradient is in shared memory.
 template <int SIZE, class T>
 __device__ inline void multiply_outputs(float *d, const float *gradients, const T *out, size_t first,
                                         const head_shape &head)
@@ -344,7 +344,7 @@ __device__ inline void multiply_outputs(float *d, const float *gradients, const 
     }
 }
 
-// Log-sums for the rows `first` and on; past the last, what makes p zero.
+// Loads log-sums for the rows from `first` on. Past the last row it stores the value that makes p zero.
 template <int SIZE>
 __device__ inline void load_log_sums(float *to, const float *log_sums, size_t first, size_t queries)
 {
@@ -359,7 +359,7 @@ struct gradients_of {
     const float *log_sums;
     const T *qkv;
     float factor;
-    bool adds;  // to the keys' and values'
+    bool adds;  // to the gradients of keys and values
 };
 
 template <int SIZE, class T>
@@ -374,15 +374,15 @@ static __global__ void __launch_bounds__(BLOCK, 1) queries_kernel(const struct a
     float *const keys = gradients + tile_floats<SIZE>, *const values = keys + tile_floats<SIZE>;
     float *const slopes = values + tile_floats<SIZE>;
     const size_t tiles = tiles_of(head.queries, TILE), width = shape.heads * shape.size;
-    const place at = place_of(shape, head, tiles);
-    const size_t tile = tiles - 1 - at.tile;
+    const place here = place_of(shape, head, tiles);
+    const size_t tile = tiles - 1 - here.tile;
     const size_t query = head.first + tile * TILE, seen = tiles_seen(head, tile * TILE, TILE);
-    const T *const qkv = g.qkv + at.qkv;
+    const T *const qkv = g.qkv + here.qkv;
     load_tile<SIZE>(queries, qkv + head.first * head.stride, head.stride, tile * TILE, head.queries, head, g.factor);
-    load_tile<SIZE>(gradients, g.out_gradient + at.out, head.out_stride, tile * TILE, head.queries, head, 1);
-    load_log_sums<SIZE>(log_sums, g.log_sums + at.log_sums, tile * TILE, head.queries);
+    load_tile<SIZE>(gradients, g.out_gradient + here.out, head.out_stride, tile * TILE, head.queries, head, 1);
+    load_log_sums<SIZE>(log_sums, g.log_sums + here.log_sums, tile * TILE, head.queries);
     __syncthreads();
-    multiply_outputs<SIZE>(d, gradients, g.out + at.out, tile * TILE, head);
+    multiply_outputs<SIZE>(d, gradients, g.out + here.out, tile * TILE, head);
     const int y = threadIdx.x / SIDE;
     rows_sum<SIZE> sum = {};
     for (size_t other = 0; other < seen; other++) {
@@ -406,7 +406,8 @@ static __global__ void __launch_bounds__(BLOCK, 1) queries_kernel(const struct a
 #pragma unroll
     for (int i = 0; i < EACH; i++)
         sum.scale(i, g.factor);
-    sum.write(g.qkv_gradient + at.qkv + head.first * head.stride, head.stride, tile * TILE, head.queries, head, false);
+    sum.write(g.qkv_gradient + here.qkv + head.first * head.stride, head.stride, tile * TILE, head.queries, head,
+              false);
 }
 
 // Rows are keys here, and columns queries.
@@ -422,9 +423,9 @@ static __global__ void __launch_bounds__(BLOCK, 1) keys_kernel(const struct atte
     float *const queries = values + tile_floats<SIZE>, *const gradients = queries + tile_floats<SIZE>;
     float *const weights = gradients + tile_floats<SIZE>;
     const size_t tiles = tiles_of(head.keys, TILE), width = shape.heads * shape.size;
-    const place at = place_of(shape, head, tiles);
-    const size_t key = at.tile * TILE, reader = key > head.first ? (key - head.first) / TILE * TILE : 0;
-    const T *const qkv = g.qkv + at.qkv;
+    const place here = place_of(shape, head, tiles);
+    const size_t key = here.tile * TILE, reader = key > head.first ? (key - head.first) / TILE * TILE : 0;
+    const T *const qkv = g.qkv + here.qkv;
     load_tile<SIZE>(keys, qkv + width, head.stride, key, head.keys, head, 1);
     load_tile<SIZE>(values, qkv + 2 * width, head.stride, key, head.keys, head, 1);
     const int x = threadIdx.x % SIDE, y = threadIdx.x / SIDE;
@@ -432,10 +433,10 @@ static __global__ void __launch_bounds__(BLOCK, 1) keys_kernel(const struct atte
     for (size_t query = reader; query < head.queries; query += TILE) {
         __syncthreads();
         load_tile<SIZE>(queries, qkv + head.first * head.stride, head.stride, query, head.queries, head, g.factor);
-        load_tile<SIZE>(gradients, g.out_gradient + at.out, head.out_stride, query, head.queries, head, 1);
-        load_log_sums<SIZE>(log_sums, g.log_sums + at.log_sums, query, head.queries);
+        load_tile<SIZE>(gradients, g.out_gradient + here.out, head.out_stride, query, head.queries, head, 1);
+        load_log_sums<SIZE>(log_sums, g.log_sums + here.log_sums, query, head.queries);
         __syncthreads();
-        multiply_outputs<SIZE>(d, gradients, g.out + at.out, query, head);
+        multiply_outputs<SIZE>(d, gradients, g.out + here.out, query, head);
         scores<SIZE> p = multiply_rows<SIZE>(keys, queries);
 #pragma unroll
         for (int i = 0; i < EACH; i++)
@@ -456,15 +457,15 @@ static __global__ void __launch_bounds__(BLOCK, 1) keys_kernel(const struct atte
         __syncthreads();
         store_scores<SIZE>(weights, p);
         __syncthreads();
-        keys_sum.add(weights, queries);  // which have the factor
+        keys_sum.add(weights, queries);  // these include the factor
     }
-    keys_sum.write(g.qkv_gradient + at.qkv + width, head.stride, key, head.keys, head, g.adds);
-    values_sum.write(g.qkv_gradient + at.qkv + 2 * width, head.stride, key, head.keys, head, g.adds);
+    keys_sum.write(g.qkv_gradient + here.qkv + width, head.stride, key, head.keys, head, g.adds);
+    values_sum.write(g.qkv_gradient + here.qkv + 2 * width, head.stride, key, head.keys, head, g.adds);
 }
 
 // --- launches ------------------------------------------------------------------------------
 
-// Packs of four on either side of every row, in global memory.
+// `packed` holds if every row of every matrix, in global memory, can be accessed in packs of four.
 template <class T>
 static head_shape head_shape_of(const struct attention *a, const T *qkv, const T *out, const T *more, const T *most)
 {
@@ -473,7 +474,7 @@ static head_shape head_shape_of(const struct attention *a, const T *qkv, const T
              head_of_rows<4>(a->size, 1, qkv, out, more, most) == 0 };
 }
 
-// A block for each tile of so many rows of each head.
+// Launches a block for each tile of `rows` rows of each head.
 template <int SIZE, class... Parameters, class... Arguments>
 static cudaError_t launch_heads(const struct cuda_launch *launch, const struct attention *a, size_t rows, size_t floats,
                                 void (*kernel)(Parameters...), Arguments... arguments)
@@ -510,7 +511,7 @@ static cudaError_t attend_backward(const struct cuda_launch *launch, const struc
     return launch_heads<SIZE>(launch, a, head.keys, floats, keys_kernel<SIZE, T>, *a, head, g);
 }
 
-// Calls `launched` with SIZE the smallest that holds a head.
+// Evaluates `launched` with SIZE the smallest size that holds a head.
 #define WITH_SIZE(size, launched)       \
     do {                                \
         if ((size) <= 32) {             \

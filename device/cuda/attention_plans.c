@@ -11,14 +11,14 @@ struct attention_plan {
     enum precision precision;
     struct attention shape;
     bool is_backward;
-    bool is_there;  // not: cuDNN has none
+    bool is_there;  // false: cuDNN has none
     unsigned takers;
     cudnnHandle_t handle;
     struct cudnn_plan plan;
     pthread_mutex_t running;
 };
 
-// All of the process. The lock is held while plans are made, so that who asks for the same meanwhile finds them.
+// All plans of the process. The lock is held while plans are made, so that others that ask for the same plan find it.
 static struct {
     pthread_mutex_t lock;
     struct attention_plan *first;
@@ -56,7 +56,7 @@ static void free_plan(struct attention_plan *plan)
     free(plan);
 }
 
-// With a handle, of what is still to be made.
+// A new plan with a handle, still to be made.
 static struct attention_plan *open_plan(const struct device *device, const struct attention *shape, bool is_backward,
                                         struct error *error)
 {
@@ -109,21 +109,21 @@ static void *make_in_thread(void *making)
     return NULL;
 }
 
-// The backward's by a thread beside this one, where there is one to be had.
+// Makes both. The backward's plan is made by a second thread, if one can be started.
 static void make_both(struct making makings[ATTENTION_DIRECTIONS])
 {
-    struct making *beside = &makings[ATTENTION_BACKWARD];
+    struct making *second = &makings[ATTENTION_BACKWARD];
     pthread_t thread;
-    const bool are_two = makings[ATTENTION_FORWARD].plan && beside->plan
-                      && pthread_create(&thread, NULL, make_in_thread, beside) == 0;
+    const bool are_two = makings[ATTENTION_FORWARD].plan && second->plan
+                      && pthread_create(&thread, NULL, make_in_thread, second) == 0;
     for (size_t i = 0; i < ATTENTION_DIRECTIONS; i++)
-        if (makings[i].plan && (&makings[i] != beside || !are_two))
+        if (makings[i].plan && (&makings[i] != second || !are_two))
             make(&makings[i]);
     if (are_two)
         pthread_join(thread, NULL);
 }
 
-// Those that are not there yet; one that could not be made is forgotten.
+// Makes the plans that do not exist yet. A plan that could not be made is dropped.
 static bool make_missing(const struct device *device, const struct attention *shape,
                          const bool is_wanted[ATTENTION_DIRECTIONS], struct error *error)
 {
@@ -154,13 +154,13 @@ static bool make_missing(const struct device *device, const struct attention *sh
 
 static void drop_unused(void)
 {
-    for (struct attention_plan **at = &plans.first; *at;) {
-        struct attention_plan *plan = *at;
+    for (struct attention_plan **link = &plans.first; *link;) {
+        struct attention_plan *plan = *link;
         if (plan->takers > 0) {
-            at = &plan->next;
+            link = &plan->next;
             continue;
         }
-        *at = plan->next;
+        *link = plan->next;
         free_plan(plan);
     }
 }
@@ -178,7 +178,7 @@ bool attention_plans_take(struct device *device, const struct attention *shape,
         if (taken[i])
             taken[i]->takers++;
     }
-    drop_unused();  // what was made beside one that could not be
+    drop_unused();  // also a plan that was made beside one that could not be
     pthread_mutex_unlock(&plans.lock);
     return good;
 }

@@ -7,27 +7,29 @@
 //            | b 0,1  | b 1,1  |        sums in the scratch, and a second kernel adds
 //            +--------+--------+---     those in order
 //
-// Every input is read once. How many tiles there are is a matter of the shape alone.
+// Every input is read once. The number of tiles depends on the shape alone.
 #include "device/cuda/reduce.cuh"
 
 enum { ACROSS = WARP, DOWN = BLOCK / WARP, LEAST_ROWS = 64, MOST_TILES_DOWN = 256 };
 
-// What is summed, N columns of one row at a time.
+// The quantity to sum, N columns of one row at a time.
+// 16 bytes at a time: columns_kernel<8, gradient_sum<T>>, 1 load, 0 stores
 template <class T>
 struct gradient_sum {
     const T *in;
     static constexpr int SUMS = 1;
 
     template <int N>
-    __device__ void add(pack<N> (&sums)[SUMS], size_t, size_t at) const
+    __device__ void add(pack<N> (&sums)[SUMS], size_t, size_t index) const
     {
-        const pack<N> x = load<N>(in + at);
+        const pack<N> x = load<N>(in + index);
 #pragma unroll
         for (int k = 0; k < N; k++)
             sums[0].at[k] += x.at[k];
     }
 };
 
+// 16 bytes at a time: columns_kernel<8, norm_sum<T>>, 2 loads, 0 stores
 template <class T>
 struct norm_sum {
     const T *in, *gradient;
@@ -35,9 +37,9 @@ struct norm_sum {
     static constexpr int SUMS = 2;  // the gain's and the offset's
 
     template <int N>
-    __device__ void add(pack<N> (&sums)[SUMS], size_t row, size_t at) const
+    __device__ void add(pack<N> (&sums)[SUMS], size_t row, size_t index) const
     {
-        const pack<N> x = load<N>(in + at), g = load<N>(gradient + at);
+        const pack<N> x = load<N>(in + index), g = load<N>(gradient + index);
         const float middle = mean[row], scale = rstd[row];
 #pragma unroll
         for (int k = 0; k < N; k++) {
@@ -50,8 +52,8 @@ struct norm_sum {
 struct column_tiles {
     size_t rows, columns;
     size_t across, rows_each;
-    // Where the sums go, those of the first kind before those of the second: to the scratch, a row for each tile down,
-    // or, where it is NULL, added to `sums` and, from `split` on, to `more_sums`.
+    // Sums of the first kind come before those of the second. They go to the scratch, with a row for each tile down. If
+    // the scratch is NULL, they are added to `sums` and, from `split` on, to `more_sums`.
     float *scratch, *sums, *more_sums;
     size_t split;
 
@@ -70,7 +72,8 @@ template <int PACK, class Sum>
 static __global__ void __launch_bounds__(BLOCK) columns_kernel(const Sum sum, const column_tiles tiles)
 {
     constexpr int SUMS = Sum::SUMS;
-    constexpr int PITCH = PACK > 1 ? ACROSS + ACROSS / PACK : ACROSS;  // a warp reads all k of a few lanes: one a bank
+    // A warp reads all k of a few lanes, each from a bank of its own.
+    constexpr int PITCH = PACK > 1 ? ACROSS + ACROSS / PACK : ACROSS;
     SHARED(float, partial, [DOWN][SUMS][PACK][PITCH]);
     const unsigned x = threadIdx.x % ACROSS, y = threadIdx.x / ACROSS;
     const size_t tile = blockIdx.x / tiles.across, first = blockIdx.x % tiles.across * ACROSS * PACK;

@@ -1,11 +1,10 @@
-// Private to the plug-in: what stands behind a device, a queue and an event of the
-// maker "cuda".
+// Private to the plug-in: the structs behind a device, a queue and an event of the maker "cuda".
 //
-//     cuda_plugin.c      what the shared object shows: weir_cuda_plugin()
+//     cuda_plugin.c      what the shared object exports: weir_cuda_plugin()
 //     cuda_device.c      what all of these use: statuses, pauses, workspaces
 //     cuda_maker.c       the table of device functions: opening, memory
 //     cuda_environment.c what CUDA and NCCL read from the environment, set before they do
-//     cuda_clocks.c      how fast the GPU runs, by the driver's NVML
+//     cuda_clocks.c      the GPU's clock rates, by the driver's NVML
 //     cuda_queue.c       queues: a stream each, what its libraries need, copies through pinned memory
 //     cuda_event.c       events, and their times by the host's clock
 //     cuda_capture.c     many calls as one: CUDA graphs
@@ -16,10 +15,9 @@
 //                        cudnn_versions.c
 //     cuda_communicator.c   messages to other GPUs by NCCL
 //
-// Nothing here waits for the device but by asking again and again with short sleeps
-// in between (cuda_pause()), and never for ever. Every call's status is looked at: a
-// bad one becomes the queue's first error. Of a device that is stuck nothing is given
-// back, since cudaFree() and its like wait for all that runs.
+// Waiting for the device always means polling with short sleeps in between (cuda_pause()), and never for ever. The
+// status of every call is checked: a bad one becomes the queue's first error. Nothing of a stuck device (device.h) is
+// freed, since cudaFree() and the like wait for all running work.
 #ifndef DEVICE_CUDA_CUDA_H
 #define DEVICE_CUDA_CUDA_H
 
@@ -35,28 +33,30 @@ extern const struct capture_functions cuda_captures;
 
 // --- a device ------------------------------------------------------------------------
 
-// When events came is told against an *anchor*, an event whose moment by the host's
-// clock is known (cuda_event.c).
+// The time at which an event came is computed from an *anchor*, an event whose time by the host's clock is known
+// (cuda_event.c).
 enum { CLOCK_TRIES = 5 };
 struct cuda_clock {
     pthread_mutex_t lock;
     cudaStream_t stream;  // for anchors only, so that they come at once
     cudaEvent_t anchor, tries[CLOCK_TRIES];
     uint64_t anchor_ns;
-    uint64_t due_ns;  // when the next anchor is
+    uint64_t due_ns;  // when the next anchor is due
 };
 
-struct told_attention;  // cuda_attention.c
+struct attention_answer;  // cuda_attention.c
 
 struct cuda_device {
     int ordinal;
     bool tf32;
-    bool is_seen;  // its memory is the host's, which the GPU reaches over its bus: slow, and seen from both sides
-    bool is_registered;  // its memory is of a kind that NCCL can register, and is registered where messages pass
+    // "cuda:seen": its memory is the host's, which the GPU reaches over its bus: slow, and visible from both sides.
+    bool is_seen;
+    // "cuda:registered": its memory is of a kind that NCCL can register, and is registered where messages pass.
+    bool is_registered;
     int for_products;    // multiprocessors that matrix products are chosen for; 0: all
-    size_t shared_bytes;  // of a block, at most
+    size_t shared_bytes;  // shared memory of a block, at most
     struct cuda_clock clock;
-    struct told_attention *_Atomic told;  // what attention_bytes() has been asked of
+    struct attention_answer *_Atomic answers;  // the answers that attention_bytes() has given
 };
 
 static inline struct cuda_device *cuda_device_of(const struct device *device)
@@ -64,13 +64,14 @@ static inline struct cuda_device *cuda_device_of(const struct device *device)
     return device->own;
 }
 
-// Sets what the user has not, once; with the meaning of device_functions.environment.
+// Sets the variables that the user has not set, once; same meaning as device_functions.environment.
 const struct device_setting *cuda_environment(size_t *count);
 
-// Makes the device the calling thread's: CUDA keeps that per thread, and queues may go from one to another.
+// Makes the device current in the calling thread. CUDA keeps this per thread, and queues may move between threads.
 bool cuda_enter(const struct device *device);
 
-// Memory of queues for what their kernels call, counted apart from what is allocated. NULL can be given back.
+// Workspace that queues need for the libraries they call, counted separately from allocated memory. NULL can be given
+// back.
 bool cuda_take_workspace(struct device *device, void **memory, uint64_t bytes, struct error *error);
 void cuda_give_workspace(struct device *device, void *memory, uint64_t bytes);
 
@@ -79,25 +80,24 @@ bool cuda_clocks(const struct device *device, struct device_clocks *clocks);
 bool cuda_clock_open(struct cuda_device *device, struct error *error);
 void cuda_clock_close(struct cuda_device *device);
 
-// "WHAT failed: CUDA's text", of kind ERROR_MACHINE. Returns whether the status is good.
+// Turns a bad status into the error "WHAT failed: CUDA's text", of kind ERROR_MACHINE. Returns whether it is good.
 bool cuda_good(cudaError_t status, const char *what, struct error *error);
 
-// Of the kind that NCCL can register (cuda_communicator.c).
+// Allocates and frees memory of the kind that NCCL can register (cuda_communicator.c).
 cudaError_t cuda_take_shared(void **memory, size_t bytes);
 void cuda_give_shared(void *memory);
-void cuda_pause(unsigned *round);  // from 0: first a few tries at once, then sleeps of up to 50 us
-static const uint64_t cuda_patience_ns = 600 * (uint64_t)1000000000;  // of waiting where nobody has said how long
+void cuda_pause(unsigned *round);  // `round` from 0: first a few retries at once, then sleeps of up to 50 us
+static const uint64_t cuda_patience_ns = 600 * (uint64_t)1000000000;  // for waits whose limit no caller gives
 
 // --- a queue ---------------------------------------------------------------------------
 
 struct cublas;     // cuda_matmul.c
 struct cuda_call;  // cuda_queue.c
 
-// Host memory that the device reads and writes by itself. What is uploaded goes into
-// a slot before the call returns, what is downloaded goes through one; a slot is
-// free again when its event has come, and a download has been handed over. There are more
-// than a host that stays as near to its device as the runtime's does asks for at a time
-// (runtime/interpreter_device.c).
+// A slot of host memory that the device reads and writes by itself (pinned). An upload is copied into a slot before
+// the call returns, and a download passes through one. A slot is free again when its event has come and, for a
+// download, its bytes have been handed over to the host's memory. The runtime's host thread stays near its device
+// (runtime/ranks/interpreter_device.c), and there are more slots than it asks for at a time.
 enum { SLOT_COUNT = 128, SLOT_BYTES = 64 << 10 };
 struct cuda_slot {
     char *memory;
@@ -105,10 +105,10 @@ struct cuda_slot {
     struct cuda_queue *queue;
     void *host;  // where a download's bytes go
     size_t bytes;
-    struct cuda_slot *next;  // download of the process, while this one is under way
+    struct cuda_slot *next;  // the next download of the process, while this one is in progress
 };
 
-// Most of it is made when it is asked for first: a queue that only carries messages has a stream and little more.
+// Most of a queue is made when it is first needed: a queue that only carries messages has a stream and little more.
 struct cuda_queue {
     const struct device *device;
     struct cuda_launch launch;  // stream, precision, failure; scratch: see cuda_summing_launch_of()
@@ -117,7 +117,8 @@ struct cuda_queue {
     char *pinned;
     struct cuda_slot slots[SLOT_COUNT];
     unsigned next_slot;
-    uint64_t stopped_in;  // which walk over all downloads has met one of this queue that had not come
+    // The latest walk over all downloads that met an unfinished one of this queue.
+    uint64_t stopped_in;
     struct cuda_call *first_call, *last_call;
 };
 
@@ -126,12 +127,12 @@ static inline struct cuda_queue *cuda_queue_of(const struct queue *queue)
     return queue->own;
 }
 
-// What kernels are launched with, with the device made the thread's.
+// The launch for a queue's kernels. Getting it makes the device current in the thread.
 const struct cuda_launch *cuda_launch_of(struct queue *queue);
-// The same with a scratch, for kernels that add up between their passes. NULL after failing the queue.
+// The same with a scratch, for kernels that sum in several passes. NULL after failing the queue.
 const struct cuda_launch *cuda_summing_launch_of(struct queue *queue);
 
-// Fails the queue where the status is bad. Returns whether it is good.
+// Fails the queue if the status is bad. Returns whether it is good.
 bool cuda_check(struct queue *queue, cudaError_t status, const char *what);
 
 void *cuda_stream(struct queue *queue);
@@ -143,8 +144,9 @@ void cuda_zero(struct queue *queue, void *memory, uint64_t bytes);
 void cuda_copy(struct queue *queue, void *to, const void *from, uint64_t bytes);
 void cuda_upload(struct queue *queue, void *to, const void *host, uint64_t bytes);
 void cuda_download(struct queue *queue, void *host, const void *from, uint64_t bytes);
-// All downloads of the process that are done go where they are to go. For whoever has seen something come, before it
-// says so; not for functions of the host, which may not ask CUDA for anything.
+// Copies all finished downloads of the process to their places in host memory. To be called by code that has seen an
+// event or a queue come to an end, before it reports that. Functions of the host must not call it, since they may not
+// call CUDA.
 void cuda_hand_over(void);
 void cuda_call_host(struct queue *queue, queue_function *function, const void *arguments, size_t bytes);
 
@@ -161,15 +163,15 @@ uint64_t cuda_event_time(const struct event *event);
 
 struct cublas *cublas_create(struct device *device, struct error *error);
 void cublas_free(struct cublas *cublas);
-void cuda_matmul(struct queue *queue, const struct matmul *matmul);
+void cuda_give_matmul(struct queue *queue, const struct matmul *matmul);
 
 bool cuda_attention_bytes(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
                           struct error *error);
 void cuda_forget_attention(struct cuda_device *device);
-// cuDNN's where it takes the shape and the numbers have 16 bits, otherwise launch.h's.
-void cuda_attend(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+// Uses cuDNN's attention if it takes the shape and the numbers have 16 bits, and otherwise that of launch.h.
+void cuda_give_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
                  const struct values *qkv, void *workspace);
-void cuda_attend_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
+void cuda_give_attention_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
                           const struct values *out_gradient, const struct values *out, const float *log_sums,
                           const struct values *qkv, void *workspace);
 

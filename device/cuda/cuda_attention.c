@@ -1,9 +1,10 @@
-// Attention: by cuDNN where the numbers have 16 bits and cuDNN has a plan for the shape that
-// repeats its bits, otherwise by our own kernels. Both keep the same logarithms of sums,
-// so either's backward goes with either's forward.
+// Attention: by cuDNN if the numbers have 16 bits and cuDNN has a plan for the shape that repeats its bits, otherwise
+// by our own kernels. Both keep the same logarithms of sums, so either one's backward works with either one's
+// forward.
 //
-// A device takes plans (attention_plans.h) when it is asked for their workspace, and remembers what it has told. Queues
-// find them there and make none: so nothing is made while something runs, nor while a stream is captured.
+// A device takes plans (attention_plans.h) when it is asked for their workspace, and remembers its answers ("told").
+// Queues find the plans there and make none. Nothing is therefore made while something runs, or while a stream is
+// captured.
 //
 //     workspace   | cuDNN's | D of each row |      of a backward; a forward has the first part only
 #include <assert.h>
@@ -20,11 +21,11 @@
 
 // --- what a device tells -----------------------------------------------------------------
 
-// Of a shape that it was asked for. They stay until the device is closed, so that whoever looks needs no lock.
-struct told_attention {
-    struct told_attention *next;
+// The answer for one shape. Answers stay until the device is closed, so that reading them needs no lock.
+struct attention_answer {
+    struct attention_answer *next;
     struct attention shape;
-    struct attention_plan *plans[ATTENTION_DIRECTIONS];  // NULL: our own kernels attend
+    struct attention_plan *plans[ATTENTION_DIRECTIONS];  // NULL: our own kernels compute attention
 };
 
 static bool is_for_cudnn(const struct device *device, const struct attention *shape, bool is_backward)
@@ -32,47 +33,47 @@ static bool is_for_cudnn(const struct device *device, const struct attention *sh
     return device->precision != PRECISION_FP32 && cudnn_attends(cudnnGetVersion(), shape, is_backward);
 }
 
-// No shape is a part of a sequence here.
-static struct told_attention *find_told(const struct device *device, const struct attention *shape)
+// Shapes here are never a part of a sequence.
+static struct attention_answer *find_answer(const struct device *device, const struct attention *shape)
 {
-    struct told_attention *told = atomic_load_explicit(&cuda_device_of(device)->told, memory_order_acquire);
-    while (told && (told->shape.batch != shape->batch || told->shape.sequence != shape->sequence
-                    || told->shape.heads != shape->heads || told->shape.size != shape->size))
-        told = told->next;
-    return told;
+    struct attention_answer *answer = atomic_load_explicit(&cuda_device_of(device)->answers, memory_order_acquire);
+    while (answer && (answer->shape.batch != shape->batch || answer->shape.sequence != shape->sequence
+                      || answer->shape.heads != shape->heads || answer->shape.size != shape->size))
+        answer = answer->next;
+    return answer;
 }
 
-static struct told_attention *tell(struct device *device, const struct attention *shape,
+static struct attention_answer *tell(struct device *device, const struct attention *shape,
                                    const bool is_wanted[ATTENTION_DIRECTIONS], struct error *error)
 {
-    struct told_attention *told = malloc(sizeof *told);
-    if (!told) {
+    struct attention_answer *answer = malloc(sizeof *answer);
+    if (!answer) {
         error_no_memory(error, "attention");
         return NULL;
     }
-    *told = (struct told_attention){ .shape = *shape };
-    if (!attention_plans_take(device, shape, is_wanted, told->plans, error)) {
-        free(told);
+    *answer = (struct attention_answer){ .shape = *shape };
+    if (!attention_plans_take(device, shape, is_wanted, answer->plans, error)) {
+        free(answer);
         return NULL;
     }
-    // Two that ask at a time may each tell: whoever looks finds the same plans.
-    told->next = atomic_load_explicit(&cuda_device_of(device)->told, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak(&cuda_device_of(device)->told, &told->next, told))
+    // Two threads that ask at the same time may each add an answer. Readers then find the same plans in both.
+    answer->next = atomic_load_explicit(&cuda_device_of(device)->answers, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&cuda_device_of(device)->answers, &answer->next, answer))
         ;
-    return told;
+    return answer;
 }
 
 void cuda_forget_attention(struct cuda_device *device)
 {
-    struct told_attention *told = atomic_load_explicit(&device->told, memory_order_acquire);
-    while (told) {
-        struct told_attention *next = told->next;
+    struct attention_answer *answer = atomic_load_explicit(&device->answers, memory_order_acquire);
+    while (answer) {
+        struct attention_answer *next = answer->next;
         for (size_t i = 0; i < ATTENTION_DIRECTIONS; i++)
-            attention_plan_give(told->plans[i]);
-        free(told);
-        told = next;
+            attention_plan_give(answer->plans[i]);
+        free(answer);
+        answer = next;
     }
-    atomic_store_explicit(&device->told, NULL, memory_order_relaxed);
+    atomic_store_explicit(&device->answers, NULL, memory_order_relaxed);
 }
 
 static bool is_cudnns(const struct attention_plan *plan)
@@ -99,10 +100,11 @@ bool cuda_attention_bytes(struct device *device, const struct attention *shape, 
     if (is_wanted[ATTENTION_BACKWARD] && !cudnn_is_sound(cudnnGetVersion(), error))
         return false;
     cuda_enter(device);
-    const struct told_attention *told = find_told(device, shape);
-    if (!told && !(told = tell(device, shape, is_wanted, error)))
+    const struct attention_answer *answer = find_answer(device, shape);
+    if (!answer && !(answer = tell(device, shape, is_wanted, error)))
         return false;
-    const struct attention_plan *forward = told->plans[ATTENTION_FORWARD], *backward = told->plans[ATTENTION_BACKWARD];
+    const struct attention_plan *forward = answer->plans[ATTENTION_FORWARD];
+    const struct attention_plan *backward = answer->plans[ATTENTION_BACKWARD];
     if (is_cudnns(forward))
         bytes->forward = attention_plan_bytes(forward);
     if (is_cudnns(backward))
@@ -112,15 +114,15 @@ bool cuda_attention_bytes(struct device *device, const struct attention *shape, 
 
 // --- running ---------------------------------------------------------------------------------
 
-// The plan that attends, or NULL where our own kernels do, or the queue has failed.
+// The plan to run, or NULL if our own kernels are used or the queue has failed.
 static struct attention_plan *plan_for(struct queue *queue, const struct attention *shape, bool is_backward)
 {
     if (!is_for_cudnn(queue->device, shape, is_backward))
         return NULL;
-    const struct told_attention *told = find_told(queue->device, shape);
-    if (!told)
+    const struct attention_answer *answer = find_answer(queue->device, shape);
+    if (!answer)
         queue_fail(queue, "attention by cuDNN works in a workspace, and its caller has not asked how large a one");
-    struct attention_plan *plan = told ? told->plans[is_backward] : NULL;
+    struct attention_plan *plan = answer ? answer->plans[is_backward] : NULL;
     return is_cudnns(plan) ? plan : NULL;
 }
 
@@ -149,7 +151,7 @@ static void run(struct queue *queue, struct attention_plan *plan, const struct b
     queue_fail(queue, sentence);
 }
 
-// Q, K or V: what 16 bits have of either kind lies alike.
+// Q, K or V. Both kinds of 16-bit numbers are laid out alike.
 static const struct values *part_of(const struct values *qkv, const struct attention *shape, size_t part)
 {
     return values_at(qkv, PRECISION_BF16, part * shape->heads * shape->size);
@@ -200,7 +202,7 @@ static void backward_by_cudnn(struct queue *queue, struct attention_plan *plan, 
     run(queue, plan, bindings, sizeof bindings / sizeof bindings[0], workspace);
 }
 
-void cuda_attend(struct queue *queue, const struct attention *shape, struct values *out, float *log_sums,
+void cuda_give_attention(struct queue *queue, const struct attention *shape, struct values *out, float *log_sums,
                  const struct values *qkv, void *workspace)
 {
     const struct cuda_launch *launch = cuda_launch_of(queue);
@@ -214,7 +216,7 @@ void cuda_attend(struct queue *queue, const struct attention *shape, struct valu
         cuda_check(queue, cuda_attention(launch, shape, out, log_sums, qkv, workspace), "attention");
 }
 
-void cuda_attend_backward(struct queue *queue, const struct attention *shape, struct values *qkv_gradient,
+void cuda_give_attention_backward(struct queue *queue, const struct attention *shape, struct values *qkv_gradient,
                           const struct values *out_gradient, const struct values *out, const float *log_sums,
                           const struct values *qkv, void *workspace)
 {

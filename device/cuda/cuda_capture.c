@@ -1,10 +1,9 @@
-// What a queue is given, captured as a CUDA graph: the stream is told to note instead of
-// to do, and its calls become nodes, each behind the one before.
+// Captures what a queue is given as a CUDA graph: the stream records calls instead of doing them. Its calls become
+// nodes, each after the one before.
 //
-// Where a capture stands, it is the only thing that its thread does: kernels are launched
-// and memory is zeroed and copied within the device, by functions that have all been called
-// before, so that nothing is looked up, loaded or allocated. Other threads are not disturbed
-// (cudaStreamCaptureModeThreadLocal), whatever they do.
+// During a capture the thread does nothing else: it launches kernels, and zeroes and copies memory within the device.
+// All these functions have been called before, so that nothing is looked up, loaded or allocated. Other threads are
+// not affected, whatever they do (cudaStreamCaptureModeThreadLocal).
 #include "device/cuda/cuda.h"
 
 static cudaStream_t stream_of(struct queue *queue)
@@ -18,7 +17,7 @@ static bool begin_capture(struct queue *queue)
                       "beginning a capture");
 }
 
-// To the device at once, so that its first launch is like every other.
+// Uploads the graph to the device at once, so that its first launch takes no longer than later ones.
 static cudaGraphExec_t make_ready(struct queue *queue, cudaGraph_t graph)
 {
     cudaGraphExec_t ready = NULL;
@@ -30,7 +29,7 @@ static cudaGraphExec_t make_ready(struct queue *queue, cudaGraph_t graph)
     return NULL;
 }
 
-// What could not be captured has broken the capture, which must be ended all the same.
+// A call that could not be captured has broken the capture, which must be ended all the same.
 static void *end_capture(struct queue *queue)
 {
     cudaGraph_t graph = NULL;

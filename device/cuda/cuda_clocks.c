@@ -1,5 +1,5 @@
-// How fast a GPU is clocked: by NVML, which comes with the driver. The few functions of it
-// that are needed are looked up where they are, since the toolkit may come without its header.
+// The clock rates of a GPU, by NVML, which comes with the driver. The few functions needed are looked up at run time,
+// since the toolkit may come without NVML's header.
 #include <dlfcn.h>
 #include <string.h>
 

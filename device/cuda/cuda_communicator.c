@@ -1,12 +1,11 @@
 // Communicators of GPUs: NCCL's, never blocking.
 //
-// Every communicator is created with blocking = 0, so that each call returns at once
-// and an end that will never come can be given up (NCCL's user guide, "Fault
-// Tolerance"); what is under way is asked for with ncclCommGetAsyncError(). No call
-// waits for a stream.
+// Every communicator is created with blocking = 0. Each call thus returns at once, and an end that will never come
+// can be given up (NCCL's user guide, "Fault Tolerance"). ncclCommGetAsyncError() reports on calls in progress. No
+// call waits for a stream.
 //
-// Several communicators of a device run side by side: each takes few thread blocks, and
-// NCCL must not make its kernels wait for those of others (cuda_environment.c).
+// Several communicators of a device run side by side. Each takes few thread blocks, and NCCL must not make its
+// kernels wait for those of others (cuda_environment.c).
 #include <nccl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,14 +23,14 @@ enum { MOST_BLOCKS = 4, CLOSE_SECONDS = 10 };
 enum { MOST_REGISTERED = 4 };
 
 struct nccl_end {
-    ncclComm_t comm;       // NULL once it was aborted
+    ncclComm_t comm;       // NULL after an abort
     void *registered[MOST_REGISTERED];
     size_t registered_count;
     ncclResult_t status;   // of the last call
     const char *call;      // its name
 };
 
-// NCCL's own text for this names a version of CUDA.
+// NCCL's own message for a missing driver names a version of CUDA.
 static bool has_driver(void)
 {
     int driver = 0;
@@ -43,8 +42,9 @@ static bool nccl_good(const struct nccl_end *end, struct error *error)
     if (end->status == ncclSuccess || end->status == ncclInProgress)
         return true;
     if (!has_driver())
-        return error_set_kind(error, ERROR_MACHINE, "NCCL needs a GPU, and NVIDIA's driver is not installed here (%s: %s)",
-                              end->call, ncclGetErrorString(end->status));
+        return error_set_kind(error, ERROR_MACHINE,
+                              "NCCL needs a GPU, and NVIDIA's driver is not installed here (%s: %s)", end->call,
+                              ncclGetErrorString(end->status));
     const char *more = end->comm ? ncclGetLastError(end->comm) : ncclGetLastError(NULL);
     return error_set_kind(error, ERROR_MACHINE, "%s failed: %s%s%s%s", end->call, ncclGetErrorString(end->status),
                           more && more[0] ? " (" : "", more && more[0] ? more : "", more && more[0] ? ")" : "");
@@ -138,7 +138,7 @@ static void exchange(struct communicator *communicator, struct queue *queue, con
                                                   stream)
                                        : ncclRecv(ends[i].data, ends[i].bytes, ncclInt8, (int)ends[i].peer, end->comm,
                                                   stream));
-        if (end->status == ncclInProgress)  // which a call of a group may say; the group's end tells
+        if (end->status == ncclInProgress)  // a call in a group may return this; the group's end reports errors
             end->status = ncclSuccess;
     }
     const ncclResult_t ended = ncclGroupEnd();
@@ -150,7 +150,7 @@ static void exchange(struct communicator *communicator, struct queue *queue, con
 
 // --- ending -----------------------------------------------------------------------------
 
-// A thread of its own, since ncclCommAbort() may hang.
+// Runs in a thread of its own, since ncclCommAbort() may hang.
 static void *abort_comm(void *comm)
 {
     ncclCommAbort(comm);
@@ -177,7 +177,7 @@ static bool abort_end(struct communicator *communicator, uint64_t limit_ns)
     return false;
 }
 
-// Until NCCL has flushed it; an end that does not come to that is aborted.
+// Waits until NCCL has flushed the communicator. If that does not happen, it is aborted.
 static bool finalize(struct nccl_end *end)
 {
     const uint64_t deadline_ns = clock_now_ns() + CLOSE_SECONDS * (uint64_t)1000000000;

@@ -1,4 +1,4 @@
-// What all files here use of a device and its queues: statuses, pauses, workspaces.
+// Functions for devices and queues that all files here use: statuses, pauses, workspaces.
 #include <stdio.h>
 #include <time.h>
 
@@ -9,7 +9,7 @@ bool cuda_good(cudaError_t status, const char *what, struct error *error)
 {
     if (status == cudaSuccess)
         return true;
-    (void)cudaGetLastError();  // told once: an error that passes should not be found again by the next call
+    (void)cudaGetLastError();  // reported once: the next call should not find this error again
     return error_set_kind(error, ERROR_MACHINE, "%s failed: %s (%s)", what, cudaGetErrorString(status),
                           cudaGetErrorName(status));
 }

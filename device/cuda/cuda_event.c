@@ -1,18 +1,16 @@
-// Events, and when they came by the host's clock.
+// Events, and the time at which they came by the host's clock.
 //
-// CUDA tells how far two events are apart, in milliseconds as a float: good to half
-// a microsecond or so while they are less than ten seconds apart. So times are told
-// from an *anchor*, an event of a stream of its own that is put down anew now and
-// then, and whose moment by the host's clock is known to lie in a window:
+// CUDA gives the time between two events in milliseconds as a float. It is good to about half a microsecond while
+// they are less than ten seconds apart. Times are therefore computed from an *anchor*, an event of a stream of its
+// own that is renewed now and then. An anchor's time by the host's clock is known to lie in a window:
 //
 //     host   ---t0------------------t1---->      t0: before it was recorded
 //                     anchor                     t1: once it was seen to have come
 //
-// Of several tries the one with the narrowest window counts. A new anchor's moment is
-// what the old anchor says of it, moved into the window if it is not in there: the
-// two clocks part by parts per million, so that times run on without a jump, and never
-// leave the window by more than the clocks part between two anchors (1 us in 50 ms
-// at 20 parts per million).
+// The anchor is the one of several tries with the narrowest window. A new anchor's time is computed from the old
+// anchor, and moved into the window if it is outside. The two clocks drift apart by parts per million, so that times
+// continue without a jump. They never leave the window by more than the drift between two anchors (1 us in 50 ms at
+// 20 parts per million).
 #include <stdlib.h>
 
 #include "common/clock.h"
@@ -20,7 +18,7 @@
 
 enum {
     ANCHOR_NS = 50000000,  // between two anchors
-    PATIENCE_NS = 500000,  // for a try: streams may share a lane of the hardware with one that is busy
+    PATIENCE_NS = 500000,  // for a try: streams may share a hardware channel with a busy one
 };
 
 struct window {
@@ -32,14 +30,14 @@ static inline uint64_t width(const struct window *window)
     return window->to_ns - window->from_ns;
 }
 
-// Records an event on an idle stream and sees it come; cudaErrorNotReady where that takes too long.
-static cudaError_t see_come(cudaEvent_t event, cudaStream_t stream, struct window *window)
+// Records an event on an idle stream and waits for it; cudaErrorNotReady if that takes longer than `patience_ns`.
+static cudaError_t see_come(cudaEvent_t event, cudaStream_t stream, uint64_t patience_ns, struct window *window)
 {
     window->from_ns = window->to_ns = clock_now_ns();
     cudaError_t status = cudaEventRecord(event, stream);
     if (status != cudaSuccess)
         return status;
-    for (unsigned round = 0; width(window) < PATIENCE_NS; cuda_pause(&round)) {
+    for (unsigned round = 0; width(window) < patience_ns; cuda_pause(&round)) {
         status = cudaEventQuery(event);
         window->to_ns = clock_now_ns();
         if (status != cudaErrorNotReady)
@@ -48,13 +46,13 @@ static cudaError_t see_come(cudaEvent_t event, cudaStream_t stream, struct windo
     return status;
 }
 
-// Several tries; the best event becomes tries[0].
-static cudaError_t see_best(struct cuda_clock *clock, struct window *best)
+// Makes several tries; the best event becomes tries[0].
+static cudaError_t see_best(struct cuda_clock *clock, uint64_t patience_ns, struct window *best)
 {
-    cudaError_t status = see_come(clock->tries[0], clock->stream, best);
+    cudaError_t status = see_come(clock->tries[0], clock->stream, patience_ns, best);
     for (unsigned i = 1; status == cudaSuccess && i < CLOCK_TRIES; i++) {
         struct window window;
-        status = see_come(clock->tries[i], clock->stream, &window);
+        status = see_come(clock->tries[i], clock->stream, patience_ns, &window);
         if (status != cudaSuccess || width(&window) >= width(best))
             continue;
         const cudaEvent_t better = clock->tries[i];
@@ -65,8 +63,8 @@ static cudaError_t see_best(struct cuda_clock *clock, struct window *best)
     return status;
 }
 
-// How far `event` is behind the anchor; both must have come. Whether the time of two events the wrong way
-// round is negative is not written anywhere, so they are turned round.
+// The time from the anchor to `event`; both must have come. It is not documented whether the time between two events
+// in the wrong order is negative, so they are then swapped.
 static cudaError_t since_anchor(const struct cuda_clock *clock, cudaEvent_t event, int64_t *ns)
 {
     float ms = 0;
@@ -89,8 +87,9 @@ static void put_new_anchor(struct cuda_clock *clock)
     struct window window;
     int64_t since;
     clock->due_ns = clock_now_ns() + ANCHOR_NS;
-    if (see_best(clock, &window) != cudaSuccess || since_anchor(clock, clock->tries[0], &since) != cudaSuccess)
-        return;  // the old one serves; what is wrong with the GPU is for its queues to tell
+    if (see_best(clock, PATIENCE_NS, &window) != cudaSuccess
+        || since_anchor(clock, clock->tries[0], &since) != cudaSuccess)
+        return;  // the old one is kept; an error of the GPU is reported by its queues
     const cudaEvent_t old = clock->anchor;
     clock->anchor = clock->tries[0];
     clock->tries[0] = old;
@@ -99,14 +98,15 @@ static void put_new_anchor(struct cuda_clock *clock)
 
 // --- the clock of a device -------------------------------------------------------------
 
-// Wakes the GPU first: after a rest its first answers are late.
+// Wakes the GPU first: after idling its first answers are late. On a GPU that other processes use, too, answers take
+// their slices of time. The patience therefore grows from half a millisecond to a quarter of a second.
 static cudaError_t put_first_anchor(struct cuda_clock *clock)
 {
-    enum { LONGEST = 200 };  // rounds, of half a millisecond or less each
+    enum { LONGEST = 200, EACH_PATIENCE = 20 };  // rounds
     struct window window;
-    cudaError_t status = see_best(clock, &window);
+    cudaError_t status = see_best(clock, PATIENCE_NS, &window);
     for (int i = 0; i < LONGEST && (i < 4 || status == cudaErrorNotReady); i++)
-        status = see_best(clock, &window);
+        status = see_best(clock, (uint64_t)PATIENCE_NS << i / EACH_PATIENCE, &window);
     const cudaEvent_t unused = clock->anchor;
     clock->anchor = clock->tries[0];
     clock->tries[0] = unused;
@@ -159,11 +159,11 @@ static inline cudaEvent_t event_of(const struct event *event)
 
 bool cuda_open_event(struct event *event, struct error *error)
 {
-    cudaEvent_t own;
+    cudaEvent_t cuda_event;
     if (!cuda_good(cudaSetDevice(cuda_device_of(event->device)->ordinal), "choosing the GPU", error)
-        || !cuda_good(cudaEventCreate(&own), "making an event", error))
+        || !cuda_good(cudaEventCreate(&cuda_event), "making an event", error))
         return false;
-    event->own = own;
+    event->own = cuda_event;
     return true;
 }
 
@@ -182,7 +182,8 @@ void cuda_wait_event(struct queue *queue, struct event *event)
     cuda_check(queue, cudaStreamWaitEvent(cuda_launch_of(queue)->stream, event_of(event), 0), "waiting for an event");
 }
 
-// On a GPU that broke no event comes any more; that is said by its queues, which must be reached for that.
+// An event of a GPU that broke never comes, but counts as done. The GPU's queues report the error, and the caller has
+// to get as far as asking them.
 bool cuda_event_done(const struct event *event)
 {
     if (cudaEventQuery(event_of(event)) == cudaErrorNotReady)

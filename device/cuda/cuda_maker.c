@@ -1,7 +1,9 @@
-// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:fp16", "cuda:1,tf32"; "cuda:graphs", whose queues
-// record (device.h); "cuda:registered", whose messages NCCL moves without a copy in between where it can;
-// "cuda:spare=16", whose matrix products leave 16 multiprocessors to messages; and "cuda:seen", whose memory is the
-// host's, so that tests which look into it run on a GPU as they are.
+// The maker of "cuda" devices: "cuda", "cuda:1", "cuda:bf16", "cuda:fp16", "cuda:1,tf32". Further words are:
+//
+//     cuda:graphs        queues record (device.h)
+//     cuda:registered    NCCL moves messages without a copy in between, if it can
+//     cuda:spare=16      matrix products leave 16 multiprocessors to messages
+//     cuda:seen          the device's memory is the host's, so that tests which look into it run on a GPU unchanged
 #include <assert.h>
 #include <cublasLt.h>
 #include <cudnn.h>
@@ -13,7 +15,7 @@
 #include "device/cuda/cuda.h"
 #include "device/device_names.h"
 
-enum { LEAST_CAPABILITY = 8 };  // bfloat16 in the matrix units, cuDNN's attention
+enum { LEAST_CAPABILITY = 8 };  // bfloat16 in the tensor cores, and cuDNN's attention
 
 // --- what a name asks for ------------------------------------------------------------
 
@@ -48,14 +50,14 @@ static bool take_word(const char *word, size_t length, struct wish *wish)
 static bool read_wish(const char *detail, struct wish *wish, struct error *error)
 {
     *wish = (struct wish){ 0 };
-    for (const char *at = detail; *at;) {
-        const size_t length = strcspn(at, ",");
-        if (!take_word(at, length, wish) || (at[length] && !at[length + 1]))
+    for (const char *word = detail; *word;) {
+        const size_t length = strcspn(word, ",");
+        if (!take_word(word, length, wish) || (word[length] && !word[length + 1]))
             return error_set(error,
                              "there is no device cuda:%s (behind the colon stand a GPU's number, tf32, bf16, fp16,"
                              " graphs, registered, spare=N and seen, such as cuda:1 and cuda:0,bf16)",
                              detail);
-        at += length + (at[length] != '\0');
+        word += length + (word[length] != '\0');
     }
     if (wish->seen && wish->registered)
         return error_set(error, "there is no device cuda:%s (NCCL registers the GPU's memory, and seen is the host's)",
@@ -69,7 +71,7 @@ static bool read_wish(const char *detail, struct wish *wish, struct error *error
 
 // --- what this machine has -----------------------------------------------------------------
 
-// CUDA's own texts for these say neither what is missing nor what to install.
+// CUDA's own messages for these errors say neither what is missing nor what to install.
 static bool find_gpu(uint64_t ordinal, struct error *error)
 {
     int driver = 0, runtime = 0, count = 0;
@@ -99,23 +101,23 @@ static bool find_gpu(uint64_t ordinal, struct error *error)
                      count - 1);
 }
 
-// On fewer multiprocessors products may add up in another order, so the description says it.
+// On fewer multiprocessors products may be summed in another order, so the description mentions it.
 static bool spare_some(struct device *device, int multiprocessors, int spare, struct error *error)
 {
-    struct cuda_device *own = cuda_device_of(device);
+    struct cuda_device *cuda = cuda_device_of(device);
     char words[64];
     if (spare == 0)
         return true;
     if (spare >= multiprocessors)
         return error_set(error, "device cuda:%d has %d multiprocessors, so spare=%d leaves matrix products none",
-                         own->ordinal, multiprocessors, spare);
-    own->for_products = multiprocessors - spare;
-    snprintf(words, sizeof words, ", products on %d", own->for_products);
+                         cuda->ordinal, multiprocessors, spare);
+    cuda->for_products = multiprocessors - spare;
+    snprintf(words, sizeof words, ", products on %d", cuda->for_products);
     strncat(device->description, words, sizeof device->description - strlen(device->description) - 1);
     return true;
 }
 
-// The chip's name and the versions that results may depend on.
+// The chip's name, and the versions that results may depend on.
 static bool describe(struct device *device, const struct wish *wish, struct error *error)
 {
     const int ordinal = (int)wish->ordinal;
@@ -146,9 +148,9 @@ static bool describe(struct device *device, const struct wish *wish, struct erro
 
 static bool open_with(struct device *device, const struct wish *wish, struct error *error)
 {
-    struct cuda_device *own = device->own;
-    *own = (struct cuda_device){ .ordinal = (int)wish->ordinal, .tf32 = wish->tf32, .is_seen = wish->seen,
-                                 .is_registered = wish->registered };
+    struct cuda_device *cuda = device->own;
+    *cuda = (struct cuda_device){ .ordinal = (int)wish->ordinal, .tf32 = wish->tf32, .is_seen = wish->seen,
+                                  .is_registered = wish->registered };
     device->kernels = &cuda_kernels;
     device->precision = wish->fp16 ? PRECISION_FP16 : wish->bf16 ? PRECISION_BF16 : PRECISION_FP32;
     device->runs_ahead = true;
@@ -156,10 +158,10 @@ static bool open_with(struct device *device, const struct wish *wish, struct err
     strcpy(device->host, device_name_in(device->precision));
     return describe(device, wish, error)
         // The primary context is made here: one for the process, whatever else uses CUDA in it.
-        && cuda_good(cudaInitDevice(own->ordinal, 0, 0), "device cuda: starting the GPU", error)
-        && cuda_good(cudaSetDevice(own->ordinal), "device cuda: choosing the GPU", error)
+        && cuda_good(cudaInitDevice(cuda->ordinal, 0, 0), "device cuda: starting the GPU", error)
+        && cuda_good(cudaSetDevice(cuda->ordinal), "device cuda: choosing the GPU", error)
         && cuda_good(cuda_load_kernels(), "device cuda: loading its kernels", error)
-        && cuda_clock_open(own, error);
+        && cuda_clock_open(cuda, error);
 }
 
 static bool cuda_open(struct device *device, const char *detail, struct error *error)
@@ -215,17 +217,17 @@ static void *cuda_allocate(struct device *device, uint64_t bytes, struct error *
     return NULL;
 }
 
-// cudaFree() waits for the whole GPU, which is why nothing is released while a run is under way.
+// cudaFree() waits for the whole GPU, so nothing is released during a run.
 static void cuda_release(struct device *device, void *memory)
 {
     cuda_enter(device);
     if (cuda_device_of(device)->is_registered)
         cuda_give_shared(memory);
-    else  // of a context that broke it is gone already
+    else  // if the context broke, the memory is gone already
         (void)(cuda_device_of(device)->is_seen ? cudaFreeHost(memory) : cudaFree(memory));
 }
 
-// Pinned, so that the GPU copies it while the host goes on.
+// Pinned, so that the GPU copies it while the host continues.
 static void *cuda_allocate_host(struct device *device, uint64_t bytes, struct error *error)
 {
     void *memory = NULL;

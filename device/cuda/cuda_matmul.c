@@ -1,12 +1,12 @@
 // Matrix products by cuBLASLt.
 //
-// What gives the same bits from run to run, and whichever queue a product is in:
-// the algorithm is the heuristic's first for the shape, whose inputs are the shape,
-// the alignment (16 bytes or less, not where memory happens to lie) and a workspace
-// of one size; it is looked up once per queue and shape. Parts of a sum over k that are
-// made by several blocks meet in the workspace, as floats, in a fixed order: the schemes
-// that add up in the result or in its type are left out. The workspace is the queue's,
-// so that no two products share it.
+// A product gives the same bits from run to run, and in whichever queue it is. There are three reasons:
+//
+// * The algorithm is the heuristic's first choice for the shape. The heuristic sees the shape, the alignment (16 bytes
+//   or less, not where memory happens to be) and a workspace of one size. It is asked once per queue and shape.
+// * If several blocks sum over parts of k, these sums meet in the workspace, as floats, in a fixed order. Schemes that
+//   add in the result, or in its type, are excluded.
+// * The workspace is the queue's, so no two products share it.
 #include <cublasLt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +15,12 @@
 #include "device/column_major.h"
 #include "device/cuda/cuda.h"
 
-enum { WORKSPACE_BYTES = 32 << 20 };  // what NVIDIA advises for Hopper
+enum { WORKSPACE_BYTES = 32 << 20 };  // NVIDIA's advice for Hopper
 
 struct prepared {
-    struct column_major asked;    // what it is looked up by
+    struct column_major asked;    // the key for look-ups
     struct column_major product;  // what cuBLASLt is given
-    bool ends_apart;  // bias and GELU by a kernel of our own: cuBLASLt refused them
+    bool ends_separately;  // bias and GELU by a kernel of our own, since cuBLASLt refused them
     cublasLtMatmulDesc_t operation;
     cublasLtMatrixLayout_t first, second, result;
     cublasLtMatmulAlgo_t algorithm;
@@ -31,7 +31,7 @@ struct cublas {
     cublasLtHandle_t handle;
     cudaDataType_t values;
     cublasComputeType_t compute;
-    int32_t multiprocessors;  // as the device's for_products
+    int32_t multiprocessors;  // the device's for_products
     void *workspace;
     struct prepared *prepared;
     size_t count, capacity;
@@ -66,7 +66,7 @@ struct cublas *cublas_create(struct device *device, struct error *error)
     return NULL;
 }
 
-// Of one that was never prepared to its end, too: what is NULL is not there.
+// Also for a product whose preparation failed half-way: fields that are NULL were not made.
 static void prepared_clear(struct prepared *prepared)
 {
     if (prepared->operation)
@@ -122,7 +122,8 @@ static cublasStatus_t set_addresses(const struct prepared *prepared, const void 
     return status;
 }
 
-// What every address is a multiple of: less than most are, so that one algorithm serves all products of a shape.
+// The number that every address is a multiple of. Most addresses have a larger alignment, but with this one the same
+// algorithm serves all products of a shape.
 static uint32_t alignment_of(const struct column_major *product, uint32_t number_bytes)
 {
     return product->is_aligned ? 16 : number_bytes;
@@ -139,7 +140,7 @@ static cublasStatus_t describe(const struct cublas *cublas, struct prepared *pre
     const cublasOperation_t first = product->transpose_first ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = product->transpose_second ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t end = end_of(product);
-    // The heuristic reads from the addresses of bias and of what goes into the GELU how they are aligned.
+    // The heuristic takes the alignment of the bias and of the GELU's input from their addresses.
     const void *any = (const void *)(uintptr_t)alignment_of(product, value_bytes(cublas));
     cublasStatus_t status = cublasLtMatmulDescCreate(&prepared->operation, cublas->compute, CUDA_R_32F);
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -209,22 +210,22 @@ static cublasStatus_t choose(const struct cublas *cublas, struct prepared *prepa
     return status;
 }
 
-// Of floats and of fp16, which has three bits more than bfloat16, GELU is always our own: how near to tanh cuBLASLt's
-// comes is written nowhere.
+// For floats and for fp16, which has three bits more than bfloat16, GELU is always our own: the accuracy of
+// cuBLASLt's GELU compared with tanh is not documented.
 static bool can_end(const struct cublas *cublas, const struct column_major *product)
 {
     return column_major_can_end(product) && (!product->has_gelu || cublas->values == CUDA_R_16BF);
 }
 
-// Whether it is what cuBLASLt says to a product of this kind, each time; else something is wrong, such as a lack of
-// memory, and to go on in another way would give other bits on one queue alone.
+// Whether cuBLASLt always answers a product of this kind like this. Any other status is an error, such as a lack of
+// memory. Continuing in another way would then give other bits on one queue alone.
 static bool is_refused(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE
         || status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-// Tries the whole product in one, then, where that is refused, without its end.
+// Tries the whole product in one, and without its epilogue if that is refused.
 static cublasStatus_t prepare(const struct cublas *cublas, const struct column_major *product,
                               struct prepared *prepared)
 {
@@ -237,7 +238,8 @@ static cublasStatus_t prepare(const struct cublas *cublas, const struct column_m
     if (!is_refused(status) || (!product->has_bias && !product->has_gelu))
         return status;
     prepared_clear(prepared);
-    *prepared = (struct prepared){ .asked = *product, .product = column_major_plain(*product), .ends_apart = true };
+    *prepared =
+        (struct prepared){ .asked = *product, .product = column_major_plain(*product), .ends_separately = true };
     status = describe(cublas, prepared);
     return status == CUBLAS_STATUS_SUCCESS ? choose(cublas, prepared) : status;
 }
@@ -255,7 +257,7 @@ static bool check(struct queue *queue, cublasStatus_t status, const struct matmu
     return false;
 }
 
-// Shapes are few, and all are met in the first iteration.
+// Shapes are few, and all occur in the first iteration.
 static const struct prepared *find(struct queue *queue, struct cublas *cublas, const struct column_major *product,
                                    const struct matmul *matmul)
 {
@@ -285,14 +287,14 @@ static const struct prepared *find(struct queue *queue, struct cublas *cublas, c
 // The queue's handles. NULL after failing the queue.
 static struct cublas *handles_of(struct queue *queue)
 {
-    struct cuda_queue *own = cuda_queue_of(queue);
+    struct cuda_queue *cuda = cuda_queue_of(queue);
     struct error error = { 0 };
-    if (!own->cublas && !(own->cublas = cublas_create(queue->device, &error)))
+    if (!cuda->cublas && !(cuda->cublas = cublas_create(queue->device, &error)))
         queue_fail(queue, error.text);
-    return own->cublas;
+    return cuda->cublas;
 }
 
-void cuda_matmul(struct queue *queue, const struct matmul *matmul)
+void cuda_give_matmul(struct queue *queue, const struct matmul *matmul)
 {
     if (matmul->m == 0 || matmul->n == 0)
         return;
@@ -309,7 +311,7 @@ void cuda_matmul(struct queue *queue, const struct matmul *matmul)
         status = cublasLtMatmul(cublas->handle, prepared->operation, &one, matmul->b, prepared->first, matmul->a,
                                 prepared->second, &beta, result, prepared->result, result, prepared->result,
                                 &prepared->algorithm, cublas->workspace, WORKSPACE_BYTES, launch->stream);
-    if (check(queue, status, matmul) && prepared->ends_apart)
+    if (check(queue, status, matmul) && prepared->ends_separately)
         cuda_check(queue, cuda_end_matmul(launch, matmul->c, matmul->before_gelu, matmul->bias, matmul->m, matmul->n,
                                           matmul->ldc),
                    "the end of a matrix product");

@@ -1,4 +1,4 @@
-// What weir-cuda.so shows of itself.
+// The description of weir-cuda.so, which is all that it exports.
 #include "device/plugin.h"
 
 #include "device/cuda/cuda.h"

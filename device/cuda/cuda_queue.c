@@ -1,12 +1,12 @@
-// A queue: a stream that waits for no other, the libraries' handles and workspaces
-// that go with it, and slots of pinned host memory for what goes up and down.
+// A queue: a stream that does not wait for the default stream, with its libraries' handles and workspaces, and slots
+// of pinned host memory for uploads and downloads.
 //
 //     upload     host --memcpy--> slot ==DMA==> device       the host's copy is made before the call returns
-//     download   device ==DMA==> slot --memcpy--> host       by whoever sees first that something has come
+//     download   device ==DMA==> slot --memcpy--> host       by the thread that first sees something come
 //
-// Pageable memory would do without slots, but CUDA then waits for the stream within
-// the call. A function of the host in the stream's order would hand a download over as
-// well, but the stream stands until the one thread has come that CUDA has for these.
+// Pageable memory needs no slots, but CUDA then waits for the stream within the call. A function of the host in the
+// stream's order could also copy a download. But the stream would then wait for the one thread that CUDA has for such
+// functions.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,11 @@
 #include "common/clock.h"
 #include "device/cuda/cuda.h"
 
-// --- downloads that are under way -----------------------------------------------------------
+// --- downloads that are in progress ---------------------------------------------------------
 
-// Of all queues of the process, in the order in which they were given: who sees an event come may rely on what any
-// queue had downloaded before it. What is done is handed over by whoever looks.
+// The downloads of all queues of the process, in the order in which they were given. A caller that sees an event come
+// may rely on everything that any queue had downloaded before it. Whichever thread looks copies the finished
+// downloads.
 static struct {
     pthread_mutex_t lock;
     struct cuda_slot *first, **end;
@@ -33,55 +34,56 @@ static void add_download(struct cuda_slot *slot)
     pthread_mutex_unlock(&downloads.lock);
 }
 
-static void remove_download(struct cuda_slot **at)
+static void remove_download(struct cuda_slot **link)
 {
-    struct cuda_slot *slot = *at;
-    *at = slot->next;
+    struct cuda_slot *slot = *link;
+    *link = slot->next;
     if (!slot->next)
-        downloads.end = at;
+        downloads.end = link;
 }
 
-// Of each queue up to the first that is still to come. On a GPU that broke none comes, and all are forgotten; so are those
-// of a device that is stuck, for which nobody waits any more: their place may be gone when they come.
+// Copies the finished downloads of each queue, up to its first unfinished one. On a GPU that broke, none will finish,
+// and all are dropped. Those of a stuck device are dropped too: nothing waits for them any more, and their
+// destination may be freed by the time they come.
 void cuda_hand_over(void)
 {
     pthread_mutex_lock(&downloads.lock);
     downloads.walks++;
-    for (struct cuda_slot **at = &downloads.first; *at;) {
-        struct cuda_slot *slot = *at;
+    for (struct cuda_slot **link = &downloads.first; *link;) {
+        struct cuda_slot *slot = *link;
         const bool is_behind = slot->queue->stopped_in == downloads.walks;
         if (device_is_stuck(slot->queue->device)) {
-            remove_download(at);
+            remove_download(link);
             continue;
         }
         const cudaError_t status = is_behind ? cudaErrorNotReady : cudaEventQuery(slot->done);
         if (status == cudaErrorNotReady) {
             slot->queue->stopped_in = downloads.walks;
-            at = &slot->next;
+            link = &slot->next;
             continue;
         }
         if (status == cudaSuccess)
             memcpy(slot->host, slot->memory, slot->bytes);
-        remove_download(at);
+        remove_download(link);
     }
     pthread_mutex_unlock(&downloads.lock);
 }
 
-static void forget_downloads(const struct cuda_queue *own)
+static void forget_downloads(const struct cuda_queue *queue)
 {
     pthread_mutex_lock(&downloads.lock);
-    for (struct cuda_slot **at = &downloads.first; *at;)
-        if ((*at)->queue == own)
-            remove_download(at);
+    for (struct cuda_slot **link = &downloads.first; *link;)
+        if ((*link)->queue == queue)
+            remove_download(link);
         else
-            at = &(*at)->next;
+            link = &(*link)->next;
     pthread_mutex_unlock(&downloads.lock);
 }
 
 // --- functions of the host ---------------------------------------------------------------
 
-// In the list of its queue from when it is given until it is freed, by the queue's thread: CUDA, whose own thread calls
-// it, says neither that nor when it never will.
+// A call is in its queue's list from when it is given until the queue's thread frees it. CUDA, whose own thread makes
+// the call, reports neither that it was made nor that it never will be.
 struct cuda_call {
     struct cuda_call *next;
     struct queue *queue;
@@ -96,37 +98,37 @@ static void CUDART_CB do_call(void *data)
     atomic_store(&call->state, CALL_RUNS);
     if (queue_is_well(call->queue))
         call->function(call->queue, call->arguments);
-    atomic_store(&call->state, CALL_IS_MADE);  // from now on it may be gone
+    atomic_store(&call->state, CALL_IS_MADE);  // from now on the call may be freed
 }
 
-static void free_first_call(struct cuda_queue *own)
+static void free_first_call(struct cuda_queue *queue)
 {
-    struct cuda_call *call = own->first_call;
-    own->first_call = call->next;
-    if (!own->first_call)
-        own->last_call = NULL;
+    struct cuda_call *call = queue->first_call;
+    queue->first_call = call->next;
+    if (!queue->first_call)
+        queue->last_call = NULL;
     free(call);
 }
 
-// Of a stream that has ended: on a GPU that broke one may still run, and those that wait are never called.
-static void free_calls(struct cuda_queue *own)
+// For a stream that has ended. On a GPU that broke one call may still run, and the waiting ones are never made.
+static void free_calls(struct cuda_queue *queue)
 {
-    while (own->first_call) {
-        for (unsigned round = 0; atomic_load(&own->first_call->state) == CALL_RUNS; cuda_pause(&round))
+    while (queue->first_call) {
+        for (unsigned round = 0; atomic_load(&queue->first_call->state) == CALL_RUNS; cuda_pause(&round))
             ;
-        free_first_call(own);
+        free_first_call(queue);
     }
 }
 
-static void keep_call(struct cuda_queue *own, struct cuda_call *call)
+static void keep_call(struct cuda_queue *queue, struct cuda_call *call)
 {
-    while (own->first_call && atomic_load(&own->first_call->state) == CALL_IS_MADE)
-        free_first_call(own);
-    if (own->last_call)
-        own->last_call->next = call;
+    while (queue->first_call && atomic_load(&queue->first_call->state) == CALL_IS_MADE)
+        free_first_call(queue);
+    if (queue->last_call)
+        queue->last_call->next = call;
     else
-        own->first_call = call;
-    own->last_call = call;
+        queue->first_call = call;
+    queue->last_call = call;
 }
 
 void cuda_call_host(struct queue *queue, queue_function *function, const void *arguments, size_t bytes)
@@ -148,57 +150,58 @@ void cuda_call_host(struct queue *queue, queue_function *function, const void *a
 
 // --- opening and closing -----------------------------------------------------------------
 
-static bool open_slots(struct cuda_queue *own, struct error *error)
+static bool open_slots(struct cuda_queue *queue, struct error *error)
 {
-    if (own->pinned)
+    if (queue->pinned)
         return true;
-    if (!cuda_good(cudaHostAlloc((void **)&own->pinned, (size_t)SLOT_COUNT * SLOT_BYTES, cudaHostAllocDefault),
+    if (!cuda_good(cudaHostAlloc((void **)&queue->pinned, (size_t)SLOT_COUNT * SLOT_BYTES, cudaHostAllocDefault),
                    "taking pinned host memory for a queue", error))
         return false;
     for (unsigned i = 0; i < SLOT_COUNT; i++) {
-        own->slots[i].memory = own->pinned + (size_t)i * SLOT_BYTES;
-        own->slots[i].queue = own;
-        if (!cuda_good(cudaEventCreateWithFlags(&own->slots[i].done, cudaEventDisableTiming),
+        queue->slots[i].memory = queue->pinned + (size_t)i * SLOT_BYTES;
+        queue->slots[i].queue = queue;
+        if (!cuda_good(cudaEventCreateWithFlags(&queue->slots[i].done, cudaEventDisableTiming),
                        "making an event for a queue", error))
             return false;
     }
     return true;
 }
 
-// The word in which kernels tell of bad tokens: the host's memory, so that looking at it never waits.
-static bool open_failure(struct cuda_queue *own, struct error *error)
+// The word in which kernels report bad tokens. It is in host memory, so that reading it never waits.
+static bool open_failure(struct cuda_queue *queue, struct error *error)
 {
-    if (!cuda_good(cudaHostAlloc((void **)&own->failure, sizeof *own->failure, cudaHostAllocMapped),
+    if (!cuda_good(cudaHostAlloc((void **)&queue->failure, sizeof *queue->failure, cudaHostAllocMapped),
                    "taking pinned host memory for a queue", error))
         return false;
-    *own->failure = CUDA_FAILURE_NONE;
-    return cuda_good(cudaHostGetDevicePointer((void **)&own->launch.failure, own->failure, 0),
+    *queue->failure = CUDA_FAILURE_NONE;
+    return cuda_good(cudaHostGetDevicePointer((void **)&queue->launch.failure, queue->failure, 0),
                      "showing host memory to the GPU", error);
 }
 
-static bool open_all(struct cuda_queue *own, struct device *device, struct error *error)
+static bool open_all(struct cuda_queue *queue, struct device *device, struct error *error)
 {
-    own->launch.precision = device->precision;
-    own->launch.shared_bytes = cuda_device_of(device)->shared_bytes;
+    queue->launch.precision = device->precision;
+    queue->launch.shared_bytes = cuda_device_of(device)->shared_bytes;
     if (!cuda_good(cudaSetDevice(cuda_device_of(device)->ordinal), "choosing the GPU", error)
-        || !cuda_good(cudaStreamCreateWithFlags(&own->launch.stream, cudaStreamNonBlocking), "making a stream", error))
+        || !cuda_good(cudaStreamCreateWithFlags(&queue->launch.stream, cudaStreamNonBlocking), "making a stream",
+                      error))
         return false;
-    return open_failure(own, error);
+    return open_failure(queue, error);
 }
 
-static void close_all(struct cuda_queue *own, struct device *device)
+static void close_all(struct cuda_queue *queue, struct device *device)
 {
-    cublas_free(own->cublas);
-    free_calls(own);
+    cublas_free(queue->cublas);
+    free_calls(queue);
     for (unsigned i = 0; i < SLOT_COUNT; i++)
-        if (own->slots[i].done)
-            cudaEventDestroy(own->slots[i].done);
-    cudaFreeHost(own->pinned);
-    cudaFreeHost(own->failure);
-    cuda_give_workspace(device, own->launch.scratch, CUDA_SCRATCH_BYTES);
-    if (own->launch.stream)
-        cudaStreamDestroy(own->launch.stream);
-    free(own);
+        if (queue->slots[i].done)
+            cudaEventDestroy(queue->slots[i].done);
+    cudaFreeHost(queue->pinned);
+    cudaFreeHost(queue->failure);
+    cuda_give_workspace(device, queue->launch.scratch, CUDA_SCRATCH_BYTES);
+    if (queue->launch.stream)
+        cudaStreamDestroy(queue->launch.stream);
+    free(queue);
 }
 
 void *cuda_stream(struct queue *queue)
@@ -208,15 +211,15 @@ void *cuda_stream(struct queue *queue)
 
 bool cuda_open_queue(struct queue *queue, struct error *error)
 {
-    struct cuda_queue *own = calloc(1, sizeof *own);
-    if (!own)
+    struct cuda_queue *cuda = calloc(1, sizeof *cuda);
+    if (!cuda)
         return error_no_memory(error, "a queue");
-    own->device = queue->device;
-    if (!open_all(own, queue->device, error)) {
-        close_all(own, queue->device);
+    cuda->device = queue->device;
+    if (!open_all(cuda, queue->device, error)) {
+        close_all(cuda, queue->device);
         return false;
     }
-    queue->own = own;
+    queue->own = cuda;
     return true;
 }
 
@@ -235,7 +238,7 @@ const struct cuda_launch *cuda_summing_launch_of(struct queue *queue)
 
 // --- waiting -----------------------------------------------------------------------------
 
-// What kernels could only leave a word about.
+// Looks for errors that kernels could only report in the failure word.
 static void look_for_failure(struct queue *queue)
 {
     switch (__atomic_load_n(cuda_queue_of(queue)->failure, __ATOMIC_RELAXED)) {
@@ -278,7 +281,7 @@ void cuda_wait(struct queue *queue)
         queue_fail(queue, "what a queue was given has not been done within ten minutes");
 }
 
-// What does not end is left as it is: what runs may still write to it.
+// A queue that does not end is left as it is, since running work may still write to it.
 void cuda_close_queue(struct queue *queue)
 {
     const uint64_t limit_ns = 60 * (uint64_t)1000000000;
@@ -292,7 +295,7 @@ void cuda_close_queue(struct queue *queue)
 
 bool cuda_is_done(const struct queue *queue)
 {
-    return has_ended((struct queue *)queue);  // a failure is written down, nothing else
+    return has_ended((struct queue *)queue);  // records a failure, and changes nothing else
 }
 
 // --- moving bytes ----------------------------------------------------------------------------
@@ -311,13 +314,13 @@ void cuda_copy(struct queue *queue, void *to, const void *from, uint64_t bytes)
                    "copying on the device");
 }
 
-// The next slot, once what went through it last is done. NULL after failing the queue.
+// The next slot, once its last use is done. NULL after failing the queue.
 static struct cuda_slot *take_slot(struct queue *queue)
 {
-    struct cuda_queue *own = cuda_queue_of(queue);
-    struct cuda_slot *slot = &own->slots[own->next_slot++ % SLOT_COUNT];
+    struct cuda_queue *cuda = cuda_queue_of(queue);
+    struct cuda_slot *slot = &cuda->slots[cuda->next_slot++ % SLOT_COUNT];
     struct error error = { 0 };
-    if (!open_slots(own, &error)) {
+    if (!open_slots(cuda, &error)) {
         queue_fail(queue, error.text);
         return NULL;
     }
@@ -328,20 +331,20 @@ static struct cuda_slot *take_slot(struct queue *queue)
             queue_fail(queue, "what was copied to or from the device has not been moved within ten minutes");
             return NULL;
         }
-    cuda_hand_over();  // what it was for last, if that was a download
+    cuda_hand_over();  // its last use, if that was a download
     return cuda_check(queue, status, "what a queue was given") ? slot : NULL;
 }
 
 void cuda_upload(struct queue *queue, void *to, const void *host, uint64_t bytes)
 {
     const cudaStream_t stream = cuda_launch_of(queue)->stream;
-    for (uint64_t at = 0; at < bytes; at += SLOT_BYTES) {
+    for (uint64_t offset = 0; offset < bytes; offset += SLOT_BYTES) {
         struct cuda_slot *slot = take_slot(queue);
-        const size_t count = bytes - at < SLOT_BYTES ? (size_t)(bytes - at) : SLOT_BYTES;
+        const size_t count = bytes - offset < SLOT_BYTES ? (size_t)(bytes - offset) : SLOT_BYTES;
         if (!slot)
             return;
-        memcpy(slot->memory, (const char *)host + at, count);
-        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + at, slot->memory, count, cudaMemcpyDefault, stream),
+        memcpy(slot->memory, (const char *)host + offset, count);
+        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + offset, slot->memory, count, cudaMemcpyDefault, stream),
                         "copying to the device")
             || !cuda_check(queue, cudaEventRecord(slot->done, stream), "recording an event"))
             return;
@@ -351,13 +354,13 @@ void cuda_upload(struct queue *queue, void *to, const void *host, uint64_t bytes
 void cuda_download(struct queue *queue, void *host, const void *from, uint64_t bytes)
 {
     const cudaStream_t stream = cuda_launch_of(queue)->stream;
-    for (uint64_t at = 0; at < bytes; at += SLOT_BYTES) {
+    for (uint64_t offset = 0; offset < bytes; offset += SLOT_BYTES) {
         struct cuda_slot *slot = take_slot(queue);
         if (!slot)
             return;
-        slot->host = (char *)host + at;
-        slot->bytes = bytes - at < SLOT_BYTES ? (size_t)(bytes - at) : SLOT_BYTES;
-        if (!cuda_check(queue, cudaMemcpyAsync(slot->memory, (const char *)from + at, slot->bytes,
+        slot->host = (char *)host + offset;
+        slot->bytes = bytes - offset < SLOT_BYTES ? (size_t)(bytes - offset) : SLOT_BYTES;
+        if (!cuda_check(queue, cudaMemcpyAsync(slot->memory, (const char *)from + offset, slot->bytes,
                                                cudaMemcpyDefault, stream),
                         "copying from the device")
             || !cuda_check(queue, cudaEventRecord(slot->done, stream), "recording an event"))

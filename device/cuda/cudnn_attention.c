@@ -4,7 +4,7 @@
 
 // The shapes of one attention: rows are queries, columns are keys.
 struct shapes {
-    cudnnDataType_t type;  // of what is in memory, and of what products read
+    cudnnDataType_t type;  // of tensors in memory, and of products' inputs
     int64_t heads[4];      // [batch][heads][sequence][size], of Q, O and their gradients
     int64_t turned[4];     // [batch][heads][size][sequence], of K^T and V^T
     int64_t scores[4];     // [batch][heads][sequence][sequence]
@@ -34,37 +34,39 @@ static struct shapes shapes_of(const struct attention *shape, enum precision pre
     };
 }
 
-static struct cudnn_tensor in_memory(struct cudnn_graph *graph, enum cudnn_attention_id id, const struct shapes *at,
+static struct cudnn_tensor in_memory(struct cudnn_graph *graph, enum cudnn_attention_id id, const struct shapes *shapes,
                                      const int64_t dims[4], const int64_t strides[4])
 {
-    return cudnn_real(graph, id, at->type, dims, strides);
+    return cudnn_real(graph, id, shapes->type, dims, strides);
 }
 
-static struct cudnn_tensor of_scores(struct cudnn_graph *graph, const struct shapes *at)
+static struct cudnn_tensor of_scores(struct cudnn_graph *graph, const struct shapes *shapes)
 {
-    return cudnn_between(graph, CUDNN_DATA_FLOAT, at->scores);
+    return cudnn_between(graph, CUDNN_DATA_FLOAT, shapes->scores);
 }
 
-static struct cudnn_tensor of_rows(struct cudnn_graph *graph, const struct shapes *at)
+static struct cudnn_tensor of_rows(struct cudnn_graph *graph, const struct shapes *shapes)
 {
-    return cudnn_between(graph, CUDNN_DATA_FLOAT, at->rows);
+    return cudnn_between(graph, CUDNN_DATA_FLOAT, shapes->rows);
 }
 
 void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *shape, enum precision precision)
 {
-    const struct shapes at = shapes_of(shape, precision);
-    const struct cudnn_tensor q = in_memory(graph, ATTENTION_Q, &at, at.heads, at.in_qkv);
-    const struct cudnn_tensor k = in_memory(graph, ATTENTION_K, &at, at.turned, at.turned_in_qkv);
-    const struct cudnn_tensor v = in_memory(graph, ATTENTION_V, &at, at.heads, at.in_qkv);
-    const struct cudnn_tensor out = in_memory(graph, ATTENTION_OUT, &at, at.heads, at.in_out);
-    const struct cudnn_tensor log_sums = cudnn_real(graph, ATTENTION_LOG_SUMS, CUDNN_DATA_FLOAT, at.rows, at.per_row);
+    const struct shapes shapes = shapes_of(shape, precision);
+    const struct cudnn_tensor q = in_memory(graph, ATTENTION_Q, &shapes, shapes.heads, shapes.in_qkv);
+    const struct cudnn_tensor k = in_memory(graph, ATTENTION_K, &shapes, shapes.turned, shapes.turned_in_qkv);
+    const struct cudnn_tensor v = in_memory(graph, ATTENTION_V, &shapes, shapes.heads, shapes.in_qkv);
+    const struct cudnn_tensor out = in_memory(graph, ATTENTION_OUT, &shapes, shapes.heads, shapes.in_out);
+    const struct cudnn_tensor log_sums =
+        cudnn_real(graph, ATTENTION_LOG_SUMS, CUDNN_DATA_FLOAT, shapes.rows, shapes.per_row);
     const struct cudnn_tensor scale = cudnn_scalar(graph, ATTENTION_SCALE);
     const struct cudnn_tensor masked = cudnn_scalar(graph, ATTENTION_MASKED);
-    const struct cudnn_tensor product = of_scores(graph, &at), scaled = of_scores(graph, &at),
-                              scores = of_scores(graph, &at), below = of_scores(graph, &at),
-                              exponentials = of_scores(graph, &at);
-    const struct cudnn_tensor most = of_rows(graph, &at), sum = of_rows(graph, &at), log = of_rows(graph, &at);
-    const struct cudnn_tensor probabilities = cudnn_between(graph, at.type, at.scores);
+    const struct cudnn_tensor product = of_scores(graph, &shapes), scaled = of_scores(graph, &shapes),
+                              scores = of_scores(graph, &shapes), below = of_scores(graph, &shapes),
+                              exponentials = of_scores(graph, &shapes);
+    const struct cudnn_tensor most = of_rows(graph, &shapes), sum = of_rows(graph, &shapes),
+                              log = of_rows(graph, &shapes);
+    const struct cudnn_tensor probabilities = cudnn_between(graph, shapes.type, shapes.scores);
 
     cudnn_multiply(graph, q, k, product);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, product, scale, scaled);
@@ -79,32 +81,33 @@ void cudnn_attention_forward(struct cudnn_graph *graph, const struct attention *
     cudnn_multiply(graph, probabilities, v, out);
 }
 
-// D: what each row of dP is lowered by. In memory, since cuDNN makes it in a pass of its own.
-static struct cudnn_tensor row_sums(struct cudnn_graph *graph, const struct shapes *at, struct cudnn_tensor out,
+// D: what is subtracted from each row of dP. It is in memory, since cuDNN computes it in a pass of its own.
+static struct cudnn_tensor row_sums(struct cudnn_graph *graph, const struct shapes *shapes, struct cudnn_tensor out,
                                     struct cudnn_tensor out_gradient)
 {
-    const int64_t strides[4] = { at->heads[1] * at->heads[2] * at->heads[3], at->heads[2] * at->heads[3],
-                                 at->heads[1] * at->heads[3], 1 };
-    const struct cudnn_tensor both = cudnn_between_strided(graph, CUDNN_DATA_FLOAT, at->heads, strides);
-    const struct cudnn_tensor sum = of_rows(graph, at);
+    const int64_t strides[4] = { shapes->heads[1] * shapes->heads[2] * shapes->heads[3],
+                                 shapes->heads[2] * shapes->heads[3], shapes->heads[1] * shapes->heads[3], 1 };
+    const struct cudnn_tensor both = cudnn_between_strided(graph, CUDNN_DATA_FLOAT, shapes->heads, strides);
+    const struct cudnn_tensor sum = of_rows(graph, shapes);
     const struct cudnn_tensor one = cudnn_scalar(graph, ATTENTION_ONE);
-    const struct cudnn_tensor kept = cudnn_real(graph, ATTENTION_ROW_SUMS, CUDNN_DATA_FLOAT, at->rows, at->per_row);
+    const struct cudnn_tensor kept =
+        cudnn_real(graph, ATTENTION_ROW_SUMS, CUDNN_DATA_FLOAT, shapes->rows, shapes->per_row);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, out_gradient, out, both);
     cudnn_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, both, sum);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, sum, one, kept);
     return kept;
 }
 
-// The probabilities, made again from what the forward kept.
-static struct cudnn_tensor again(struct cudnn_graph *graph, const struct shapes *at, struct cudnn_tensor q,
+// The probabilities, recomputed from what the forward kept.
+static struct cudnn_tensor again(struct cudnn_graph *graph, const struct shapes *shapes, struct cudnn_tensor q,
                                  struct cudnn_tensor k, struct cudnn_tensor scale)
 {
-    const struct cudnn_tensor log_sums = cudnn_real(graph, ATTENTION_LOG_SUMS, CUDNN_DATA_FLOAT, at->rows,
-                                                    at->per_row);
+    const struct cudnn_tensor log_sums = cudnn_real(graph, ATTENTION_LOG_SUMS, CUDNN_DATA_FLOAT, shapes->rows,
+                                                    shapes->per_row);
     const struct cudnn_tensor masked = cudnn_scalar(graph, ATTENTION_MASKED);
-    const struct cudnn_tensor product = of_scores(graph, at), scaled = of_scores(graph, at),
-                              lowered = of_scores(graph, at), logs = of_scores(graph, at),
-                              probabilities = of_scores(graph, at);
+    const struct cudnn_tensor product = of_scores(graph, shapes), scaled = of_scores(graph, shapes),
+                              lowered = of_scores(graph, shapes), logs = of_scores(graph, shapes),
+                              probabilities = of_scores(graph, shapes);
     cudnn_multiply(graph, q, k, product);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, product, scale, scaled);
     cudnn_both(graph, CUDNN_POINTWISE_SUB, scaled, log_sums, lowered);
@@ -114,38 +117,42 @@ static struct cudnn_tensor again(struct cudnn_graph *graph, const struct shapes 
 }
 
 // gradient = scores^T times `other`, with the scores rounded.
-static void multiply_turned(struct cudnn_graph *graph, const struct shapes *at, struct cudnn_tensor scores,
+static void multiply_turned(struct cudnn_graph *graph, const struct shapes *shapes, struct cudnn_tensor scores,
                             struct cudnn_tensor other, struct cudnn_tensor gradient)
 {
-    const struct cudnn_tensor turned = cudnn_between_strided(graph, at->type, at->scores, at->turned_scores);
+    const struct cudnn_tensor turned =
+        cudnn_between_strided(graph, shapes->type, shapes->scores, shapes->turned_scores);
     cudnn_reshape(graph, scores, turned);
     cudnn_multiply(graph, turned, other, gradient);
 }
 
 void cudnn_attention_backward(struct cudnn_graph *graph, const struct attention *shape, enum precision precision)
 {
-    const struct shapes at = shapes_of(shape, precision);
-    const struct cudnn_tensor q = in_memory(graph, ATTENTION_Q, &at, at.heads, at.in_qkv);
-    const struct cudnn_tensor k = in_memory(graph, ATTENTION_K, &at, at.turned, at.turned_in_qkv);
-    const struct cudnn_tensor v = in_memory(graph, ATTENTION_V, &at, at.turned, at.turned_in_qkv);
-    const struct cudnn_tensor out = in_memory(graph, ATTENTION_OUT, &at, at.heads, at.in_out);
-    const struct cudnn_tensor out_gradient = in_memory(graph, ATTENTION_OUT_GRADIENT, &at, at.heads, at.in_out);
+    const struct shapes shapes = shapes_of(shape, precision);
+    const struct cudnn_tensor q = in_memory(graph, ATTENTION_Q, &shapes, shapes.heads, shapes.in_qkv);
+    const struct cudnn_tensor k = in_memory(graph, ATTENTION_K, &shapes, shapes.turned, shapes.turned_in_qkv);
+    const struct cudnn_tensor v = in_memory(graph, ATTENTION_V, &shapes, shapes.turned, shapes.turned_in_qkv);
+    const struct cudnn_tensor out = in_memory(graph, ATTENTION_OUT, &shapes, shapes.heads, shapes.in_out);
+    const struct cudnn_tensor out_gradient =
+        in_memory(graph, ATTENTION_OUT_GRADIENT, &shapes, shapes.heads, shapes.in_out);
     const struct cudnn_tensor scale = cudnn_scalar(graph, ATTENTION_SCALE);
 
-    const struct cudnn_tensor sums = row_sums(graph, &at, out, out_gradient);
-    const struct cudnn_tensor probabilities = again(graph, &at, q, k, scale);
-    multiply_turned(graph, &at, probabilities, out_gradient,
-                    in_memory(graph, ATTENTION_V_GRADIENT, &at, at.heads, at.in_qkv));
+    const struct cudnn_tensor sums = row_sums(graph, &shapes, out, out_gradient);
+    const struct cudnn_tensor probabilities = again(graph, &shapes, q, k, scale);
+    multiply_turned(graph, &shapes, probabilities, out_gradient,
+                    in_memory(graph, ATTENTION_V_GRADIENT, &shapes, shapes.heads, shapes.in_qkv));
 
-    const struct cudnn_tensor product = of_scores(graph, &at), lowered = of_scores(graph, &at),
-                              weighed = of_scores(graph, &at), gradients = of_scores(graph, &at);
+    const struct cudnn_tensor product = of_scores(graph, &shapes), lowered = of_scores(graph, &shapes),
+                              weighed = of_scores(graph, &shapes), gradients = of_scores(graph, &shapes);
     cudnn_multiply(graph, out_gradient, v, product);
     cudnn_both(graph, CUDNN_POINTWISE_SUB, product, sums, lowered);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, lowered, probabilities, weighed);
     cudnn_both(graph, CUDNN_POINTWISE_MUL, weighed, scale, gradients);
-    multiply_turned(graph, &at, gradients, q, in_memory(graph, ATTENTION_K_GRADIENT, &at, at.heads, at.in_qkv));
+    multiply_turned(graph, &shapes, gradients, q,
+                    in_memory(graph, ATTENTION_K_GRADIENT, &shapes, shapes.heads, shapes.in_qkv));
 
-    const struct cudnn_tensor keys = cudnn_between_strided(graph, at.type, at.heads, at.in_qkv);
+    const struct cudnn_tensor keys = cudnn_between_strided(graph, shapes.type, shapes.heads, shapes.in_qkv);
     cudnn_reshape(graph, k, keys);
-    cudnn_multiply(graph, gradients, keys, in_memory(graph, ATTENTION_Q_GRADIENT, &at, at.heads, at.in_qkv));
+    cudnn_multiply(graph, gradients, keys,
+                   in_memory(graph, ATTENTION_Q_GRADIENT, &shapes, shapes.heads, shapes.in_qkv));
 }

@@ -1,7 +1,6 @@
-// Private to the plug-in: attention as cuDNN's flash attention knows it, a graph of
-// plain operations in which cuDNN finds its fused kernels again. All numbers are
-// of one precision, bfloat16 or fp16, and lie as kernels.h says; what is between is
-// never in memory.
+// Private to the plug-in: attention in the form of cuDNN's flash attention. It is a graph of plain operations, in
+// which cuDNN recognizes its fused kernels. All numbers are of one precision, bfloat16 or fp16, and are laid out as
+// kernels.h says. Intermediate results are never in memory.
 //
 //     forward    S = scale Q K^T, masked ahead     M = max of a row     Z = sum of exp(S - M)
 //                log_sums = M + log Z              O = exp(S - M) / Z  V
@@ -9,15 +8,15 @@
 //                dV = P^T dO                       dS = scale P (dO V^T - D)
 //                dK = dS^T Q                       dQ = dS K
 //
-// dQ is the product's result itself. Were it added up by the blocks of several keys in a buffer of
-// floats, which is quicker, its bits would depend on who comes first.
+// dQ is the result of one product. It could be computed faster if blocks of different keys added to a buffer of
+// floats, but then its bits would depend on the order in which the blocks run.
 #ifndef DEVICE_CUDA_CUDNN_ATTENTION_H
 #define DEVICE_CUDA_CUDNN_ATTENTION_H
 
 #include "device/cuda/cudnn_graph.h"
 #include "device/kernels.h"
 
-// What stands in memory, or is given by value.
+// Tensors that are in memory, or are given by value.
 enum cudnn_attention_id {
     ATTENTION_Q = 1, ATTENTION_K, ATTENTION_V, ATTENTION_OUT, ATTENTION_LOG_SUMS, ATTENTION_SCALE, ATTENTION_MASKED,
     // of the backward only

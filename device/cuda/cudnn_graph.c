@@ -101,7 +101,7 @@ struct cudnn_tensor cudnn_scalar(struct cudnn_graph *graph, int64_t id)
 struct cudnn_tensor cudnn_between_strided(struct cudnn_graph *graph, cudnnDataType_t type, const int64_t dims[4],
                                           const int64_t strides[4])
 {
-    enum { FIRST_ID = 1000 };  // behind those of memory
+    enum { FIRST_ID = 1000 };  // above the ids of tensors in memory
     return make_tensor(graph, FIRST_ID + graph->next_id++, type, dims, strides, true, false);
 }
 
@@ -131,7 +131,7 @@ struct pointwise {
     cudnnPointwiseMode_t mode;
     cudnnDataType_t compute;
     int64_t axis;               // of an index
-    const struct cudnn_tensor *b, *condition;  // NULL where the mode has none
+    const struct cudnn_tensor *b, *condition;  // NULL if the mode has none
 };
 
 static void add_pointwise(struct cudnn_graph *graph, const struct pointwise *how, struct cudnn_tensor x,

@@ -1,5 +1,5 @@
-// Private to the plug-in: a graph of operations for cuDNN's backend, built up call by
-// call, and the plan that cuDNN makes of it.
+// Private to the plug-in: a graph of operations for cuDNN's backend API, built call by call, and the plan that cuDNN
+// makes of it.
 //
 //     struct cudnn_graph graph = { 0 };
 //     struct cudnn_tensor q = cudnn_real(&graph, ID_Q, CUDNN_DATA_BFLOAT16, dims, strides);
@@ -9,8 +9,8 @@
 //     status = cudnn_plan_make(&plan, &graph, handle, NULL, &error);
 //     cudnn_graph_clear(&graph);
 //
-// A tensor has four dimensions (batch, head, row, column). The first thing that
-// goes wrong stays in the graph, and calls after it do nothing: nobody checks each.
+// A tensor has four dimensions (batch, head, row, column). The first error stays in the graph, and calls after it do
+// nothing, so that callers need not check each call.
 #ifndef DEVICE_CUDA_CUDNN_GRAPH_H
 #define DEVICE_CUDA_CUDNN_GRAPH_H
 
@@ -21,10 +21,10 @@
 
 #include "common/error.h"
 
-enum { CUDNN_GRAPH_MOST = 128 };  // descriptors, which two graphs of attention do not reach
+enum { CUDNN_GRAPH_MOST = 128 };  // descriptors; two graphs of attention have fewer
 
 struct cudnn_graph {
-    cudnnStatus_t status;  // the first bad one
+    cudnnStatus_t status;  // the first bad status
     const char *failed;    // what was being done then
     cudnnBackendDescriptor_t made[CUDNN_GRAPH_MOST];
     size_t made_count;
@@ -40,15 +40,15 @@ struct cudnn_tensor {
 };
 
 void cudnn_graph_clear(struct cudnn_graph *graph);
-// "what was being done: cuDNN's text".
+// Whether there was no error. Otherwise the error is "what was being done: cuDNN's text".
 bool cudnn_graph_is_good(const struct cudnn_graph *graph, struct error *error);
 
-// In memory, under an id by which cudnn_plan_run() finds its address.
+// A tensor in memory, with an id by which cudnn_plan_run() finds its address.
 struct cudnn_tensor cudnn_real(struct cudnn_graph *graph, int64_t id, cudnnDataType_t type, const int64_t dims[4],
                                const int64_t strides[4]);
 // One float, given to cudnn_plan_run() by its address on the host.
 struct cudnn_tensor cudnn_scalar(struct cudnn_graph *graph, int64_t id);
-// Between two operations: never in memory unless cuDNN wants it so. Packed.
+// A tensor between two operations, which is never in memory unless cuDNN wants it so. Packed.
 struct cudnn_tensor cudnn_between(struct cudnn_graph *graph, cudnnDataType_t type, const int64_t dims[4]);
 struct cudnn_tensor cudnn_between_strided(struct cudnn_graph *graph, cudnnDataType_t type, const int64_t dims[4],
                                           const int64_t strides[4]);
@@ -58,7 +58,7 @@ void cudnn_multiply(struct cudnn_graph *graph, struct cudnn_tensor a, struct cud
 void cudnn_each(struct cudnn_graph *graph, cudnnPointwiseMode_t mode, struct cudnn_tensor x, struct cudnn_tensor y);
 void cudnn_both(struct cudnn_graph *graph, cudnnPointwiseMode_t mode, struct cudnn_tensor x, struct cudnn_tensor b,
                 struct cudnn_tensor y);
-// y = x where the row is not before the column, elsewhere `otherwise`: nothing looks ahead of itself.
+// The causal mask: y = x if the row is not before the column, and `otherwise` elsewhere.
 void cudnn_mask_ahead(struct cudnn_graph *graph, struct cudnn_tensor x, struct cudnn_tensor otherwise,
                       struct cudnn_tensor y);
 void cudnn_reduce(struct cudnn_graph *graph, cudnnReduceTensorOp_t operation, struct cudnn_tensor x,
@@ -72,10 +72,10 @@ struct cudnn_plan {
     int64_t workspace_bytes;
 };
 
-// Takes the first of cuDNN's suggestions that it does not refuse and that gives the same bits on every run; none where
-// something else goes wrong. `handle` may be NULL where `chip`, a descriptor of device properties, is given: then the
-// plan can be made, not run. Otherwise than CUDNN_STATUS_SUCCESS with a sentence; cuDNN has no such plan where
-// cudnn_has_none() holds of the status.
+// Takes the first of cuDNN's suggestions that cuDNN does not refuse and that gives the same bits on every run. Takes
+// none if something else goes wrong. `handle` may be NULL if `chip`, a descriptor of device properties, is given: the
+// plan can then be made but not run. Any status but CUDNN_STATUS_SUCCESS comes with an error; cudnn_has_none() is
+// true of the status if cuDNN has no such plan.
 cudnnStatus_t cudnn_plan_make(struct cudnn_plan *plan, struct cudnn_graph *graph, cudnnHandle_t handle,
                               cudnnBackendDescriptor_t chip, struct error *error);
 static inline bool cudnn_has_none(cudnnStatus_t status)

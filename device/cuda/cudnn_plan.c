@@ -1,4 +1,4 @@
-// From a graph of operations to a plan: cuDNN suggests engines, each is tried.
+// From a graph of operations to a plan: cuDNN suggests engines, and each is tried.
 #include "device/cuda/cudnn_graph.h"
 
 enum { MOST_SUGGESTIONS = 16 };
@@ -9,7 +9,7 @@ static cudnnStatus_t set(cudnnBackendDescriptor_t descriptor, cudnnBackendAttrib
     return cudnnBackendSetAttribute(descriptor, name, type, count, values);
 }
 
-// Why there is no plan: that cuDNN has none, which it says each time, until something else goes wrong.
+// Why there is no plan: cuDNN has none, which is noted for each suggestion, until another error occurs.
 struct reason {
     cudnnStatus_t status;
     struct error error;
@@ -39,7 +39,7 @@ static void destroy(cudnnBackendDescriptor_t descriptor)
         cudnnBackendDestroyDescriptor(descriptor);
 }
 
-// All operations as one.
+// Makes one graph of all operations.
 static bool make_whole(const struct cudnn_graph *graph, cudnnHandle_t handle, cudnnBackendDescriptor_t *whole,
                        struct reason *reason)
 {
@@ -102,7 +102,7 @@ static bool suggest(cudnnBackendDescriptor_t whole, cudnnBackendHeurMode_t mode,
     return good(status, "to suggest an engine", reason);
 }
 
-// Refuses an engine that says of itself that its results differ from run to run.
+// Refuses an engine that is marked as giving results that differ from run to run.
 static cudnnStatus_t ask_whether_repeatable(cudnnBackendDescriptor_t configuration)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -150,8 +150,8 @@ void cudnn_plan_clear(struct cudnn_plan *plan)
     *plan = (struct cudnn_plan){ 0 };
 }
 
-// In their order, past those that cuDNN refuses. Where one fails otherwise, such as for lack of memory, the next would
-// give other bits, in this process alone.
+// Tries the suggestions in their order, skipping those that cuDNN refuses. If one fails for another reason, such as
+// lack of memory, the search ends: the next one would give other bits, in this process alone.
 static bool build_one_of(struct cudnn_plan *plan, const struct suggestions *suggestions, cudnnHandle_t handle,
                          cudnnBackendDescriptor_t chip, struct reason *reason)
 {

@@ -23,7 +23,7 @@ bool cudnn_attends(size_t version, const struct attention *shape, bool is_backwa
     return !is_backward || version >= VERSION_9_16 || shape->sequence % TILE == 0;
 }
 
-// Older versions want the least of floats.
+// Older versions need the lowest finite float.
 float cudnn_masked(size_t version)
 {
     return version >= VERSION_9_10 ? -INFINITY : -FLT_MAX;

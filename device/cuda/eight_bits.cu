@@ -1,7 +1,7 @@
-// Adam whose moments are a byte each: a block of threads for a block of numbers, whose largest is their scale.
+// Adam with moments of one byte each. A block of threads takes a block of numbers, whose largest is their scale.
 #include "device/cuda/reduce.cuh"
 
-// As eight_bit_value() has it.
+// The same as in eight_bit_value().
 static __device__ float positive_value(unsigned code, unsigned steps)
 {
     const float decades[] = { 1e-6f, 1e-5f, 1e-4f, 1e-3f, 1e-2f, 1e-1f, 1 };
@@ -32,7 +32,7 @@ static __device__ uint8_t code_of(const float *ends, float x)
     return (uint8_t)code;
 }
 
-enum { EIGHT_BIT_EACH = EIGHT_BIT_BLOCK / BLOCK };  // numbers of a thread
+enum { EIGHT_BIT_EACH = EIGHT_BIT_BLOCK / BLOCK };  // numbers per thread
 
 static __device__ float code_all(const float *ends, uint8_t *codes, const float (&numbers)[EIGHT_BIT_EACH],
                                  size_t rest)
@@ -92,7 +92,8 @@ static __global__ void __launch_bounds__(BLOCK) eight_bits_kernel(struct adamw a
     }
 }
 
-cudaError_t cuda_adam8bit(const struct cuda_launch *launch, const struct adamw *adamw, const struct eight_bit_span *span)
+cudaError_t cuda_adam8bit(const struct cuda_launch *launch, const struct adamw *adamw,
+                          const struct eight_bit_span *span)
 {
     return launch_blocks(launch, eight_bits_kernel, blocks_for(span->count, EIGHT_BIT_BLOCK), BLOCK, 0, *adamw,
                          adamw_factors(adamw), *span);

@@ -1,8 +1,7 @@
 // Words and positions, and their gradients.
 //
-// A word's gradient is the sum over the rows that hold it. The rows are first put in
-// the order of their tokens, equal ones in the order of the rows, so that each word's
-// rows lie side by side and every sum has an order of its own: no atomics.
+// A word's gradient is the sum over the rows with that word. The rows are first sorted by token, equal tokens by row.
+// Each word's rows are then adjacent, and every sum has a fixed order without atomics.
 //
 //     tokens        7 2 7 | 2 9 2       (CHUNK rows each; here 3)
 //     1. ranked     2 7 7 | 2 2 9       each chunk by itself: a row's place is the
@@ -11,13 +10,14 @@
 //        rows       1 3 5 0 2 4         chunk go before it, found by bisection
 //     3. summed     a warp for each run of equal tokens; long runs by the whole block
 //
-// More rows than PART are done in parts, one after the other.
+// More than PART rows are done in parts, one after the other.
 #include "device/cuda/reduce.cuh"
 
 constexpr uint32_t CHUNK = 1024, PART = 1 << 20, WARPS = BLOCK / WARP;
 
 // --- forward ---------------------------------------------------------------------------
 
+// 16 bytes at a time: each_kernel<8, words_body<T>>, 2 loads, 1 store
 template <class T>
 struct words_body {
     struct embedding e;
@@ -61,7 +61,7 @@ cudaError_t cuda_embedding(const struct cuda_launch *launch, const struct embedd
 
 // --- the order of the rows --------------------------------------------------------------
 
-// Tokens outside the vocabulary go last and have no gradient, as those whose words are not there.
+// Tokens outside the vocabulary are sorted last and have no gradient. So are tokens whose words are not there.
 constexpr uint32_t NO_TOKEN = 0xffffffffu;
 
 struct sorting {
@@ -127,7 +127,7 @@ static __global__ void __launch_bounds__(CHUNK) merge_kernel(const sorting sort)
         if (threadIdx.x < count)
             tokens[threadIdx.x] = sort.ranked_tokens[other + threadIdx.x];
         __syncthreads();
-        // Of equal tokens those of earlier chunks go first.
+        // Among equal tokens, those of earlier chunks come first.
         place += how_many_below(tokens, count, (uint64_t)token + (other < start));
         __syncthreads();
     }
@@ -148,7 +148,7 @@ static cudaError_t sort_rows(const struct cuda_launch *launch, const sorting &so
 
 // --- sums of runs ---------------------------------------------------------------------------
 
-// Runs longer than this are shared by the warps of a block.
+// Longer runs are shared by the warps of a block.
 constexpr uint32_t LONG_RUN = 64;
 static_assert(LONG_RUN >= WARPS, "of the runs that begin in a block only the last can be a long one");
 
@@ -184,7 +184,7 @@ __device__ inline void add_to_word(const run_sums<T> &runs, size_t column, uint3
     store<PACK>(to, each<PACK>([&](int k) { return before.at[k] + sum.at[k]; }));
 }
 
-// The end of the run that begins at `first`; `first` itself where none begins there.
+// The end of the run that begins at `first`; `first` itself if none begins there.
 template <class T>
 __device__ inline uint32_t end_of_run(const run_sums<T> &runs, uint32_t first)
 {
@@ -193,7 +193,7 @@ __device__ inline uint32_t end_of_run(const run_sums<T> &runs, uint32_t first)
     const uint32_t token = runs.tokens[first];
     if (token == NO_TOKEN || (first > 0 && runs.tokens[first - 1] == token))
         return first;
-    uint32_t within = 1;  // most runs are short: look twice as far each time, then back
+    uint32_t within = 1;  // most runs are short: look twice as far each time, then search back
     while (within < runs.count - first && runs.tokens[first + within] == token)
         within *= 2;
     const uint32_t near = first + within / 2, left = runs.count - near;
@@ -201,8 +201,7 @@ __device__ inline uint32_t end_of_run(const run_sums<T> &runs, uint32_t first)
     return near + how_many_below(runs.tokens + near, most, (uint64_t)token + 1);
 }
 
-// Block (x, y): the runs that begin at the WARPS places from x on, and PACK columns
-// for each lane of a warp.
+// Block (x, y) has the runs that begin at the WARPS places from x on, and PACK columns for each lane of a warp.
 template <int PACK, class T>
 static __global__ void __launch_bounds__(BLOCK) runs_kernel(const run_sums<T> runs, size_t tiles)
 {
@@ -240,11 +239,11 @@ static __global__ void __launch_bounds__(BLOCK) runs_kernel(const run_sums<T> ru
                     sum.at[k] += partial[other][k][lane];
             add_to_word<PACK>(runs, column, runs.tokens[start + run], sum);
         }
-        break;  // it reaches past the block's places: there is no other
+        break;  // this run reaches past the block's places, so there is no other long one
     }
 }
 
-// Every position of the sequence is in each sequence of the batch once.
+// Every position occurs once in each sequence of the batch.
 template <class T>
 struct positions_body {
     float *positions;
@@ -257,8 +256,8 @@ struct positions_body {
         const size_t step = sequence * columns;
         pack<N> sum = {};
 #pragma unroll 4
-        for (size_t at = i; at < rows * columns; at += step) {
-            const pack<N> x = load<N>(gradient + at);
+        for (size_t index = i; index < rows * columns; index += step) {
+            const pack<N> x = load<N>(gradient + index);
 #pragma unroll
             for (int k = 0; k < N; k++)
                 sum.at[k] += x.at[k];
@@ -276,12 +275,12 @@ static cudaError_t add_rows(const struct cuda_launch *launch, const struct embed
     static_assert(4 * PART * sizeof *scratch <= CUDA_SCRATCH_BYTES, "a part is sorted in the scratch");
     const size_t tiles = blocks_for(e->columns, WARP * PACK);
     const uint32_t vocabulary = e->vocabulary < NO_TOKEN ? (uint32_t)e->vocabulary : NO_TOKEN;
-    const uint32_t own = embedding_own(e) < NO_TOKEN ? (uint32_t)embedding_own(e) : NO_TOKEN;
+    const uint32_t word_count = embedding_own(e) < NO_TOKEN ? (uint32_t)embedding_own(e) : NO_TOKEN;
     for (size_t start = 0; start < e->rows; start += PART) {
         const uint32_t rows = (uint32_t)(e->rows - start < PART ? e->rows - start : PART);
         const bool one_chunk = rows <= CHUNK;
-        const sorting sort = { e->tokens + start, rows, vocabulary, (uint32_t)e->first, own, scratch, scratch + PART,
-                               scratch + 2 * PART, scratch + 3 * PART };
+        const sorting sort = { e->tokens + start, rows, vocabulary, (uint32_t)e->first, word_count, scratch,
+                               scratch + PART, scratch + 2 * PART, scratch + 3 * PART };
         const run_sums<T> runs = { one_chunk ? sort.ranked_tokens : sort.sorted_tokens,
                                    one_chunk ? sort.ranked_rows : sort.sorted_rows, rows, e->columns,
                                    gradient + start * e->columns, words };
@@ -301,7 +300,7 @@ template <class T>
 static cudaError_t embed_backward(const struct cuda_launch *launch, const struct embedding *e, float *words,
                                   float *positions, const T *gradient)
 {
-    // The sums are floats: four at a time fill 16 bytes of those.
+    // The sums are floats: four fill 16 bytes.
     if (head_of_rows<4>(e->columns, e->columns, words, positions, gradient) == 0)
         return add_rows<4>(launch, e, words, positions, gradient);
     return add_rows<1>(launch, e, words, positions, gradient);

@@ -1,16 +1,15 @@
-// Cross-entropy: a block, or a warp, for each row of logits, which is read once
-// forward (the target's own number again), and read once and written once backward, or
-// in both together.
+// Cross-entropy, with a block or a warp for each row of logits. Forward, the row is read once (and the target's logit
+// once more). Backward, or if both are done together, it is read once and written once.
 #include "device/cuda/reduce.cuh"
 
-// Targets in rows of `whole` columns, of which these are the ones from `first` on.
+// Targets in rows of `whole` columns; this part has the columns from `first` on.
 struct aims {
     const int32_t *targets;
     size_t first, whole;
 };
 
-// The target of a row, past its columns where another part has it, or it has none; or a place in the row that may be
-// read where there is no such target.
+// The target of a row, as an index into this part's columns. It is past them if another part has the target, or if
+// there is none. For an invalid target it is 0, a place in the row that may be read.
 __device__ inline size_t target_of(const aims &aims, size_t row, uint32_t *failure)
 {
     const int32_t target = aims.targets[row];
@@ -27,6 +26,7 @@ inline aims aims_of(const struct cross_entropy *loss)
     return { loss->targets, loss->first, cross_entropy_whole(loss) };
 }
 
+// 16 bytes at a time: log_sums_kernel<T, GROUP>, 1 load, 0 stores
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) log_sums_kernel(float *log_sums, const T *logits, size_t rows,
                                                                 size_t columns, size_t stride)
@@ -154,7 +154,8 @@ cudaError_t cuda_cross_entropy_join(const struct cuda_launch *launch, const stru
 
 // --- backward ---------------------------------------------------------------------------------
 
-// gradient = scale * (exp(logit - log_sum) - (1 at the target)), 0 in a row without one; `target` counts from x.at[0].
+// gradient = scale * (exp(logit - log_sum) - (1 at the target)), and 0 in a row without one; `target` is relative to
+// x.at[0].
 template <class T, int N>
 __device__ inline pack<N> gradient_of(const pack<N> &x, float log_sum, size_t target, bool counts, float scale)
 {
@@ -165,7 +166,8 @@ __device__ inline pack<N> gradient_of(const pack<N> &x, float log_sum, size_t ta
     });
 }
 
-// Between rows zeros; may be written over the logits.
+// Writes zeros to padding between rows. The gradient may overwrite the logits.
+// 16 bytes at a time: loss_backward_kernel<T, GROUP>, 1 load, 1 store
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient, const T *logits,
                                                                      const float *log_sums, const aims aims,
@@ -207,16 +209,17 @@ cudaError_t cuda_cross_entropy_backward(const struct cuda_launch *launch, const 
 
 // --- both in one ------------------------------------------------------------------------------
 
-// Large, so that few long rows are under way at a time, and the second cache has them all.
+// Large, so that few long rows are in progress at a time and the L2 cache holds them all.
 enum { LONG_ROW = 1024 };
 
 template <int GROUP>
 constexpr int block_of = GROUP > BLOCK ? GROUP : BLOCK;
 
-// Between its two walks a row is in shared memory, as it is, where a block of this chip has room for it (KEEPS): each
-// thread reads there what it has put there. Otherwise it is read again, from the second cache. Sums are the same.
+// Between its two passes a row is kept unchanged in shared memory, if a block of this chip has room for it (KEEPS).
+// Each thread reads back only what it has written. Otherwise the row is read again, from the L2 cache. The sums are
+// the same.
 //
-//     logits     | head | pack | pack | .. | rest      head < a pack; all of the row where it has no packs
+//     logits     | head | pack | pack | .. | rest      head < a pack; all of the row if it has no packs
 //     kept       | head  .    | pack | pack | .. | rest
 template <class T, int GROUP, bool KEEPS>
 static __global__ void __launch_bounds__(block_of<GROUP>) loss_both_kernel(T *gradient, float *losses, const T *logits,
@@ -245,7 +248,7 @@ static __global__ void __launch_bounds__(block_of<GROUP>) loss_both_kernel(T *gr
             kept[i] = logits[i];
         total.add<T>(load<N>(logits + i));
     });
-    __syncwarp();  // everyone has the target's number, which is written over
+    __syncwarp();  // all lanes have read the target's logit, which is overwritten below
     total.finish<T, GROUP>();
     const float log_sum = total.shift + logf(total.sum);
     if (threadIdx.x % GROUP == 0)
@@ -269,7 +272,7 @@ static __global__ void __launch_bounds__(BLOCK) losses_kernel(double *sums, cons
         sums[blockIdx.x] = total;
 }
 
-// A kernel's own shared memory is small beside what is left here.
+// A kernel's own static shared memory is small beside what is left here.
 template <class T>
 static size_t kept_bytes(const struct cuda_launch *launch, size_t columns)
 {

@@ -1,15 +1,14 @@
-// Private: what every kernel is written with: numbers of each precision, several
-// at a time, and the launch.
+// Private: the building blocks of every kernel: numbers of each precision, several at a time, and the launch.
 //
 //     address:   0       16      32      48      64
 //                | . . x x|x x x x|x x x x|x x . .|       x: the numbers of a span
 //                   head    packs of 16 bytes   rest      head and rest go one by one
 //
-// The arithmetic whose bits are promised, or must agree between two kernels, is
-// spelled with __fmul_rn, __fadd_rn and __fmaf_rn: the compiler may fuse any other.
+// Arithmetic whose bits are promised, or must agree between two kernels, is written with __fmul_rn, __fadd_rn and
+// __fmaf_rn. The compiler may fuse any other arithmetic.
 //
-// These files are compiled twice: by nvcc, and by a C++ compiler for the tests,
-// where tests/device/cuda_on_cpu/ plays the GPU and brings its own CUDA headers.
+// These files are compiled twice: by nvcc, and by a C++ compiler for the tests. There tests/device/cuda/on_cpu/ acts
+// as the GPU and has its own CUDA headers.
 #ifndef DEVICE_CUDA_NUMBERS_CUH
 #define DEVICE_CUDA_NUMBERS_CUH
 
@@ -19,8 +18,8 @@
 
 #include "device/cuda/launch.h"
 
-// Memory of a block: SHARED(float, sums, [32]), and DYNAMIC_SHARED(tiles), whose
-// size the launch says. Whoever plays the GPU brings its own.
+// Shared memory of a block: SHARED(float, sums, [32]), and DYNAMIC_SHARED(tiles), whose size is given at launch. The
+// tests that act as the GPU bring their own definitions.
 #ifndef SHARED
 #define SHARED(type, name, dimensions) __shared__ type name dimensions
 #define DYNAMIC_SHARED(name)                       \
@@ -59,8 +58,8 @@ __device__ inline pack<N> load(const float *from)
     return x;
 }
 
-// To device memory, spelled out: where the compiler follows an address along a loop it
-// forgets how it is aligned, and writes a pack in four.
+// Writes to device memory with explicit wide stores. In a loop the compiler may lose the alignment of an address, and
+// then writes a pack in four stores.
 template <int N>
 __device__ inline void store(float *to, const pack<N> &x)
 {
@@ -75,8 +74,7 @@ __device__ inline void store(float *to, const pack<N> &x)
     }
 }
 
-// Two bfloat16 are the halves of a word, the first one low; each is the upper half
-// of its float.
+// A word holds two bfloat16 numbers, the first in its low half. Each is the upper half of the float of the same value.
 __device__ inline float low_half(unsigned word)
 {
     return __uint_as_float(word << 16);
@@ -129,7 +127,7 @@ __device__ inline void store(__nv_bfloat16 *to, const pack<N> &x)
     }
 }
 
-// Two of fp16 likewise, which no float has as they are.
+// Two fp16 numbers in a word likewise. They are no part of a float's bits, and are converted.
 __device__ inline float low_fp16(unsigned word)
 {
     return __half2float(__ushort_as_half((unsigned short)(word & 0xffffu)));
@@ -182,7 +180,7 @@ __device__ inline void store(__half *to, const pack<N> &x)
     }
 }
 
-// Loops over a pack, all N at once: `x = each<N>([&](int i) { return a.at[i] + b.at[i]; })`.
+// Computes a pack, all N numbers at once: `x = each<N>([&](int i) { return a.at[i] + b.at[i]; })`.
 template <int N, class Number>
 __device__ inline pack<N> each(Number number)
 {
@@ -195,8 +193,8 @@ __device__ inline pack<N> each(Number number)
 
 // --- exponentials ------------------------------------------------------------------
 
-// For float to the last bit or two; what is rounded to 16 bits takes the
-// processor's own (2 units in the last place of a float near 0, more far from it).
+// For float, accurate to the last bit or two. If results are rounded to 16 bits, the GPU's own instruction is used (2
+// units in the last place of a float near 0, more far from it).
 template <class T>
 __device__ inline float exponential(float x)
 {
@@ -217,33 +215,32 @@ __device__ inline float quotient(float a, float b)
 
 // --- where packs may begin -----------------------------------------------------------
 
-// Of N numbers together: all addresses that are accessed N numbers at a time must
-// be multiples of this.
+// For access to N numbers together: all addresses that are accessed in this way must be multiples of this.
 template <int N, class T>
-__host__ __device__ inline bool pack_may_begin(const T *at)
+__host__ __device__ inline bool pack_may_begin(const T *address)
 {
-    return (uintptr_t)at % (N * sizeof(T) < 16 ? N * sizeof(T) : 16) == 0;  // NULL may
+    return (uintptr_t)address % (N * sizeof(T) < 16 ? N * sizeof(T) : 16) == 0;  // true for NULL
 }
 
-// How many numbers come before all addresses may begin a pack; `count` if never.
+// How many numbers come before all addresses may begin a pack; `count` if they never may.
 template <int N, class... T>
-inline size_t head_of(size_t count, const T *...at)
+inline size_t head_of(size_t count, const T *...arrays)
 {
     for (size_t head = 0; head < N && head < count; head++)
-        if ((... && (!at || pack_may_begin<N>((const T *)((uintptr_t)at + head * sizeof(T))))))
+        if ((... && (!arrays || pack_may_begin<N>((const T *)((uintptr_t)arrays + head * sizeof(T))))))
             return head;
     return count;
 }
 
-// The same over the rows of matrices: 0 where every row begins a pack.
+// The same over the rows of matrices: 0 if every row begins with a pack, else `count`.
 template <int N, class... T>
-inline size_t head_of_rows(size_t columns, size_t count, const T *...at)
+inline size_t head_of_rows(size_t columns, size_t count, const T *...arrays)
 {
-    return columns % N == 0 && head_of<N>(count, at...) == 0 ? 0 : count;
+    return columns % N == 0 && head_of<N>(count, arrays...) == 0 ? 0 : count;
 }
 
-// Which row of a matrix number i is in; a division of 64 bits, of which the GPU has
-// none, only where there must be one.
+// The row of a matrix that number i is in. A GPU has no 64-bit division in hardware, so one is used only if
+// necessary.
 __device__ inline size_t row_of(size_t i, size_t columns)
 {
     return (i | columns) >> 32 ? i / columns : (uint32_t)i / (uint32_t)columns;
@@ -251,7 +248,7 @@ __device__ inline size_t row_of(size_t i, size_t columns)
 
 // --- launches ------------------------------------------------------------------------
 
-// Nothing is launched over nothing.
+// Nothing is launched for zero blocks.
 template <class... Parameters, class... Arguments>
 inline cudaError_t launch_blocks(const struct cuda_launch *launch, void (*kernel)(Parameters...), size_t blocks,
                                  unsigned threads, size_t shared_bytes, Arguments... arguments)
@@ -273,8 +270,7 @@ inline size_t blocks_for(size_t items, size_t per_block)
     return (items + per_block - 1) / per_block;
 }
 
-// Runs `body.template at<N>(i)` for all i in [0, count): N = PACK where the
-// addresses allow it, N = 1 elsewhere.
+// Runs `body.template at<N>(i)` for all i in [0, count). N = PACK where the addresses allow it, and N = 1 elsewhere.
 template <int PACK, class Body>
 __global__ void __launch_bounds__(BLOCK) each_kernel(const Body body, size_t count, size_t head)
 {
@@ -286,7 +282,7 @@ __global__ void __launch_bounds__(BLOCK) each_kernel(const Body body, size_t cou
         body.template at<1>(i < head ? i : i + packs * PACK);
 }
 
-// Enough blocks to fill any chip of today several times; what is left is strided over.
+// Enough blocks to fill any chip of today several times; the rest is strided over.
 constexpr size_t MOST_BLOCKS = 1 << 14;
 
 template <int PACK, class Body>
@@ -300,7 +296,7 @@ inline cudaError_t launch_each(const struct cuda_launch *launch, const Body &bod
 
 // --- loading -------------------------------------------------------------------------
 
-// Asking for anything of a kernel loads it.
+// Loads the kernels: CUDA loads a kernel when any of its attributes is asked for.
 template <class... Kernels>
 inline cudaError_t load_kernels(Kernels *...kernels)
 {
@@ -317,7 +313,7 @@ inline cudaError_t first_bad(cudaError_t first, cudaError_t second)
 
 // --- types ---------------------------------------------------------------------------
 
-// Calls `launched`, with `T` the type of the launch's numbers.
+// Evaluates `launched`, with `T` the type of the launch's numbers.
 #define WITH_NUMBERS(launch, launched)                   \
     do {                                                 \
         if ((launch)->precision == PRECISION_BF16) {     \

@@ -1,9 +1,9 @@
-// Updates over flat spans, and sums of squares. A span may begin at any number: its
-// packs begin where all its addresses allow it. The arithmetic is spelled out, so
-// that a number gets the same bits in a pack as alone, and as by a processor (vec_fma()),
-// which makes the updates of what is in the host's memory.
+// Updates over flat spans, and sums of squares. A span may begin at any number: its packs begin where all its
+// addresses allow it. The arithmetic is explicit, so that a number gets the same bits in a pack as alone. It also
+// gets the bits of a processor (vec_fma()), which updates what is in the host's memory.
 #include "device/cuda/spans.cuh"
 
+// 16 bytes at a time: each_kernel<4, adamw_body<T>>, 4 loads, 3 stores
 template <class T>
 struct adamw_body {
     weights<T> weight;
@@ -11,7 +11,7 @@ struct adamw_body {
     float *first, *second;
     float beta1, rest1, beta2, rest2, epsilon;
     struct adamw_factors given;
-    const struct adamw_factors *there;  // NULL: those given are they
+    const struct adamw_factors *there;  // NULL: `given` is used
 
     template <int N>
     __device__ void at(size_t i) const
@@ -54,13 +54,14 @@ cudaError_t cuda_adamw(const struct cuda_launch *launch, const struct adamw *ada
     WITH_NUMBERS(launch, adamw_of<T>(launch, adamw, span));
 }
 
+// 16 bytes at a time: each_kernel<4, sgd_body<T>>, 3 loads, 2 stores
 template <class T>
 struct sgd_body {
     weights<T> weight;
     const float *gradients;
     float *first;  // NULL: no momentum
-    float rate, momentum, decay, ahead;  // ahead: the momentum of Nesterov, or 0
-    const float *rate_at;  // NULL: `rate` is it
+    float rate, momentum, decay, ahead;  // ahead: the momentum with Nesterov, or 0
+    const float *rate_at;  // NULL: `rate` is used
 
     template <int N>
     __device__ void at(size_t i) const
@@ -99,7 +100,8 @@ cudaError_t cuda_sgd(const struct cuda_launch *launch, const struct sgd *sgd, co
 
 // --- norms -----------------------------------------------------------------------------
 
-// Each block sums the squares that fall to it, in double; one block sums those sums.
+// Each block sums its share of the squares, in double; one block adds those sums.
+// 16 bytes at a time: squares_kernel, 1 load, 0 stores
 static __global__ void __launch_bounds__(BLOCK) squares_kernel(double *sums, const float *in, size_t count,
                                                                size_t head)
 {
@@ -139,7 +141,7 @@ cudaError_t cuda_norm(const struct cuda_launch *launch, float *norm, const float
     return launch_blocks(launch, root_kernel, 1, BLOCK, 0, norm, sums, blocks);
 }
 
-// One thread, in the order of the norms: there is one for each layer.
+// One thread adds the norms, in their order: there is one for each layer.
 static __global__ void clip_factor_kernel(float *factor, struct clip clip)
 {
     double sum = 0;
@@ -151,6 +153,7 @@ static __global__ void clip_factor_kernel(float *factor, struct clip clip)
     *factor = norm <= (double)clip.limit ? 1.0f : (float)((double)clip.limit / norm);
 }
 
+// 16 bytes at a time: each_kernel<4, clip_body>, 1 load, 1 store
 struct clip_body {
     float *gradients;
     const float *factor;
@@ -172,7 +175,8 @@ cudaError_t cuda_clip(const struct cuda_launch *launch, const struct clip *clip,
     const cudaError_t status = launch_blocks(launch, clip_factor_kernel, 1, WARP, 0, factor, *clip);
     if (status != cudaSuccess)
         return status;
-    return launch_each<UPDATE_PACK>(launch, clip_body{ gradients, factor }, count, head_of<UPDATE_PACK>(count, gradients));
+    return launch_each<UPDATE_PACK>(launch, clip_body{ gradients, factor }, count,
+                                    head_of<UPDATE_PACK>(count, gradients));
 }
 
 // --- loading ---------------------------------------------------------------------------------

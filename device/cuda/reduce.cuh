@@ -1,21 +1,21 @@
 // Private: sums and maxima over groups of threads, and walks along a row.
 //
-// A group is a warp or a whole block of BLOCK threads, and has one row. Every sum is
-// a tree that depends on nothing but the group's size, so its bits repeat.
+// A group is a warp or a whole block of BLOCK threads, and has one row. Every sum is a tree that depends only on the
+// group's size, so its bits repeat.
 #ifndef DEVICE_CUDA_REDUCE_CUH
 #define DEVICE_CUDA_REDUCE_CUH
 
 #include "device/cuda/numbers.cuh"
 
-// Rows up to this many columns go to a warp, longer ones to a block: a row that is
-// read again should still be in the first cache, beside those of the other groups.
+// Rows up to this many columns go to a warp, longer ones to a block. A row that is read again should still be in the
+// L1 cache, beside the rows of the other groups.
 enum { WARP_COLUMNS = 2048 };
 
 struct largest {
     template <class X>
     __device__ X operator()(X a, X b) const
     {
-        return a > b ? a : b;  // b where a is a NaN: whoever needs NaN to stay sums as well
+        return a > b ? a : b;  // b if a is a NaN: callers that need to keep NaN also compute a sum
     }
 };
 
@@ -27,7 +27,7 @@ struct added {
     }
 };
 
-// All lanes get the same: a and b swap sides between two lanes, and `both` does not mind.
+// All lanes get the same result: a and b swap sides between two lanes, and `both` is symmetric.
 template <class Both, class X>
 __device__ inline X over_warp(X x, Both both)
 {
@@ -50,12 +50,12 @@ __device__ inline X over_group(X x, Both both)
 #pragma unroll
         for (int warp = 1; warp < GROUP / WARP; warp++)
             x = both(x, warps[warp]);
-        __syncthreads();  // the next one writes there
+        __syncthreads();  // the next call writes there
     }
     return x;
 }
 
-// The last step of a sum over all: what each block has summed, in order, by one block.
+// The last step of a sum over everything: one block adds what each block has summed, in order.
 template <class To>
 __global__ void __launch_bounds__(BLOCK) sums_kernel(To *sum, const double *sums, size_t count, double scale)
 {
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(BLOCK) sums_kernel(To *sum, const double *sums
         *sum = (To)(total * scale);
 }
 
-// How many blocks sum is a matter of the count alone, and as many as keep any chip busy.
+// The number of blocks that sum. It depends on the count alone, and is enough to keep any chip busy.
 inline size_t blocks_of_sum(size_t count, size_t per_block)
 {
     const size_t blocks = blocks_for(count, per_block), most = 2048;
@@ -81,8 +81,8 @@ struct width {
     static constexpr int value = N;
 };
 
-// Calls body(width<N>(), i) for the numbers i .. i + N - 1 that are this thread's, N = PACK
-// from `head` on while there are PACK left, and N = 1 elsewhere.
+// Calls body(width<N>(), i) for this thread's numbers i .. i + N - 1. N = PACK from `head` on while PACK are left,
+// and N = 1 elsewhere.
 template <int PACK, int GROUP, class Body>
 __device__ inline void walk_row(size_t columns, size_t head, Body body)
 {
@@ -93,8 +93,8 @@ __device__ inline void walk_row(size_t columns, size_t head, Body body)
         body(width<1>(), i < head ? i : i + packs * PACK);
 }
 
-// Rows that begin anywhere: how many numbers come before this one's first pack, and
-// whether it is the same many in both.
+// For rows that begin anywhere: how many numbers come before a row's first pack. The function begin_alike() says
+// whether that number is the same in both rows.
 template <int PACK, class T>
 __device__ inline size_t head_in_row(size_t columns, const T *row)
 {
@@ -123,8 +123,8 @@ inline cudaError_t launch_rows(const struct cuda_launch *launch, size_t rows, si
     return launch_blocks(launch, by_block, rows, BLOCK, 0, arguments...);
 }
 
-// The largest of a row and the sum of exp(x - largest), in one pass over it: when a
-// larger number comes by, the sum so far shrinks.
+// The largest number of a row and the sum of exp(x - largest), in one pass over the row. When a larger number comes,
+// the sum so far is scaled down.
 struct log_sum {
     float shift, sum;
 
@@ -153,7 +153,7 @@ struct log_sum {
     }
 };
 
-// Below every float but minus infinity, whose exp(x - shift) is then 0 and no NaN.
+// Below every float except minus infinity, for which exp(x - shift) is then 0 and not NaN.
 constexpr float LEAST_FLOAT = -3.402823466e38f;
 
 #endif

@@ -1,11 +1,12 @@
-// Softmax and layer norm: a warp or a block for each row. A row comes from device
-// memory once; where it is read again it is still in a cache.
+// Softmax and layer norm, with a warp or a block for each row. A row is read from device memory once; if it is read
+// again it is still in a cache.
 #include "device/cuda/reduce.cuh"
 
 // --- softmax ---------------------------------------------------------------------
 
-// Rows may begin anywhere, if `out` and `in` begin alike: then the packs of a row
-// begin where its addresses allow it, otherwise (`alike` is false) there are none.
+// Rows may begin anywhere. If `out` and `in` have the same alignment, a row's packs begin where its addresses allow
+// it. Otherwise (`alike` is false) there are no packs.
+// 16 bytes at a time: softmax_kernel<T, GROUP>, 2 loads, 1 store
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) softmax_kernel(T *out, const T *in, size_t rows, size_t columns,
                                                                bool alike)
@@ -44,14 +45,14 @@ cudaError_t cuda_softmax(const struct cuda_launch *launch, struct values *out, c
 
 // --- layer norm -----------------------------------------------------------------
 
-// A row and what goes with it; `head` is 0, or `columns` where there are no packs.
+// A row and its parameters; `head` is 0, or `columns` if there are no packs.
 template <class T>
 struct norm_row {
     const T *in, *gain, *offset;
     size_t columns, head;
 };
 
-// Spelled out, so that the forward and its repetition agree.
+// Written out, so that the forward and its recomputation agree.
 __device__ inline float normed(float x, float mean, float rstd)
 {
     return __fmul_rn(__fadd_rn(x, -mean), rstd);
@@ -69,6 +70,7 @@ __device__ inline void write_norm(const norm_row<T> &norm, T *out, float mean, f
     });
 }
 
+// 16 bytes at a time: norm_kernel<T, GROUP>, 5 loads, 1 store
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) norm_kernel(norm_row<T> norm, size_t rows, T *out, float *mean,
                                                             float *rstd)
@@ -101,6 +103,7 @@ static __global__ void __launch_bounds__(BLOCK) norm_kernel(norm_row<T> norm, si
     write_norm<T, GROUP>(norm, out + row * norm.columns, middle, scale);
 }
 
+// 16 bytes at a time: norm_again_kernel<T, GROUP>, 3 loads, 1 store
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) norm_again_kernel(norm_row<T> norm, size_t rows, T *out,
                                                                   const float *mean, const float *rstd)
@@ -114,6 +117,7 @@ static __global__ void __launch_bounds__(BLOCK) norm_again_kernel(norm_row<T> no
 
 // With h = the normed input and g = gradient * gain:
 // in_gradient = rstd * (g - mean of g - h * mean of (g h)).
+// 16 bytes at a time: norm_input_kernel<T, GROUP>, 7 loads, 1 store
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) norm_input_kernel(norm_row<T> norm, size_t rows, T *in_gradient,
                                                                   const T *out_gradient, const T *add,

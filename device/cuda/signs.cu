@@ -1,5 +1,5 @@
-// Numbers as signs and their mean size, as replicas send them by 1-bit Adam. The arithmetic is spelled out, so that a
-// number gets the same bits in a pack as alone.
+// Numbers as signs and their mean size, in the form in which replicas send them with 1-bit Adam. The arithmetic is
+// explicit, so that a number gets the same bits in a pack as alone.
 #include "device/cuda/reduce.cuh"
 
 enum { SIGN_PACK = 4 };
@@ -33,9 +33,9 @@ struct either {
     }
 };
 
-enum { SIGN_EACH = SIGN_BLOCK / BLOCK };  // numbers of a thread
+enum { SIGN_EACH = SIGN_BLOCK / BLOCK };  // numbers per thread
 
-// A block of threads for a block of numbers, a warp for a word of signs.
+// A block of threads takes a block of numbers, and a warp a word of signs.
 static __global__ void __launch_bounds__(BLOCK) take_signs_kernel(struct sign_block *blocks, float *numbers,
                                                                   const float *where, size_t count)
 {

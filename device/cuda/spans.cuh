@@ -1,10 +1,10 @@
-// Private: what optimizers read and write, and sums of squares.
+// Private: the data that optimizers read and write, and sums of squares.
 #ifndef DEVICE_CUDA_SPANS_CUH
 #define DEVICE_CUDA_SPANS_CUH
 
 #include "device/cuda/reduce.cuh"
 
-// What optimizers read and write first of a weight: `master`, where there is one.
+// A weight as optimizers use it. They read `master` if there is one, else `now`, and write `next`, and `master` too.
 template <class T>
 struct weights {
     T *next;
@@ -32,7 +32,7 @@ inline weights<T> weights_of(const struct optimizer_span *span)
     return { (T *)span->next, (const T *)span->weights, span->master };
 }
 
-// Everything but `next` is floats, or nearly: four at a time fill 16 bytes of those.
+// Everything but `next` is floats, or nearly everything: four floats fill 16 bytes.
 enum { UPDATE_PACK = 4 };
 
 template <class T>

@@ -1,8 +1,8 @@
-// Optimizers that look at a whole tensor at a time. Sums over all of it are made as those of a norm: each block adds
-// what falls to it, in double, and one block adds those sums.
+// Optimizers that treat a whole tensor at a time. Sums over the tensor are made as for a norm: each block adds its
+// share, in double, and one block adds those sums.
 #include "device/cuda/spans.cuh"
 
-// `body` leaves two packs at each place, whose squares are added up apart.
+// `body` gives two packs at each place, whose squares are summed separately.
 template <int PACK, class Body>
 static __global__ void __launch_bounds__(BLOCK) two_squares_kernel(double *sums, const Body body, size_t count,
                                                                    size_t head)
@@ -33,7 +33,7 @@ static __global__ void __launch_bounds__(BLOCK) two_squares_kernel(double *sums,
     }
 }
 
-// trust * |weights| / (|steps| + decay * |weights|), as trust_ratio() has it.
+// trust * |weights| / (|steps| + decay * |weights|), with the exceptions of trust_ratio().
 static __global__ void __launch_bounds__(BLOCK) ratio_kernel(float *ratio, const double *sums, size_t count,
                                                              double trust, double decay)
 {
@@ -48,7 +48,7 @@ static __global__ void __launch_bounds__(BLOCK) ratio_kernel(float *ratio, const
         *ratio = trust * weights > 0 && steps > 0 ? (float)(trust * weights / (steps + decay * weights)) : 1.0f;
 }
 
-// Where in the scratch the ratio stands, and behind it the sums.
+// The place of the ratio in the scratch; the sums are behind it.
 static float *ratio_of(const struct cuda_launch *launch)
 {
     return (float *)launch->scratch;
@@ -82,13 +82,14 @@ struct lars_norms {
     }
 };
 
+// 16 bytes at a time: each_kernel<4, lars_body<T>>, 3 loads, 2 stores
 template <class T>
 struct lars_body {
     weights<T> weight;
     const float *gradients;
     float *first;
     float rate, momentum, decay;
-    const float *rate_at;  // NULL: `rate` is it
+    const float *rate_at;  // NULL: `rate` is used
     const float *ratio;    // NULL: 1
 
     template <int N>
@@ -133,7 +134,7 @@ struct lamb_parts {
     float *first, *second;
     float beta1, rest1, beta2, rest2, epsilon, decay;
     struct lamb_factors given;
-    const struct lamb_factors *there;  // NULL: those given are they
+    const struct lamb_factors *there;  // NULL: `given` is used
 
     __device__ struct lamb_factors factors() const
     {
@@ -153,6 +154,7 @@ struct lamb_parts {
     }
 };
 
+// 16 bytes at a time: two_squares_kernel<4, lamb_moments<T>>, 4 loads, 2 stores
 template <class T>
 struct lamb_moments {
     lamb_parts<T> parts;
@@ -174,6 +176,7 @@ struct lamb_moments {
     }
 };
 
+// 16 bytes at a time: each_kernel<4, lamb_body<T>>, 3 loads, 1 store
 template <class T>
 struct lamb_body {
     lamb_parts<T> parts;
@@ -243,7 +246,7 @@ static __global__ void __launch_bounds__(BLOCK) factored_rows_kernel(struct fact
         move_to(&span.row[blockIdx.x], sum / (double)span.columns, factors_of(given, there).beta);
 }
 
-// A thread for each column: of `chunk` rows into sums, or of all at once.
+// A thread for each column: adds `chunk` rows into sums, or all rows at once.
 static __global__ void __launch_bounds__(BLOCK) factored_chunks_kernel(double *sums, struct factored_span span,
                                                                        size_t chunk, size_t tiles)
 {
@@ -289,7 +292,7 @@ struct vector_moments {
     }
 };
 
-// Two floats begin the scratch: the mean of the rows' moments, and how far steps go; behind them are sums.
+// The scratch begins with two floats: the mean of the rows' moments, and the step length. The sums are behind them.
 static __global__ void __launch_bounds__(BLOCK) row_mean_kernel(float *mean, const float *rows, size_t count)
 {
     double sum = 0;
@@ -367,7 +370,7 @@ struct factored_body {
     }
 };
 
-// In chunks of rows whose sums find room in the scratch: four million columns at most.
+// Works in chunks of rows whose sums fit into the scratch: four million columns at most.
 static cudaError_t factored_moments(const struct cuda_launch *launch, const struct factored_span *span,
                                     struct adafactor_factors given, const void *there)
 {

@@ -6,7 +6,7 @@
 #include "common/number.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/cost/variant.h"
-#include "partitioner/plan/meetings.h"
+#include "partitioner/plan/collectives.h"
 #include "schedules/lower.h"
 
 uint32_t predict_run_length(enum weights weights, uint32_t ranks, uint32_t micro_batches)
@@ -28,11 +28,11 @@ static struct slots *count_slots(const struct schedule *lowered, struct error *e
 }
 
 struct slots *predict_slots_by(const struct generator *generator, const struct generate_request *request,
-                               const struct holding *holding, struct error *error)
+                               const struct storage *storage, struct error *error)
 {
     struct generate_request longer = *request;
     longer.micro_batches = predict_run_length(generator->weights, request->ranks, request->micro_batches);
-    struct schedule *order = holding_order(holding, schedule_generate_by(generator, &longer, error), error);
+    struct schedule *order = storage_order(storage, schedule_generate_by(generator, &longer, error), error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
     schedule_free(lowered);
@@ -45,7 +45,7 @@ struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunk
 {
     const struct generate_request request = { .ranks = ranks, .chunks = chunks, .micro_batches = micro_batches };
     const struct generator *generator = generator_find(schedule, error);
-    const struct holding plain = { 0 };
+    const struct storage plain = { 0 };
     return generator ? predict_slots_by(generator, &request, &plain, error) : NULL;
 }
 
@@ -54,7 +54,7 @@ static struct link link_of(const struct network *network, uint32_t from, uint32_
     return network->links[network->link_of[(size_t)from * network->ranks + to]];
 }
 
-uint64_t predict_reduce_ns(const struct holding *holding, const struct placement *placement, uint32_t stage,
+uint64_t predict_reduce_ns(const struct storage *storage, const struct placement *placement, uint32_t stage,
                            uint64_t weights, const struct network *network)
 {
     const uint32_t copies = placement_copies(placement, stage);
@@ -63,7 +63,7 @@ uint64_t predict_reduce_ns(const struct holding *holding, const struct placement
         for (uint32_t b = 0; b < copies; b++) {
             const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
             if (a != b)
-                slowest = max_u64(slowest, holding_reduce_ns(holding, copies, weights, link_of(network, from, to)));
+                slowest = max_u64(slowest, storage_reduce_ns(storage, copies, weights, link_of(network, from, to)));
         }
     }
     return slowest;
@@ -80,7 +80,7 @@ struct stage_place predict_place(const struct placement *placement, uint32_t sta
                                  const struct cluster *cluster)
 {
     const uint32_t copies = placement_copies(placement, stage);
-    struct stage_place place = { .replicas = copies, .host_bytes_per_second = holding_host_rate(cluster) };
+    struct stage_place place = { .replicas = copies, .host_bytes_per_second = storage_host_rate(cluster) };
     for (uint32_t a = 0; a < copies; a++) {
         for (uint32_t b = 0; b < copies; b++) {
             const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
@@ -110,7 +110,7 @@ static uint64_t way_ns(struct link link, uint64_t bytes)
     return transfer_ns(bytes, link.bytes_per_second, link.latency_ns);
 }
 
-// A message between any two ranks of the stages, the slowest of them.
+// The time in ns of the slowest message between any two ranks of the stages.
 static uint64_t slowest_way_ns(const struct placement *placement, const struct network *network, uint32_t a,
                                uint32_t b, uint64_t bytes)
 {
@@ -126,16 +126,16 @@ static uint64_t slowest_way_ns(const struct placement *placement, const struct n
     return slowest;
 }
 
-// Whose STEPs what is tied lengthens.
+// The stages whose STEPs take longer because of tied layers.
 struct tie {
     const struct profile *const *profiles;  // by stage
-    const struct holding *holding;
+    const struct storage *storage;
     const struct placement *placement;
     const struct network *network;
     struct cost_row *rows;
 };
 
-// The larger of two layers, as a stage has them.
+// The larger of two layers, in bytes, as a stage has them.
 static uint64_t larger_bytes(const struct profile *profile, struct edge pair)
 {
     return round_to_256(max_u64(profile->layers[pair.from].parameter_bytes, profile->layers[pair.to].parameter_bytes));
@@ -146,56 +146,57 @@ static void add_tie(const struct tie *tie, uint32_t a, uint32_t b, struct edge p
     const uint32_t stages[] = { a, b };
     for (size_t i = 0; i < 2; i++) {
         struct cost_row *row = &tie->rows[stages[i]];
-        const uint64_t gradients = holding_gradient_bytes(tie->holding, larger_bytes(tie->profiles[stages[i]], pair));
+        const uint64_t gradients = storage_gradient_bytes(tie->storage, larger_bytes(tie->profiles[stages[i]], pair));
         row->step_ns = add_clamped(row->step_ns, slowest_way_ns(tie->placement, tie->network, a, b, gradients));
     }
 }
 
-// Whether the stage has what the layer lends, as its own or as a copy.
-static bool has_lent(const struct profile *profile, const uint32_t *cuts, uint32_t stage, uint32_t lender)
+// Whether the stage has the weights of `owner`, as its own or as a copy.
+static bool has_weights_of(const struct profile *profile, const uint32_t *cuts, uint32_t stage, uint32_t owner)
 {
-    bool has = cuts[stage] <= lender && lender < cuts[stage + 1];
-    for (size_t i = 0; i < profile->lent_count && !has; i++)
-        has = profile->lent[i].from == lender && cuts[stage] <= profile->lent[i].to
-           && profile->lent[i].to < cuts[stage + 1];
+    bool has = cuts[stage] <= owner && owner < cuts[stage + 1];
+    for (size_t i = 0; i < profile->one_owner_count && !has; i++)
+        has = profile->one_owner[i].from == owner && cuts[stage] <= profile->one_owner[i].to
+           && profile->one_owner[i].to < cuts[stage + 1];
     return has;
 }
 
-// Every two of the stages that have it send each other its gradients.
-static void add_lent(const struct tie *tie, const struct profile *profile, const uint32_t *cuts, uint32_t lender)
+// Every two stages that have it send each other its gradients.
+static void add_ties_of_owner(const struct tie *tie, const struct profile *profile, const uint32_t *cuts,
+                              uint32_t owner)
 {
     const uint32_t stages = tie->placement->stages;
     for (uint32_t a = 0; a < stages; a++)
-        for (uint32_t b = a + 1; b < stages && has_lent(profile, cuts, a, lender); b++)
-            if (has_lent(profile, cuts, b, lender))
-                add_tie(tie, a, b, (struct edge){ lender, lender });
+        for (uint32_t b = a + 1; b < stages && has_weights_of(profile, cuts, a, owner); b++)
+            if (has_weights_of(profile, cuts, b, owner))
+                add_tie(tie, a, b, (struct edge){ owner, owner });
 }
 
-static bool is_lent(const struct profile *profile, struct edge pair)
+static bool is_one_owner(const struct profile *profile, struct edge pair)
 {
     bool is = false;
-    for (size_t i = 0; i < profile->lent_count && !is; i++) {
-        const struct edge lent = profile->lent[i];
-        is = (lent.from == pair.from && lent.to == pair.to) || (lent.from == pair.to && lent.to == pair.from);
+    for (size_t i = 0; i < profile->one_owner_count && !is; i++) {
+        const struct edge shared = profile->one_owner[i];
+        is = (shared.from == pair.from && shared.to == pair.to) || (shared.from == pair.to && shared.to == pair.from);
     }
     return is;
 }
 
-void predict_add_tied(const struct profile *const *profiles, const struct holding *holding,
+void predict_add_tied(const struct profile *const *profiles, const struct storage *storage,
                       const struct placement *placement, const struct network *network, const uint32_t *cuts,
                       struct cost_row *rows)
 {
     const struct profile *profile = profiles[0];
-    const struct tie tie = { profiles, holding, placement, network, rows };
+    const struct tie tie = { profiles, storage, placement, network, rows };
     for (size_t i = 0; i < profile->tied_count; i++) {
         const struct edge pair = profile->tied[i];
         const uint32_t a = stage_of(cuts, pair.from), b = stage_of(cuts, pair.to);
-        if (a != b && !is_lent(profile, pair))
+        if (a != b && !is_one_owner(profile, pair))
             add_tie(&tie, a, b, pair);
     }
-    for (size_t i = 0; i < profile->lent_count; i++)
-        if (i == 0 || profile->lent[i].from != profile->lent[i - 1].from)
-            add_lent(&tie, profile, cuts, profile->lent[i].from);
+    for (size_t i = 0; i < profile->one_owner_count; i++)
+        if (i == 0 || profile->one_owner[i].from != profile->one_owner[i - 1].from)
+            add_ties_of_owner(&tie, profile, cuts, profile->one_owner[i].from);
 }
 
 // What a plan's stages are counted with.
@@ -205,7 +206,8 @@ struct counting {
     uint32_t splits;
 };
 
-// The slowest and the smallest of the devices that hold the stage count. `profile` has the numbers of its variant.
+// The lowest speed and the least memory of the devices that hold the stage count. `profile` has the numbers of the
+// stage's variant.
 static void fill_numbers(struct plan *plan, uint32_t s, const struct profile *profile, const struct counting *with,
                          const struct slots *slots)
 {
@@ -218,15 +220,15 @@ static void fill_numbers(struct plan *plan, uint32_t s, const struct profile *pr
     }
     struct stage_place place = predict_place(with->placement, s, with->network, plan->cluster);
     place.speed_permille = speed;
-    place.runs_apart = slots->again > 0;
+    place.has_recompute = slots->again > 0;
     const struct stage_bytes bytes = stage_bytes_at(profile, stage->first, stage->end, stage->recompute,
-                                                    stage->recompute_count, &plan->holding, place.replicas);
+                                                    stage->recompute_count, &plan->storage, place.replicas);
     stage->costs = stage_cost_at(profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
-                                 &plan->holding, &place);
+                                 &plan->storage, &place);
     uint64_t weights = 0;
     for (uint32_t l = stage->first; l < stage->end; l++)
         weights = add_clamped(weights, stage_layer_weights(profile, stage->first, stage->end, l));
-    stage->costs.reduce_ns = predict_reduce_ns(&plan->holding, with->placement, s, weights, with->network);
+    stage->costs.reduce_ns = predict_reduce_ns(&plan->storage, with->placement, s, weights, with->network);
     const struct stage_bytes split = stage_bytes_of_split(bytes, with->splits);
     stage->memory = stage_memory_of(&split, slots);
     stage->memory.capacity_bytes = memory;
@@ -259,7 +261,7 @@ static bool add_tied(struct plan *plan, const struct profile *profile, const str
         good = views[s] != NULL;
     }
     if (good)
-        predict_add_tied((const struct profile *const *)views, &plan->holding, placement, network, cuts, rows);
+        predict_add_tied((const struct profile *const *)views, &plan->storage, placement, network, cuts, rows);
     for (size_t s = 0; good && s < plan->stage_count; s++)
         plan->stages[s].costs.step_ns = add_clamped(plan->stages[s].costs.step_ns, rows[s].step_ns);
     for (size_t s = 0; views && s < plan->stage_count; s++)
@@ -270,14 +272,14 @@ static bool add_tied(struct plan *plan, const struct profile *profile, const str
     return good;
 }
 
-// Where they share what they do together.
+// Whether replicas that share states can run their collectives (collectives.h).
 static bool replicas_can_meet(const struct plan *plan, const struct schedule *lowered,
                               const struct placement *placement, struct error *error)
 {
-    struct meetings meetings = { 0 };
-    const bool good = plan->holding.shard == SHARD_NONE
-                   || meetings_open(&meetings, lowered, placement, plan->holding.shard, error);
-    meetings_close(&meetings);
+    struct collectives collectives = { 0 };
+    const bool good = plan->storage.shard == SHARD_NONE
+                   || collectives_open(&collectives, lowered, placement, plan->storage.shard, error);
+    collectives_close(&collectives);
     return good;
 }
 
@@ -293,7 +295,7 @@ static bool fill_stages(struct plan *plan, const struct profile *profile, const 
         for (uint32_t s = 0; good && s < plan->stage_count; s++)
             good = fill_stage(plan, s, profile, &with, &slots[s], error);
     }
-    good = good && (!plan->holding.tied_apart || add_tied(plan, profile, placement, network, error));
+    good = good && (!plan->storage.tied_apart || add_tied(plan, profile, placement, network, error));
     free(slots);
     schedule_free(lowered);
     return good;
@@ -308,7 +310,7 @@ static bool simulate(const struct plan *plan, const struct network *network, uin
     return good;
 }
 
-// With the run that is timed, to be cleared either way.
+// `whole` is the run that is timed; the caller clears it either way.
 static bool time_run(const struct plan *plan, const struct network *network, struct simulation *whole,
                      uint64_t *iteration_ns, struct error *error)
 {
@@ -330,7 +332,7 @@ bool plan_time(const struct plan *plan, const struct network *network, uint64_t 
     return good;
 }
 
-// Busy over one iteration; the first stage of those that are busiest.
+// Busy within one iteration; of equally busy stages, the first.
 static uint32_t find_bottleneck(const struct plan *plan)
 {
     uint32_t bottleneck = 0;
@@ -346,14 +348,14 @@ static uint32_t find_bottleneck(const struct plan *plan)
     return bottleneck;
 }
 
-// A rank's live peak is that of all its stages together; of copies the largest counts.
+// A rank's live peak is that of all its stages together. Among the copies of a stage the largest counts.
 static void fill_live_peaks(struct plan *plan, const struct placement *placement, const struct simulation *run)
 {
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         uint64_t most = 0;
         for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
-            const uint64_t own = run->per_rank[placement_rank(placement, s, copy)].live_peak_bytes;
-            most = own > most ? own : most;
+            const uint64_t peak = run->per_rank[placement_rank(placement, s, copy)].live_peak_bytes;
+            most = peak > most ? peak : most;
         }
         plan->stages[s].memory.live_peak_bytes = most;
     }
@@ -369,7 +371,7 @@ static bool fill_predicted(struct plan *plan, const struct placement *placement,
 {
     struct simulation whole = { 0 };
     bool good = time_run(plan, network, &whole, &plan->iteration_ns, error);
-    // Documents hold no more, and nobody waits for it.
+    // Documents hold no larger number, and no user waits that long.
     if (good && plan_is_too_long(plan))
         good = error_set(error, "an iteration would take more than 2^53 - 1 ns, 104 days: see to the units of"
                                 " profile and cluster, or take fewer micro-batches");
@@ -385,7 +387,7 @@ static bool fill_predicted(struct plan *plan, const struct placement *placement,
 bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error)
 {
     struct profile *made;
-    if (!holding_check(&plan->holding, profile, plan->cluster, plan->weights == WEIGHTS_FLUSH, error))
+    if (!storage_check(&plan->storage, profile, plan->cluster, plan->weights == WEIGHTS_FLUSH, error))
         return false;
     const struct profile *ordered = plan_ordered(plan, profile, &made, error);
     struct placement *placement = ordered ? plan_placement(plan, error) : NULL;

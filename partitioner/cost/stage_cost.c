@@ -30,7 +30,7 @@ static uint64_t output_of(const struct stage_view *view, uint32_t layer)
     return layer_memory_of(&view->profile->layers[layer]).output;
 }
 
-// The first of the edges from this layer on.
+// The index of the first edge that begins at this layer or a later one.
 static size_t edges_from(const struct profile *profile, uint32_t layer)
 {
     size_t low = 0, high = layer_edge_count(profile);
@@ -46,10 +46,10 @@ static size_t edges_from(const struct profile *profile, uint32_t layer)
     return low;
 }
 
-// Who reads y_layer, as far as the stage's memory cares.
+// Which layers read y_layer, as far as the stage's memory is concerned.
 struct tensor_use {
-    bool by_nobody;        // no layer of the model
-    bool inside;           // a layer of the stage
+    bool by_nobody;        // no layer of the model reads it
+    bool inside;           // a layer of the stage reads it
     uint32_t last_inside;  // the last such layer
     bool kept;             // must stay from F to the backward
     bool held;             // W of its own segment needs it
@@ -58,7 +58,7 @@ struct tensor_use {
 static struct tensor_use use_of(const struct stage_view *view, uint32_t layer)
 {
     struct tensor_use use = { .by_nobody = true, .last_inside = layer };
-    const size_t own = segment_of(view, layer);
+    const size_t layer_segment = segment_of(view, layer);
     const size_t count = layer_edge_count(view->profile);
     for (size_t e = edges_from(view->profile, layer); e < count && layer_edge(view->profile, e).from == layer; e++) {
         const uint32_t reader = layer_edge(view->profile, e).to;
@@ -69,7 +69,7 @@ static struct tensor_use use_of(const struct stage_view *view, uint32_t layer)
         use.last_inside = reader;
         const struct profile_layer *layer_of = &view->profile->layers[reader];
         const size_t segment = segment_of(view, reader);
-        if (segment != NO_SEGMENT && segment == own)
+        if (segment != NO_SEGMENT && segment == layer_segment)
             use.held |= layer_holds_input(layer_of);
         else
             use.kept |= layer_reads_until(layer_of, segment != NO_SEGMENT) > INPUT_UNTIL_F;
@@ -86,9 +86,9 @@ static enum input_life input_life_of(const struct stage_view *view)
         const struct edge edge = layer_edge(profile, i);
         if (edge.to < view->first || edge.to >= view->end)
             continue;
-        const enum input_life own =
+        const enum input_life until =
             layer_reads_until(&profile->layers[edge.to], segment_of(view, edge.to) != NO_SEGMENT);
-        life = own > life ? own : life;
+        life = until > life ? until : life;
     }
     return life;
 }
@@ -107,32 +107,14 @@ static uint64_t alive_at(const struct stage_view *view, uint32_t layer, uint32_t
     return sum;
 }
 
-bool stage_brings_copy(const struct profile *profile, uint32_t first, uint32_t end, size_t i)
-{
-    const struct edge pair = profile->lent[i];
-    bool brings = first <= pair.to && pair.to < end && (pair.from < first || end <= pair.from);
-    for (size_t k = 0; brings && k < i; k++)  // sorted, so other readers in front of this one come before it
-        brings = profile->lent[k].from != pair.from || profile->lent[k].to < first;
-    return brings;
-}
-
-uint64_t stage_layer_weights(const struct profile *profile, uint32_t first, uint32_t end, uint32_t layer)
-{
-    uint64_t bytes = layer_memory_of(&profile->layers[layer]).weights;
-    for (size_t i = 0; i < profile->lent_count; i++)
-        if (profile->lent[i].to == layer && stage_brings_copy(profile, first, end, i))
-            bytes = add_clamped(bytes, layer_memory_of(&profile->layers[profile->lent[i].from]).weights);
-    return bytes;
-}
-
-// What the optimizer keeps of them.
-static uint64_t state_of(const struct stage_view *view, uint32_t layer, const struct holding *holding)
+// The bytes that the optimizer keeps for the layer's weights, and for those it brings a copy of.
+static uint64_t state_of(const struct stage_view *view, uint32_t layer, const struct storage *storage)
 {
     const struct profile *profile = view->profile;
-    uint64_t bytes = holding_state_bytes(holding, profile, layer);
-    for (size_t i = 0; i < profile->lent_count; i++)
-        if (profile->lent[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
-            bytes = add_clamped(bytes, holding_state_bytes(holding, profile, profile->lent[i].from));
+    uint64_t bytes = storage_state_bytes(storage, profile, layer);
+    for (size_t i = 0; i < profile->one_owner_count; i++)
+        if (profile->one_owner[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
+            bytes = add_clamped(bytes, storage_state_bytes(storage, profile, profile->one_owner[i].from));
     return bytes;
 }
 
@@ -141,14 +123,14 @@ static uint64_t weights_of(const struct stage_view *view, uint32_t layer)
     return stage_layer_weights(view->profile, view->first, view->end, layer);
 }
 
-// The largest, of its own and of what it brings a copy of.
+// The largest tensor of the layer's own and of those it brings a copy of.
 static uint64_t tensor_of(const struct stage_view *view, uint32_t layer)
 {
     const struct profile *profile = view->profile;
-    uint64_t bytes = holding_largest_tensor(profile, layer);
-    for (size_t i = 0; i < profile->lent_count; i++)
-        if (profile->lent[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
-            bytes = max_u64(bytes, holding_largest_tensor(profile, profile->lent[i].from));
+    uint64_t bytes = storage_largest_tensor(profile, layer);
+    for (size_t i = 0; i < profile->one_owner_count; i++)
+        if (profile->one_owner[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
+            bytes = max_u64(bytes, storage_largest_tensor(profile, profile->one_owner[i].from));
     return bytes;
 }
 
@@ -161,7 +143,8 @@ static void add_segment(const struct stage_view *view, const struct segment *seg
     }
     const uint64_t above = segment->end < view->end ? alive_at(view, segment->end, segment->end) : 0;
     bytes->transient = max_u64(bytes->transient, segment_workspace(&memory, above));
-    bytes->transient_apart = max_u64(bytes->transient_apart, segment_workspace_apart(&memory, above));
+    bytes->transient_with_recompute =
+        max_u64(bytes->transient_with_recompute, segment_workspace_with_recompute(&memory, above));
     bytes->again = add_clamped(bytes->again, memory.data);
 }
 
@@ -171,7 +154,7 @@ static void add_transient(const struct stage_view *view, struct stage_bytes *byt
         const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
         bytes->transient = max_u64(bytes->transient, layer_workspace(&layer, alive_at(view, l, l + 1)));
     }
-    bytes->transient_apart = bytes->transient;
+    bytes->transient_with_recompute = bytes->transient;
     for (size_t i = 0; i < view->segment_count; i++)
         add_segment(view, &view->segments[i], bytes);
 }
@@ -192,18 +175,18 @@ uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end)
     return sum;
 }
 
-static struct stage_states states_of(const struct stage_view *view, const struct holding *holding)
+static struct stage_states states_of(const struct stage_view *view, const struct storage *storage)
 {
     struct stage_states states = { .layers = view->end - view->first };
     for (uint32_t l = view->first; l < view->end; l++) {
         const uint64_t weights = weights_of(view, l);
         states.with_weights += weights > 0;
         states.weights = add_clamped(states.weights, weights);
-        states.optimizer = add_clamped(states.optimizer, state_of(view, l, holding));
+        states.optimizer = add_clamped(states.optimizer, state_of(view, l, storage));
         states.largest = max_u64(states.largest, weights);
         states.tensor = max_u64(states.tensor, tensor_of(view, l));
         uint64_t window = 0;
-        for (uint32_t k = l; k < view->end && k - l < holding->window; k++)
+        for (uint32_t k = l; k < view->end && k - l < storage->window; k++)
             window = add_clamped(window, weights_of(view, k));
         states.window = max_u64(states.window, window);
     }
@@ -225,22 +208,22 @@ void stage_put_held(struct stage_bytes *bytes, const struct held_bytes *held)
 
 struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first, uint32_t end,
                                   const struct segment *recompute, size_t recompute_count,
-                                  const struct holding *holding, uint32_t replicas)
+                                  const struct storage *storage, uint32_t replicas)
 {
     assert(first <= end && end <= profile->layer_count);
     const struct stage_view view = { profile, first, end, recompute, recompute_count,
-                                     holding_gathers(holding, replicas, end - first) };
-    struct stage_bytes bytes = { .input_life = input_life_of(&view), .kept_moves = holding->activations_on_host,
-                                 .streams = holding_streams(holding, end - first),
-                                 .comes_ahead = holding->window >= 2
-                                             && holding_moves_layers(holding, replicas, end - first) };
+                                     storage_gathers(storage, replicas, end - first) };
+    struct stage_bytes bytes = { .input_life = input_life_of(&view), .kept_moves = storage->activations_on_host,
+                                 .streams = storage_streams(storage, end - first),
+                                 .comes_ahead = storage->window >= 2
+                                             && storage_moves_layers(storage, replicas, end - first) };
     for (uint32_t l = first; l < end; l++) {
         const struct layer_memory layer = layer_memory_of(&profile->layers[l]);
         bytes.held = add_clamped(bytes.held, layer.held);
-        bytes.carried = add_clamped(bytes.carried, layer.carried);
+        bytes.shared_by_parts = add_clamped(bytes.shared_by_parts, layer.shared_by_parts);
         if (segment_of(&view, l) == NO_SEGMENT) {
             bytes.kept = add_clamped(bytes.kept, layer.kept);
-            bytes.kept_carried = add_clamped(bytes.kept_carried, layer.carried);
+            bytes.kept_shared_by_parts = add_clamped(bytes.kept_shared_by_parts, layer.shared_by_parts);
         }
         const struct tensor_use use = use_of(&view, l);
         if (use.kept)
@@ -248,8 +231,8 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
         if (use.held)
             bytes.held = add_clamped(bytes.held, output_of(&view, l));
     }
-    const struct stage_states states = states_of(&view, holding);
-    const struct held_bytes held = holding_bytes(holding, replicas, &states);
+    const struct stage_states states = states_of(&view, storage);
+    const struct held_bytes held = storage_bytes(storage, replicas, &states);
     stage_put_held(&bytes, &held);
     bytes.input = stage_cut_bytes(profile, first);
     bytes.output = stage_cut_bytes(profile, end);
@@ -259,9 +242,9 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
 
 struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
                                   const struct segment *recompute, size_t recompute_count,
-                                  const struct holding *holding)
+                                  const struct storage *storage)
 {
-    return stage_bytes_at(profile, first, end, recompute, recompute_count, holding, 1);
+    return stage_bytes_at(profile, first, end, recompute, recompute_count, storage, 1);
 }
 
 struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t splits)
@@ -269,7 +252,7 @@ struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t split
     uint64_t *const per_micro_batch[] = { &bytes.input,        &bytes.output, &bytes.kept,
                                           &bytes.kept_through, &bytes.held,   &bytes.again };
     if (splits > 1)
-        bytes.kept -= bytes.kept_carried;
+        bytes.kept -= bytes.kept_shared_by_parts;
     for (size_t i = 0; splits > 1 && i < sizeof per_micro_batch / sizeof per_micro_batch[0]; i++) {
         const uint64_t whole = *per_micro_batch[i];
         *per_micro_batch[i] = round_to_256(whole / splits + (whole % splits > 0));
@@ -277,22 +260,13 @@ struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t split
     return bytes;
 }
 
-uint64_t stage_scaled_ns(uint64_t ns, uint64_t speed_permille)
-{
-    assert(speed_permille > 0);
-    if (speed_permille == 1000)
-        return ns;
-    const unsigned __int128 scaled = ((unsigned __int128)ns * 1000 + speed_permille - 1) / speed_permille;
-    return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
-}
-
 static uint64_t moved_bytes(const struct stage_bytes *bytes)
 {
     return bytes->kept_moves ? add_clamped(bytes->kept, bytes->kept_through) : 0;
 }
 
-// The input counts with what is kept for as long as its slot is needed.
-static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes, bool runs_apart)
+// The input counts as kept for as long as its slot is needed.
+static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes, bool has_recompute)
 {
     const uint64_t through = add_clamped(bytes->kept_through,
                                          bytes->input_life == INPUT_UNTIL_W ? bytes->input : 0);
@@ -300,9 +274,9 @@ static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes, boo
     row->output_bytes = bytes->output;
     row->kept_forward_bytes = add_clamped(add_clamped(bytes->kept, only_i), through);
     row->kept_weight_bytes = add_clamped(bytes->held, through);
-    row->again_bytes = runs_apart ? bytes->again : 0;
+    row->again_bytes = has_recompute ? bytes->again : 0;
     row->moved_bytes = moved_bytes(bytes);
-    row->transient_bytes = runs_apart ? bytes->transient_apart : bytes->transient;
+    row->transient_bytes = has_recompute ? bytes->transient_with_recompute : bytes->transient;
     row->fixed_bytes = add_clamped(bytes->weights, add_clamped(bytes->gradients, bytes->optimizer));
     row->version_bytes = bytes->version;
 }
@@ -328,22 +302,22 @@ static struct cost_row times_of(const struct stage_view *view, uint64_t speed_pe
 
 struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uint32_t end,
                               const struct segment *recompute, size_t recompute_count,
-                              const struct holding *holding, const struct stage_place *place)
+                              const struct storage *storage, const struct stage_place *place)
 {
     const struct stage_view view = { profile, first, end, recompute, recompute_count, false };
     const struct stage_bytes bytes =
-        stage_bytes_at(profile, first, end, recompute, recompute_count, holding, place->replicas);
+        stage_bytes_at(profile, first, end, recompute, recompute_count, storage, place->replicas);
     struct cost_row row = times_of(&view, place->speed_permille);
-    put_bytes(&row, &bytes, place->runs_apart);
-    const struct stage_states states = states_of(&view, holding);
-    holding_add_times(holding, place, &states, &row);
-    const bool moves = holding_moves_layers(holding, place->replicas, states.layers);
-    if (moves && window_is_beside(holding, profile, &row))
-        window_add_beside(holding, place, profile, first, end, &row);
+    put_bytes(&row, &bytes, place->has_recompute);
+    const struct stage_states states = states_of(&view, storage);
+    storage_add_times(storage, place, &states, &row);
+    const bool moves = storage_moves_layers(storage, place->replicas, states.layers);
+    if (moves && window_overlaps(storage, profile, &row))
+        window_add_overlapping(storage, place, profile, first, end, &row);
     else if (moves)
-        window_add_in_turn(holding, place, &states, &row);
+        window_add_in_turn(storage, place, &states, &row);
     if (bytes.kept_moves)
-        row.move_ns = holding_move_ns(place, row.moved_bytes);
+        row.move_ns = storage_move_ns(place, row.moved_bytes);
     return row;
 }
 
@@ -362,8 +336,8 @@ struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struc
                               multiply_clamped(slots->kept_through, bytes->kept_through),
                               multiply_clamped(slots->held, bytes->held),
                               multiply_clamped(slots->again, bytes->again),
-                              multiply_clamped(slots->carried, bytes->carried),
-                              multiply_clamped(slots->carried_gradient, bytes->carried) };
+                              multiply_clamped(slots->shared_by_parts, bytes->shared_by_parts),
+                              multiply_clamped(slots->shared_by_parts_gradient, bytes->shared_by_parts) };
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         memory.kept_bytes = add_clamped(memory.kept_bytes, kept[i]);
     memory.host_bytes = add_clamped(memory.host_bytes,
@@ -384,7 +358,7 @@ uint64_t stage_fixed_bytes(struct stage_bytes bytes, const struct slots *slots, 
     struct slots with = *slots;
     with.input[INPUT_UNTIL_F] = input_slots;
     bytes.input_life = INPUT_UNTIL_F;
-    bytes.kept = bytes.kept_through = bytes.held = bytes.transient = bytes.again = bytes.transient_apart = 0;
+    bytes.kept = bytes.kept_through = bytes.held = bytes.transient = bytes.again = bytes.transient_with_recompute = 0;
     return stage_memory_of(&bytes, &with).peak_bytes;
 }
 

@@ -51,7 +51,7 @@ bool variants_tie(const struct profile *profile, const char *first, const char *
     return true;
 }
 
-static void take(struct profile_layer *layer, const struct profile_variant *variant)
+static void take_variant(struct profile_layer *layer, const struct profile_variant *variant)
 {
     const struct profile_layer *from = &variant->layer;
     layer->forward_ns = from->forward_ns + variant->communication_ns;
@@ -65,7 +65,7 @@ static void take(struct profile_layer *layer, const struct profile_variant *vari
     if (variant->shares_output)
         layer->output_bytes = from->output_bytes;
     layer->saved_bytes = from->saved_bytes;
-    layer->carried_bytes = from->carried_bytes;
+    layer->shared_by_parts_bytes = from->shared_by_parts_bytes;
     layer->input_kept = from->input_kept;
     layer->held_for_weight_bytes = from->held_for_weight_bytes;
     layer->workspace_bytes = from->workspace_bytes;
@@ -73,57 +73,57 @@ static void take(struct profile_layer *layer, const struct profile_variant *vari
     layer->flops = from->flops;
 }
 
-static bool take_all(struct profile *of, const char *name, struct error *error)
+static bool take_variants(struct profile *profile, const char *name, struct error *error)
 {
-    const uint32_t devices = variant_devices(of, name);
-    const bool shares = shares_output(of, name);
+    const uint32_t devices = variant_devices(profile, name);
+    const bool shares = shares_output(profile, name);
     bool found = name == NULL;
-    for (size_t l = 0; l < of->layer_count; l++) {
-        const struct profile_variant *variant = find(&of->layers[l], name);
+    for (size_t l = 0; l < profile->layer_count; l++) {
+        const struct profile_variant *variant = find(&profile->layers[l], name);
         if (variant && devices_of(variant) != devices)
             return error_set(error,
                              "layer %zu runs \"%.60s\" on %" PRIu32 " devices, a layer in front of it on %" PRIu32, l,
                              name, devices_of(variant), devices);
         if (shares && !(variant && variant->shares_output))
-            return error_set(error, "layer %zu has no variant \"%.60s\" of which each device has a share of the output, as"
-                             " others have: all layers need one", l, name);
+            return error_set(error, "layer %zu has no variant \"%.60s\" of which each device has a share of the"
+                             " output, as others have: all layers need one", l, name);
         if (variant)
-            take(&of->layers[l], variant);
+            take_variant(&profile->layers[l], variant);
         found |= variant != NULL;
     }
     if (!found)
-        return error_set(error, "no layer of %.60s has a variant \"%.60s\"", of->model, name);
+        return error_set(error, "no layer of %.60s has a variant \"%.60s\"", profile->model, name);
     const char *what;
-    const size_t at = profile_overflow_at(of, &what);
-    return at == of->layer_count
+    const size_t overflow = profile_overflow_at(profile, &what);
+    return overflow == profile->layer_count
         || error_set(error, "with \"%.60s\" the %s of the layers up to %zu add up to more than 2^53 - 1", name, what,
-                     at);
+                     overflow);
 }
 
 struct profile *variant_of(const struct profile *profile, const char *name, struct error *error)
 {
-    struct profile *of = malloc(sizeof *of);
+    struct profile *variant = malloc(sizeof *variant);
     struct profile_layer *layers = malloc((profile->layer_count + 1) * sizeof layers[0]);
-    if (!of || !layers) {
-        free(of);
+    if (!variant || !layers) {
+        free(variant);
         free(layers);
         error_no_memory(error, "the variants of a model");
         return NULL;
     }
     memcpy(layers, profile->layers, profile->layer_count * sizeof layers[0]);
-    *of = *profile;
-    of->layers = layers;
-    if (take_all(of, name, error))
-        return of;
-    variant_free(of);
+    *variant = *profile;
+    variant->layers = layers;
+    if (take_variants(variant, name, error))
+        return variant;
+    variant_free(variant);
     return NULL;
 }
 
-void variant_free(struct profile *of)
+void variant_free(struct profile *variant)
 {
-    if (of)
-        free(of->layers);
-    free(of);
+    if (variant)
+        free(variant->layers);
+    free(variant);
 }
 
 static bool is_among(const char *name, const char **names, size_t count)

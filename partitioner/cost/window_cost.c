@@ -6,7 +6,7 @@
 // An action as the window sees it.
 struct action_of_layers {
     bool from_last, adds_up;
-    size_t of_layer, of_row;  // where its time is
+    size_t of_layer, of_row;  // offsets of its time
 };
 
 static const struct action_of_layers actions[] = {
@@ -17,33 +17,34 @@ static const struct action_of_layers actions[] = {
 };
 enum { ACTIONS = sizeof actions / sizeof actions[0] };
 
-// What moves of layers, and over which link.
+// The states of layers that move, and the link they take.
 struct moving {
-    const struct holding *holding;
+    const struct storage *storage;
     const struct stage_place *place;
     bool is_host;
-    bool has_weights, has_gradients;  // come; go back, and come from the host with the weights
+    bool has_weights, has_gradients;  // weights come; gradients go back, and from the host also come with the weights
 };
 
-static struct moving moving_of(const struct holding *holding, const struct stage_place *place, uint32_t layers)
+static struct moving moving_of(const struct storage *storage, const struct stage_place *place, uint32_t layers)
 {
-    const bool is_host = holding_streams(holding, layers);
-    return (struct moving){ .holding = holding, .place = place, .is_host = is_host,
-                            .has_weights = holding_gathers(holding, place->replicas, layers),
-                            .has_gradients = holding_moves_layers(holding, place->replicas, layers) };
+    const bool is_host = storage_streams(storage, layers);
+    return (struct moving){ .storage = storage, .place = place, .is_host = is_host,
+                            .has_weights = storage_gathers(storage, place->replicas, layers),
+                            .has_gradients = storage_moves_layers(storage, place->replicas, layers) };
 }
 
 static uint64_t way_ns(const struct moving *moving, uint64_t bytes, uint32_t layers)
 {
-    return moving->is_host ? holding_move_ns(moving->place, bytes) : holding_meeting_ns(moving->place, bytes, layers);
+    return moving->is_host ? storage_move_ns(moving->place, bytes)
+                           : storage_collective_ns(moving->place, bytes, layers);
 }
 
 static uint64_t gradients_ns(const struct moving *moving, uint64_t weights, uint32_t layers)
 {
-    return moving->has_gradients ? way_ns(moving, holding_gradient_bytes(moving->holding, weights), layers) : 0;
+    return moving->has_gradients ? way_ns(moving, storage_gradient_bytes(moving->storage, weights), layers) : 0;
 }
 
-// Of all there is to an action: what comes, and what goes back.
+// For an action on layers with this many bytes of weights: what comes, and what goes back, in ns.
 static uint64_t come_ns(const struct moving *moving, bool adds_up, uint64_t weights, uint32_t layers)
 {
     const uint64_t so_far = adds_up && moving->is_host ? gradients_ns(moving, weights, layers) : 0;
@@ -102,8 +103,8 @@ static uint64_t computes_ns(const struct passing *passing, uint32_t step)
                            passing->moving.place->speed_permille);
 }
 
-// What is not covered by computing.
-static uint64_t beside_ns(const struct passing *passing)
+// The time of moves that computing does not cover.
+static uint64_t uncovered_ns(const struct passing *passing)
 {
     const uint32_t count = passing->end - passing->first;
     uint64_t added = add_clamped(comes_ns(passing, 0), goes_ns(passing, count - 1));
@@ -116,27 +117,27 @@ static uint64_t beside_ns(const struct passing *passing)
     return added;
 }
 
-bool window_is_beside(const struct holding *holding, const struct profile *profile, const struct cost_row *row)
+bool window_overlaps(const struct storage *storage, const struct profile *profile, const struct cost_row *row)
 {
-    return holding->window >= 2 && profile->is_chain && profile->tied_count == 0 && profile->lent_count == 0
+    return storage->window >= 2 && profile->is_chain && profile->tied_count == 0 && profile->one_owner_count == 0
         && row->recompute_ns == 0;
 }
 
-void window_add_in_turn(const struct holding *holding, const struct stage_place *place,
+void window_add_in_turn(const struct storage *storage, const struct stage_place *place,
                         const struct stage_states *states, struct cost_row *row)
 {
-    const struct moving moving = moving_of(holding, place, states->layers);
+    const struct moving moving = moving_of(storage, place, states->layers);
     for (size_t i = 0; i < ACTIONS; i++) {
         add(time_in(row, &actions[i]), come_ns(&moving, actions[i].adds_up, states->weights, states->with_weights));
         add(time_in(row, &actions[i]), go_ns(&moving, actions[i].adds_up, states->weights, states->with_weights));
     }
 }
 
-void window_add_beside(const struct holding *holding, const struct stage_place *place, const struct profile *profile,
-                       uint32_t first, uint32_t end, struct cost_row *row)
+void window_add_overlapping(const struct storage *storage, const struct stage_place *place,
+                            const struct profile *profile, uint32_t first, uint32_t end, struct cost_row *row)
 {
     for (size_t i = 0; i < ACTIONS; i++) {
-        const struct passing passing = { moving_of(holding, place, end - first), profile, first, end, &actions[i] };
-        add(time_in(row, &actions[i]), beside_ns(&passing));
+        const struct passing passing = { moving_of(storage, place, end - first), profile, first, end, &actions[i] };
+        add(time_in(row, &actions[i]), uncovered_ns(&passing));
     }
 }

@@ -1,15 +1,15 @@
-// What no plan can beat, whatever the order of the layers: the work of the ranks, with the fill and the drain.
+// A lower bound that no plan can beat, whatever the order of the layers: the work of the ranks, with fill and drain.
 //
 //     T  >=  way in + all that a rank does for its stages (+ way out, where nothing but B ends a rank's work)
 //
-// holds of each rank, and so of any average of these with weights w_r. An average counts layer l so often as the stage
-// it is on says; at least as often as the stage where it counts least:
+// This holds for each rank, and so for any average of ranks with weights w_r. An average counts a layer l as often as
+// its stage says. That is at least as often as on the stage where it counts least:
 //
 //     sum of w_r T  >=  sum over layers of F_l min_s a_s + B_l min_s b_s + ...
 //
-// (each a_s over the speed of the devices of s) with a_s = sum over ranks of w_r (how often r does F of s, and 1 more
-// where s lies before all stages of r). Even weights know of the work, weights that fall towards the first ranks also of
-// the fill and drain.
+// Each a_s is divided by the speed of the devices of s. Before that, a_s = sum over ranks of w_r (how often r does F
+// of s, and 1 more if s lies before all stages of r). Even weights capture the work. Weights that fall towards the
+// first ranks also capture fill and drain.
 #include <stdlib.h>
 
 #include "partitioner/cuts/cut_search.h"
@@ -22,8 +22,8 @@ static void count_stage(const struct cut_problem *problem, const uint64_t *weigh
     const struct cut_schedule *schedule = &problem->schedule;
     const struct placement *placement = schedule->placement;
     for (uint32_t r = 0; r < problem->ranks; r++) {
-        for (uint32_t at = placement->stage_at[r]; at < placement->stage_at[r + 1]; at++) {
-            const struct rank_work *work = &schedule->work_of[at];
+        for (uint32_t i = placement->stage_at[r]; i < placement->stage_at[r + 1]; i++) {
+            const struct rank_work *work = &schedule->work_of[i];
             if (work->stage != s)
                 continue;
             counts[0] += (wide)weights[r] * work->forwards;
@@ -38,7 +38,7 @@ static void count_stage(const struct cut_problem *problem, const uint64_t *weigh
     }
 }
 
-// The time of all layers of some kind of work, each in the variant in which it takes least.
+// The time of all layers for some kind of work, each in the variant in which it takes least.
 static uint64_t least_time(const struct cut_problem *problem, unsigned kind)
 {
     uint64_t sum = 0;
@@ -46,9 +46,9 @@ static uint64_t least_time(const struct cut_problem *problem, unsigned kind)
         uint64_t least = UINT64_MAX;
         for (uint32_t v = 0; v < problem->view_count; v++) {
             const struct profile_layer *layer = &problem->views[v].profile->layers[l];
-            const uint64_t own[4] = { layer->forward_ns, layer->backward_ns, layer->backward_input_ns,
-                                      layer->backward_weight_ns };
-            least = own[kind] < least ? own[kind] : least;
+            const uint64_t times[4] = { layer->forward_ns, layer->backward_ns, layer->backward_input_ns,
+                                        layer->backward_weight_ns };
+            least = times[kind] < least ? times[kind] : least;
         }
         sum += least;
     }
@@ -59,10 +59,10 @@ static uint64_t average_bound(const struct cut_problem *problem, const uint64_t 
 {
     wide counts[4] = { ~(wide)0, ~(wide)0, ~(wide)0, ~(wide)0 }, all = 0, weight = 0;
     for (uint32_t s = 0; s < problem->stages; s++) {
-        wide own[4] = { 0 };
-        count_stage(problem, weights, s, own);
+        wide stage_counts[4] = { 0 };
+        count_stage(problem, weights, s, stage_counts);
         for (unsigned i = 0; i < 4; i++) {
-            const wide scaled = own[i] * 1000 / problem->devices.speed[s];
+            const wide scaled = stage_counts[i] * 1000 / problem->devices.speed[s];
             counts[i] = scaled < counts[i] ? scaled : counts[i];
         }
     }
@@ -74,7 +74,7 @@ static uint64_t average_bound(const struct cut_problem *problem, const uint64_t 
     return bound > UINT64_MAX / 4 ? 0 : (uint64_t)bound;
 }
 
-// Weights that are even, and that grow by m / (m - 1) with every stage a rank's first one is further in.
+// Tries even weights, and weights that grow by m / (m - 1) with every stage that a rank's first stage is further in.
 bool cut_root_bound(const struct cut_problem *problem, uint64_t *bound_ns, struct error *error)
 {
     const uint64_t m = problem->request->micro_batches;
@@ -92,8 +92,8 @@ bool cut_root_bound(const struct cut_problem *problem, uint64_t *bound_ns, struc
                 weights[r] = weights[r] * (m - 1) / m;
             weights[r] += weights[r] == 0;
         }
-        const uint64_t own = average_bound(problem, weights);
-        *bound_ns = own > *bound_ns ? own : *bound_ns;
+        const uint64_t average = average_bound(problem, weights);
+        *bound_ns = average > *bound_ns ? average : *bound_ns;
     }
     free(weights);
     return true;

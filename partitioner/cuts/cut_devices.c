@@ -16,17 +16,17 @@ const char *cut_variant(const struct cut_problem *problem, uint32_t stage)
     return problem->request->layout.variants ? problem->request->layout.variants[stage] : NULL;
 }
 
-// How many devices a rank is: those of its stages' variant.
+// The number of devices of a rank: that of its stages' variant.
 static bool size_of_group(const struct cut_problem *problem, uint32_t rank, uint32_t *size, struct error *error)
 {
     const struct placement *placement = problem->schedule.placement;
-    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
-        const uint32_t s = placement->held[at];
-        const uint32_t own = variant_devices(problem->request->profile, cut_variant(problem, s));
-        if (at > placement->stage_at[rank] && own != *size)
+    for (uint32_t i = placement->stage_at[rank]; i < placement->stage_at[rank + 1]; i++) {
+        const uint32_t s = placement->held[i];
+        const uint32_t devices = variant_devices(problem->request->profile, cut_variant(problem, s));
+        if (i > placement->stage_at[rank] && devices != *size)
             return error_set(error, "stages %u and %u are on one rank, but their variants take %u and %u devices",
-                             placement->held[at - 1], s, *size, own);
-        *size = own;
+                             placement->held[i - 1], s, *size, devices);
+        *size = devices;
     }
     return true;
 }
@@ -79,8 +79,8 @@ static void read_devices(struct cut_problem *problem)
         devices->capacity[r] = UINT64_MAX;
     for (uint32_t r = 0; r < problem->ranks; r++) {
         uint64_t *capacity = &devices->capacity[problem->schedule.leader[r]];
-        for (uint32_t at = devices->group_at[r]; at < devices->group_at[r + 1]; at++) {
-            const struct cluster_device *device = &problem->request->cluster->devices[devices->group[at]];
+        for (uint32_t i = devices->group_at[r]; i < devices->group_at[r + 1]; i++) {
+            const struct cluster_device *device = &problem->request->cluster->devices[devices->group[i]];
             *capacity = device->memory_bytes < *capacity ? device->memory_bytes : *capacity;
             for (uint32_t held = placement->stage_at[r]; held < placement->stage_at[r + 1]; held++) {
                 uint64_t *speed = &devices->speed[placement->held[held]];
@@ -93,7 +93,7 @@ static void read_devices(struct cut_problem *problem)
             devices->fastest = devices->speed[s];
 }
 
-// Whether no link carries messages of two channels, from one rank and stage to another.
+// Whether no link carries messages of two channels. A channel goes from one rank and stage to another.
 static bool find_shared_links(struct cut_problem *problem, struct error *error)
 {
     const struct network *network = problem->devices.network;
@@ -126,7 +126,7 @@ static bool is_known(const struct link *links, uint32_t count, const struct link
     return false;
 }
 
-// A stage of hundreds of replicas has as many pairs as their square, and few kinds of links between them.
+// A stage with hundreds of replicas has as many pairs as their square, but few kinds of links between them.
 static bool find_links_among(struct cut_problem *problem, struct error *error)
 {
     const struct placement *placement = problem->schedule.placement;

@@ -1,15 +1,18 @@
-// Moves, by simulated time.
+// Local search: moves, judged by simulated time.
 //
 //     one cut by some places          | a b c | d e |        ->   | a b | c d e |
 //     a row of cuts, alike            | a b | c d | e f |    ->   | a | b c | d e f |
 //     a stage split, two made one     | a b c d | e | f |    ->   | a b | c d | e f |
 //     layers across, in a graph       | a b | c d |          ->   | a | b c d |  (and all of its stage that needs b)
 //
-// First whichever helps, until none does. Then moves drawn at random, with half of what is left of the budget: they are
-// taken also where they lose a little, and less and less (threshold accepting, Dueck and Scheuer 1990). With the other half
-// some moves away from the best, whatever they lose, and on from there (iterated local search, Lourenço, Martin and Stützle
-// 2003); only in a chain with a stage on each rank, for elsewhere threshold accepting found more. Most moves are turned
-// down by the work of a single rank, and only the others are simulated.
+// First every move that helps is taken, until none does (descent). Then moves are drawn at random, with half of what
+// is left of the budget. They are accepted even if they lose a little, and ever less (threshold accepting, Dueck and
+// Scheuer 1990).
+//
+// The other half goes to iterated local search (Lourenço, Martin and Stützle 2003). It makes some moves away from the
+// best plan, whatever they lose, and continues from there. It is used only in a chain with one stage on each rank,
+// since elsewhere threshold accepting found more. Most moves are rejected by the work of a single rank, and only the
+// others are simulated.
 #include <stdlib.h>
 
 #include "common/random.h"
@@ -17,19 +20,19 @@
 
 enum { MOST_STEP = 16 };
 
-// How much a plan may lose at first, of its time: as much as so many layers are of the model.
+// The part of its time that a plan may lose at first: that of so many layers in the model, but at most MOST_WARMTH.
 #define WARMTH_LAYERS 6.5
 #define MOST_WARMTH 0.15
 
 struct moves {
     struct cut_problem *problem;
-    struct cut_state *best;        // of all
+    struct cut_state *best;        // the best so far
     struct cut_state now, trial;
-    uint32_t *layers;              // room
-    uint64_t limit_ns;             // what a trial must be quicker than
+    uint32_t *layers;              // scratch
+    uint64_t limit_ns;             // a trial must be quicker than this
     struct search_part part;
     uint64_t seed;
-    bool splits_anywhere;          // else about in the middle
+    bool splits_anywhere;          // else stages are split about in the middle
     bool failed;
     struct error *error;
 };
@@ -42,8 +45,8 @@ static bool is_over(struct moves *moves)
 
 // --- cuts -------------------------------------------------------------------------------------
 
-// The place some steps further on, or back, but strictly between two others; NO_PLACE where there is none. In a graph a
-// step of n takes the nth layer across, with what goes with it.
+// The place some steps further on, or back, strictly between two others; NO_PLACE if there is none. In a graph a step
+// of n moves the nth layer across, with what goes with it.
 static uint32_t step_from(struct moves *moves, uint32_t place, uint32_t inner, uint32_t outer, int64_t steps)
 {
     struct places *places = moves->problem->places;
@@ -61,7 +64,7 @@ static uint32_t step_from(struct moves *moves, uint32_t place, uint32_t inner, u
     return places_move(places, place, back ? inner : outer, layer);
 }
 
-// Moves cut `c` of the trial between its neighbours there; false where that is no plan.
+// Moves cut `c` of the trial between its neighbours. False if the result is no plan.
 static bool move_cut(struct moves *moves, uint32_t c, int64_t steps)
 {
     uint32_t *cuts = moves->trial.cuts;
@@ -75,7 +78,7 @@ static bool move_cut(struct moves *moves, uint32_t c, int64_t steps)
     return !moves->failed;
 }
 
-// Moves cuts [from, to) one step each, the foremost in the direction first.
+// Moves cuts [from, to) by one step each. The foremost in the direction of the move goes first.
 static bool move_row(struct moves *moves, uint32_t from, uint32_t to, bool back)
 {
     for (uint32_t i = from; i < to; i++)
@@ -84,7 +87,8 @@ static bool move_row(struct moves *moves, uint32_t from, uint32_t to, bool back)
     return true;
 }
 
-// Makes stages `joined` and the one behind it one, and splits stage `split`, after about `part` of its layers.
+// Joins stage `joined` with the one behind it, and splits stage `split` after about the fraction `part` of its
+// layers.
 static bool rejoin(struct moves *moves, uint32_t joined, uint32_t split, double part)
 {
     struct places *places = moves->problem->places;
@@ -94,8 +98,8 @@ static bool rejoin(struct moves *moves, uint32_t joined, uint32_t split, double 
     const uint32_t steps = places->is_chain ? outer - inner : layers;
     if (split == joined || split == joined + 1 || steps < 2)
         return false;
-    const uint32_t at = step_from(moves, inner, inner, outer, 1 + (int64_t)(part * (steps - 1)));
-    if (at == NO_PLACE)
+    const uint32_t place = step_from(moves, inner, inner, outer, 1 + (int64_t)(part * (steps - 1)));
+    if (place == NO_PLACE)
         return false;
     if (!places->is_chain && !cut_problem_see_places(moves->problem, moves->error)) {
         moves->failed = true;
@@ -104,11 +108,11 @@ static bool rejoin(struct moves *moves, uint32_t joined, uint32_t split, double 
     if (split < joined) {
         for (uint32_t c = joined + 1; c > split + 1; c--)
             cuts[c] = cuts[c - 1];
-        cuts[split + 1] = at;
+        cuts[split + 1] = place;
     } else {
         for (uint32_t c = joined + 1; c < split; c++)
             cuts[c] = cuts[c + 1];
-        cuts[split] = at;
+        cuts[split] = place;
     }
     const uint32_t from = split < joined ? split : joined, to = split < joined ? joined + 1 : split;
     for (uint32_t c = from; c <= to; c++)
@@ -119,7 +123,8 @@ static bool rejoin(struct moves *moves, uint32_t joined, uint32_t split, double 
 
 // --- judging ----------------------------------------------------------------------------------
 
-// What follows from the trial, whose stages [from, to) differ from now; whether it is better than the limit.
+// Completes the trial, whose stages [from, to) differ from `now`. Returns whether it is better than the limit or, if
+// `now` does not fit, no worse than `now`.
 static bool complete(struct moves *moves, uint32_t from, uint32_t to)
 {
     const uint64_t limit = moves->now.most_lacking == 0 ? moves->limit_ns : NO_TIME;
@@ -132,7 +137,7 @@ static bool complete(struct moves *moves, uint32_t from, uint32_t to)
     return moves->trial.most_lacking == 0 && moves->trial.value_ns < limit;
 }
 
-static void take(struct moves *moves)
+static void take_trial(struct moves *moves)
 {
     struct cut_state *best = moves->best;
     cut_state_copy(&moves->now, &moves->trial, moves->problem);
@@ -145,13 +150,13 @@ static void take(struct moves *moves)
     }
 }
 
-// In a descent only what is strictly better is taken.
+// A descent takes only what is strictly better.
 static bool take_if_better(struct moves *moves, uint32_t from, uint32_t to)
 {
     moves->limit_ns = moves->now.value_ns;
     if (!complete(moves, from, to) || !cut_state_is_better(&moves->trial, &moves->now))
         return false;
-    take(moves);
+    take_trial(moves);
     return true;
 }
 
@@ -226,7 +231,7 @@ static void descend(struct moves *moves)
 
 // --- threshold accepting -------------------------------------------------------------------------------
 
-// A move at random: the trial, and which stages it changes.
+// Draws a move at random: sets the trial, and which stages it changes.
 static bool draw(struct moves *moves, uint32_t *from, uint32_t *to)
 {
     const uint32_t stages = moves->problem->stages;
@@ -265,11 +270,11 @@ static void wander(struct moves *moves, double heat, struct search_part part)
         context->work++;
         moves->limit_ns = moves->now.value_ns + 1 + (uint64_t)loss;
         if (draw(moves, &from, &to) && complete(moves, from, to))
-            take(moves);
+            take_trial(moves);
     }
 }
 
-// Draws moves until none of so many in a row helped.
+// Draws moves until PATIENCE in a row have not helped.
 static void settle(struct moves *moves, const struct search_part *part)
 {
     enum { PATIENCE = 2000 };
@@ -279,13 +284,13 @@ static void settle(struct moves *moves, const struct search_part *part)
         moves->problem->context->work++;
         moves->limit_ns = before_ns + 1;
         if (draw(moves, &from, &to) && complete(moves, from, to))
-            take(moves);
+            take_trial(moves);
         idle = moves->now.value_ns < before_ns ? 0 : idle + 1;
     }
 }
 
-// Goes some moves away from the best, whatever they lose, and settles. Where memory is tight most moves are not possible,
-// and moves that lose little lead nowhere.
+// Makes some moves away from the best plan, whatever they lose, and settles. If memory is tight, most moves are
+// impossible, and moves that lose little lead nowhere.
 static void hop(struct moves *moves, struct search_part part)
 {
     enum { MOST_AWAY = 30 };
@@ -298,7 +303,7 @@ static void hop(struct moves *moves, struct search_part part)
             moves->problem->context->work++;
             moves->limit_ns = NO_TIME;
             if (draw(moves, &from, &to) && complete(moves, from, to))
-                take(moves);
+                take_trial(moves);
         }
         settle(moves, &part);
     }
@@ -308,17 +313,21 @@ bool cut_improve(struct cut_problem *problem, struct cut_state *best, struct sea
 {
     enum { ROUNDS = 4, WARM_ROUNDS = 2 };
     struct moves moves = { .problem = problem, .best = best, .part = part, .seed = 1, .error = error };
+    const bool hops = problem->schedule.is_alone && problem->places->is_chain;
+    // This search makes other moves than the shorter ones, with whose best plan it begins.
+    if (hops)
+        moves.seed = problem->context->budget;
     moves.layers = malloc((problem->places->layers + (size_t)1) * sizeof moves.layers[0]);
     bool good = moves.layers || error_no_memory(error, "a search");
     good = good && cut_state_create(&moves.now, problem, error) && cut_state_create(&moves.trial, problem, error);
     if (good)
         cut_state_copy(&moves.now, best, problem);
-    if (good && best->is_exact)  // choices of another table: moves make theirs anew
+    if (good && best->is_exact)  // choices of another table; moves use `narrow`
         good = cut_state_complete(problem, &moves.now, 0, problem->stages, NO_TIME, error);
     for (unsigned round = 0; good && round < ROUNDS && !is_over(&moves) && problem->stages > 1; round++) {
         descend(&moves);
         const struct search_part share = part_split(problem->context, &part, 1, ROUNDS - round);
-        if (round < WARM_ROUNDS || !problem->schedule.is_alone || !problem->places->is_chain)
+        if (round < WARM_ROUNDS || !hops)
             wander(&moves, 1.0 / (1 << (2 * round)), share);
         else
             hop(&moves, share);
@@ -338,7 +347,7 @@ bool cut_sharpen(struct cut_problem *problem, struct cut_state *best, struct err
     struct cut_state sharp;
     const struct cut_schedule *schedule = &problem->schedule;
     if (problem->request->wanted.any || !schedule->is_alone || best->most_lacking > 0 || best->is_exact
-        || !problem->is_monotone || problem->request->holding.activations_on_host)
+        || !problem->is_monotone || problem->request->storage.activations_on_host)
         return true;
     bool good = cut_state_create(&sharp, problem, error), recomputes = false;
     if (good)

@@ -1,15 +1,18 @@
-// Branch and bound: the first stages of a plan, extended by one stage at a time, the nodes with the least bound first.
+// Branch and bound. Nodes are the first stages of a plan, which are extended by one stage at a time. The node with
+// the least bound is opened first.
 //
 //     stage      0             1            2
 //              {} - {ab}  ->  {ab} - {abd}               bound 815 us: next
 //                         ->  {ab} - {abc}               bound 823 us, waits
 //
-// A node's bound is the largest of its parent's; what the tables say of the stages behind it; and the time of its own
-// stages, with the others as what they take at least. Where the order is no pattern (pattern.h), that time is the
-// simulated one of what is decided, as if all else took no time and no message waited for a link.
+// The bound of a node is the largest of three: the bound of its parent, what the tables say of the stages behind it,
+// and a time. This is the time of its own stages, with the others taking what they take at least. If the order is no
+// pattern (pattern.h), that time is simulated: all that is not yet decided takes no time, and no message waits for a
+// link.
 //
-// What a stage recomputes is decided with its place where less time is never worse and a stage has its ranks to itself:
-// the quickest that fits, found exactly. Elsewhere every choice that matters is tried once all cuts are known.
+// If less time is never worse and a stage has its ranks to itself, what a stage recomputes is decided together with
+// its place. It is the quickest way that fits, found exactly. Otherwise every choice that matters is tried once all
+// cuts are known.
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +26,8 @@
 enum { MOST_NODES = 4 << 20 };
 
 struct node {
-    uint64_t bound, before_ns;  // before: what a micro-batch takes in its stages, there and back
-    uint64_t recompute_ns;      // of its last stage, or what it is at least
+    uint64_t bound, before_ns;  // before_ns: of a micro-batch in its stages, there and back
+    uint64_t recompute_ns;      // of its last stage, or a lower bound of it
     uint32_t parent, place, depth;
 };
 
@@ -38,10 +41,10 @@ struct branching {
     size_t count, capacity;
     struct node_heap heap;
     struct pattern_stage *stages;  // of the node that is open
-    struct stage_price **prices;   // likewise, once all its cuts are known
+    struct stage_price **prices;   // the same, once all its cuts are known
     uint64_t below_ns, lost_ns;    // only quicker plans matter; the least bound of what was given up
     const struct search_part *part;
-    bool decides;                  // recomputation is decided with the place
+    bool decides;                  // recomputation is decided together with the place
     bool failed;
     struct error *error;
 };
@@ -64,10 +67,10 @@ static bool must_stop(struct branching *branching)
 
 // --- nodes ------------------------------------------------------------------------------------
 
-// The least bound first; of equal ones the deepest.
-static bool comes_first(const void *of, uint32_t a, uint32_t b)
+// The node with the least bound comes first; of nodes with equal bounds the deepest.
+static bool comes_first(const void *search, uint32_t a, uint32_t b)
 {
-    const struct branching *branching = of;
+    const struct branching *branching = search;
     const struct node *x = &branching->nodes[a], *y = &branching->nodes[b];
     if (x->bound != y->bound)
         return x->bound < y->bound;
@@ -107,7 +110,7 @@ static void set_recompute(struct branching *branching, uint32_t s, uint64_t reco
     branching->stages[s] = cut_pattern_stage(problem, s, cuts[s], cuts[s + 1], recompute_ns);
 }
 
-// Reads the stages of a node into the state, the rows and the pattern's stages; those behind it take no time.
+// Reads the stages of a node into the state, the rows and the pattern's stages. Stages behind them take no time.
 static void read_node(struct branching *branching, uint32_t index)
 {
     struct cut_problem *problem = branching->problem;
@@ -123,7 +126,7 @@ static void read_node(struct branching *branching, uint32_t index)
 
 // --- bounds -----------------------------------------------------------------------------------
 
-// Stages 0 to s, read, with those behind as what they take at least.
+// The time with stages 0 to s as they were read, and those behind as what they take at least.
 static uint64_t timed_bound(struct branching *branching, uint32_t s)
 {
     struct cut_problem *problem = branching->problem;
@@ -148,7 +151,7 @@ static uint64_t simulated_bound(struct branching *branching)
     return simulator_iteration_ns(clock->bounding, clock->rows);
 }
 
-// With stages 0 to s read.
+// The bound of a node whose stages 0 to s were read.
 static uint64_t node_bound(struct branching *branching, uint32_t s)
 {
     return branching->problem->schedule.pattern.is_known ? timed_bound(branching, s) : simulated_bound(branching);
@@ -162,7 +165,7 @@ static void note_if_better(struct branching *branching)
     struct cut_state *state = &branching->state;
     if (cut_state_host_lacks(problem, state) > 0)
         return;
-    // A plan that takes as long is taken where its cuts stand further in front, so that the answer does not hang on luck.
+    // Only a plan that is strictly quicker is taken.
     const uint64_t limit = limit_of(branching);
     state->value_ns = cut_state_time(problem, state, limit);
     if (state->value_ns >= limit)
@@ -174,15 +177,16 @@ static void note_if_better(struct branching *branching)
     problem->context->best_ns = state->value_ns;
 }
 
-// Whether the choices of the stages up to s leave room on their rank; all that hold a stage hold the same.
+// Whether the choices of the stages up to s leave room on their rank. All ranks that hold a stage hold the same
+// stages.
 static bool has_room(const struct branching *branching, uint32_t s)
 {
     const struct cut_problem *problem = branching->problem;
     const struct placement *placement = problem->schedule.placement;
     const uint32_t rank = placement_rank(placement, s, 0);
     uint64_t bytes = 0, workspace = 0;
-    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
-        const uint32_t held = placement->held[at];
+    for (uint32_t i = placement->stage_at[rank]; i < placement->stage_at[rank + 1]; i++) {
+        const uint32_t held = placement->held[i];
         if (held > s)
             continue;
         const struct stage_choice *choice = &branching->prices[held]->choices[branching->state.of[held].choice];
@@ -203,10 +207,11 @@ static void try_choices(struct branching *branching, uint32_t s, uint64_t bound_
     const uint64_t least_ns = branching->state.of[s].recompute_ns;
     for (size_t i = 0; price->fits && i < price->count; i++) {
         const struct stage_choice *choice = &price->choices[i];
-        // One bound holds for all choices of a time; those that follow take longer.
+        // One bound holds for all choices with the same time; those that follow take longer.
         const bool is_new = i == 0 || choice->forward_ns != price->choices[i - 1].forward_ns;
         set_recompute(branching, s, choice->forward_ns);
-        if (is_new && choice->forward_ns > least_ns && node_bound(branching, problem->stages - 1) >= limit_of(branching))
+        if (is_new && choice->forward_ns > least_ns
+            && node_bound(branching, problem->stages - 1) >= limit_of(branching))
             break;
         if (must_stop(branching)) {
             lose(branching, bound_ns);
@@ -220,7 +225,7 @@ static void try_choices(struct branching *branching, uint32_t s, uint64_t bound_
     set_recompute(branching, s, least_ns);
 }
 
-// Whether every rank has room for its stages with nothing recomputed, which is noted then.
+// Whether every rank has room for its stages with nothing recomputed. If so, the state says that nothing is.
 static bool fits_as_it_is(struct branching *branching)
 {
     struct cut_problem *problem = branching->problem;
@@ -238,8 +243,9 @@ static void open_leaf(struct branching *branching, const struct node *node)
 {
     struct cut_problem *problem = branching->problem;
     const uint32_t *cuts = branching->state.cuts;
-    // What is recomputed need not go to the host: then a stage that spends more on it can be the quicker one.
-    const bool moves = problem->request->holding.activations_on_host;
+    // Activations that are recomputed need not go to the host, so a stage that recomputes more can be the quicker
+    // one.
+    const bool moves = problem->request->storage.activations_on_host;
     const bool fits = fits_as_it_is(branching);
     if (branching->failed)
         return;
@@ -261,7 +267,7 @@ static void open_leaf(struct branching *branching, const struct node *node)
 
 // --- opening ------------------------------------------------------------------------------------
 
-// The node with one more stage, up to `to`, that recomputes for at least so long.
+// A node with one more stage, up to `to`, that spends at least `recompute_ns` on recomputation.
 static struct node child_of(struct branching *branching, uint32_t parent, uint32_t to, uint64_t recompute_ns)
 {
     struct cut_problem *problem = branching->problem;
@@ -334,7 +340,7 @@ static void open_node(struct branching *branching, uint32_t index)
             continue;
         }
         if (must_stop(branching)) {
-            lose(branching, node.bound);  // its children are not all there
+            lose(branching, node.bound);  // some of its children are missing
             return;
         }
         if (cut_may_end(problem, node.depth, to))
@@ -371,7 +377,7 @@ static bool begin(struct branching *branching)
     if (!branching->stages || !branching->prices)
         return error_no_memory(branching->error, "a search");
     branching->decides = problem->schedule.is_alone && problem->is_monotone
-                      && !problem->request->holding.activations_on_host;
+                      && !problem->request->storage.activations_on_host;
     return cut_state_create(&branching->state, problem, branching->error)
         && place_walk_create(&branching->walk, problem->places, branching->error);
 }

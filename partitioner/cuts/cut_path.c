@@ -13,11 +13,11 @@ struct cell {
 struct paths {
     struct cut_problem *problem;
     const struct path_prices *prices;
-    struct cell *cells;      // of the first s stages up to a place: [s * places + place]
-    uint32_t places;         // as many as there were to begin with
+    struct cell *cells;      // the best path of the first s stages to a place: [s * places + place]
+    uint32_t places;         // as many as there were at the beginning
     struct place_walk walk;
-    uint32_t *cuts;          // of the path that is looked at
-    uint64_t limit;          // what costs as much is left out
+    uint32_t *cuts;          // of the path that is examined
+    uint64_t limit;          // a stage that costs as much is left out
     const struct search_part *part;
 };
 
@@ -54,7 +54,7 @@ static void extend(struct paths *paths, uint32_t s, uint32_t from)
     }
 }
 
-// False where it is not worth to go on.
+// False if the part of the search is over before it is done.
 static bool fill(struct paths *paths)
 {
     struct cut_problem *problem = paths->problem;
@@ -74,41 +74,41 @@ static bool fill(struct paths *paths)
 
 static void read_cuts(const struct paths *paths, uint32_t *cuts)
 {
-    uint32_t at = paths->problem->places->full;
+    uint32_t place = paths->problem->places->full;
     for (uint32_t s = paths->problem->stages; s > 0; s--) {
-        cuts[s] = at;
-        at = cell_of(paths, s, at)->from;
+        cuts[s] = place;
+        place = cell_of(paths, s, place)->from;
     }
     cuts[0] = 0;
 }
 
-// Works out what the stages of a path cost; whether that changed anything.
+// Works out what the stages of a path cost. *news: whether that changed anything.
 static bool work_out(struct paths *paths, const uint32_t *cuts, bool *news, struct error *error)
 {
     const struct path_prices *prices = paths->prices;
     *news = false;
     for (uint32_t s = 0; prices->work_out && s < paths->problem->stages; s++) {
-        bool own = false;
-        if (!prices->work_out(prices->self, s, cuts[s], cuts[s + 1], &own, error))
+        bool is_new = false;
+        if (!prices->work_out(prices->self, s, cuts[s], cuts[s + 1], &is_new, error))
             return false;
-        *news |= own;
+        *news |= is_new;
     }
     return true;
 }
 
-// What a path costs by all that is known now.
+// The cost of a path by all that is known now.
 static uint64_t cost_of(const struct paths *paths, const uint32_t *cuts)
 {
     const struct path_prices *prices = paths->prices;
     uint64_t most = 0;
     for (uint32_t s = 0; s < paths->problem->stages; s++) {
-        const uint64_t own = prices->cost(prices->self, s, cuts[s], cuts[s + 1]);
-        most = own > most ? own : most;
+        const uint64_t cost = prices->cost(prices->self, s, cuts[s], cuts[s + 1]);
+        most = cost > most ? cost : most;
     }
     return most;
 }
 
-// Paths are sought below a limit that grows until there is one: a low one leaves the most out.
+// Looks for paths below a limit, which grows until there is one. A low limit leaves out the most.
 static bool find(struct paths *paths, unsigned rounds, struct path *path, struct error *error)
 {
     const struct cut_problem *problem = paths->problem;
@@ -143,8 +143,8 @@ static bool find(struct paths *paths, unsigned rounds, struct path *path, struct
     return true;
 }
 
-bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices, unsigned rounds, const struct search_part *part,
-                   struct path *path, struct error *error)
+bool cut_path_find(struct cut_problem *problem, const struct path_prices *prices, unsigned rounds,
+                   const struct search_part *part, struct path *path, struct error *error)
 {
     struct paths paths = { .problem = problem, .prices = prices, .part = part };
     const struct places *places = problem->places;

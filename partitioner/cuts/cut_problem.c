@@ -13,7 +13,8 @@
 
 // --- the clock ----------------------------------------------------------------------------
 
-// Links on which bytes cost nothing, where several channels may meet: only the latency is certain then.
+// The network for bounds. If several channels may meet on a link, bytes cost nothing: only the latency is certain
+// then.
 static struct network *least_network(const struct cut_problem *problem, struct error *error)
 {
     const struct network *network = problem->devices.network;
@@ -47,7 +48,8 @@ static bool make_clock(struct cut_problem *problem, struct error *error)
     const struct network *network = problem->devices.network;
     struct cut_clock *clock = &problem->clock;
     clock->rows = calloc(problem->stages, sizeof clock->rows[0]);
-    clock->room = clock->rows && problem->schedule.pattern.is_known ? pattern_room_create(problem->ranks, m, error) : NULL;
+    clock->room = clock->rows && problem->schedule.pattern.is_known ? pattern_room_create(problem->ranks, m, error)
+                                                                    : NULL;
     if (!clock->rows || (problem->schedule.pattern.is_known && !clock->room))
         return error_no_memory(error, "a search");
     if (!problem->schedule.flushes) {
@@ -66,7 +68,7 @@ static bool make_clock(struct cut_problem *problem, struct error *error)
     return clock->bounding != NULL;
 }
 
-// Every time that is added up stays below 2^61.
+// Checks that every sum of times stays below 2^61.
 static bool check_times(const struct cut_problem *problem, struct error *error)
 {
     unsigned __int128 round = 0;
@@ -83,9 +85,9 @@ static bool check_times(const struct cut_problem *problem, struct error *error)
     for (uint32_t v = 0; v < problem->view_count; v++) {
         uint64_t *const *sums = problem->views[v].sums;
         const uint32_t full = problem->places->full;
-        const unsigned __int128 own = (unsigned __int128)2 * sums[SUM_FORWARD][full] + sums[SUM_BACKWARD][full]
+        const unsigned __int128 stage_round = (unsigned __int128)2 * sums[SUM_FORWARD][full] + sums[SUM_BACKWARD][full]
             + sums[SUM_INPUT][full] + sums[SUM_WEIGHT][full];
-        round = own > round ? own : round;
+        round = stage_round > round ? stage_round : round;
     }
     round = round * 1000 / slowest + (unsigned __int128)2 * problem->stages * most;
     if (round * 3 * (problem->request->micro_batches + (unsigned __int128)problem->stages) >> 61)
@@ -104,8 +106,9 @@ static bool find_partial(struct cut_problem *problem, bool is_whole)
 static bool find_places(struct cut_problem *problem, enum cut_orders orders, struct error *error)
 {
     const struct search_request *request = problem->request;
-    // What tied layers apart cost depends on the order in which they stand.
-    const bool is_graph = orders == CUT_ALL_ORDERS && !request->holding.tied_apart && request->profile->lent_count == 0;
+    // The cost of tied layers apart depends on the order of the layers.
+    const bool is_graph =
+        orders == CUT_ALL_ORDERS && !request->storage.tied_apart && request->profile->one_owner_count == 0;
     if (is_graph)
         problem->places = places_of_graph(request->profile, true, CUT_MOST_PLACES, error);
     if (is_graph && (!problem->places || problem->places->blocks >= problem->stages))
@@ -119,7 +122,7 @@ static bool find_places(struct cut_problem *problem, enum cut_orders orders, str
     return error->kind == ERROR_NONE && find_partial(problem, orders == CUT_OWN_ORDER);
 }
 
-// Stages of one view, with the same slots on as much memory.
+// Stages are alike if they have the same view and the same slots on as much memory.
 static bool find_alike(struct cut_problem *problem, struct error *error)
 {
     const struct slots *slots = problem->schedule.slots;
@@ -128,20 +131,22 @@ static bool find_alike(struct cut_problem *problem, struct error *error)
         return error_no_memory(error, "a search");
     for (uint32_t s = 0; s < problem->stages; s++) {
         uint32_t *alike = &problem->alike[s];
-        while (problem->view_of[*alike] != problem->view_of[s] || cut_capacity(problem, *alike) != cut_capacity(problem, s)
+        while (problem->view_of[*alike] != problem->view_of[s]
+               || cut_capacity(problem, *alike) != cut_capacity(problem, s)
                || memcmp(&slots[*alike], &slots[s], sizeof slots[0]) != 0)
             ++*alike;
     }
     return true;
 }
 
-// Prices on memory over intervals of one order, of stages that have their ranks to themselves and keep whole tensors.
+// Makes bounds by prices of memory, over intervals of one order. They hold for stages that have their ranks to
+// themselves and keep whole tensors.
 static bool make_floors(struct cut_problem *problem, struct error *error)
 {
-    if (problem->request->units)  // what runs again is known
+    if (problem->request->units)  // what is recomputed is known
         return true;
     if (!problem->places->is_chain || !problem->schedule.is_alone || problem->view_count > 1
-        || problem->schedule.order->splits > 1 || problem->request->holding.activations_on_host)
+        || problem->schedule.order->splits > 1 || problem->request->storage.activations_on_host)
         return true;
     uint64_t *capacities = malloc(problem->stages * sizeof capacities[0]);
     if (!capacities)
@@ -188,7 +193,7 @@ void cut_problem_free(struct cut_problem *problem)
     free(problem->clock.room);
     free(problem->clock.rows);
     cut_devices_clear(&problem->devices);
-    recompute_bounds_free(problem->floors);  // of the views
+    recompute_bounds_free(problem->floors);  // they refer to the views
     stage_views_free(problem);
     free(problem->alike);
     places_free(problem->places);
@@ -218,14 +223,14 @@ static struct stage_states states_of(const struct cut_problem *problem, uint32_t
                                   .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to) };
 }
 
-// As predict_reduce_ns().
+// The same as predict_reduce_ns().
 static uint64_t reduce_ns(const struct cut_problem *problem, uint32_t stage, uint64_t weights)
 {
     const struct cut_devices *devices = &problem->devices;
     const uint32_t copies = placement_copies(problem->schedule.placement, stage);
     uint64_t slowest = 0;
     for (uint32_t i = devices->among_at[stage]; i < devices->among_at[stage + 1]; i++) {
-        const uint64_t ns = holding_reduce_ns(&problem->request->holding, copies, weights, devices->among[i]);
+        const uint64_t ns = storage_reduce_ns(&problem->request->storage, copies, weights, devices->among[i]);
         slowest = ns > slowest ? ns : slowest;
     }
     return slowest;
@@ -239,11 +244,11 @@ static void add_window(const struct cut_problem *problem, uint32_t stage, uint32
     const struct stage_place *place = &problem->devices.places[stage];
     struct stage_place here = *place;
     here.speed_permille = problem->devices.speed[stage];
-    if (places->is_chain && window_is_beside(&intervals->holding, intervals->profile, row))
-        window_add_beside(&intervals->holding, &here, intervals->profile, places->first_of[from], places->first_of[to],
-                          row);
+    if (places->is_chain && window_overlaps(&intervals->storage, intervals->profile, row))
+        window_add_overlapping(&intervals->storage, &here, intervals->profile, places->first_of[from],
+                               places->first_of[to], row);
     else
-        window_add_in_turn(&intervals->holding, place, states, row);
+        window_add_in_turn(&intervals->storage, place, states, row);
 }
 
 struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
@@ -261,8 +266,8 @@ struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint3
         .reduce_ns = reduce_ns(problem, stage, states.weights),
         .output_bytes = view->cut_bytes[to],
     };
-    holding_add_times(&view->intervals->holding, &problem->devices.places[stage], &states, &row);
-    if (holding_moves_layers(&view->intervals->holding, problem->devices.places[stage].replicas, states.layers))
+    storage_add_times(&view->intervals->storage, &problem->devices.places[stage], &states, &row);
+    if (storage_moves_layers(&view->intervals->storage, problem->devices.places[stage].replicas, states.layers))
         add_window(problem, stage, from, to, &states, &row);
     return row;
 }
@@ -284,9 +289,10 @@ struct pattern_stage cut_pattern_stage(const struct cut_problem *problem, uint32
     return result;
 }
 
-uint64_t cut_busy_ns(const struct cut_problem *problem, uint32_t at, uint32_t from, uint32_t to, uint64_t recompute_ns)
+uint64_t cut_busy_ns(const struct cut_problem *problem, uint32_t index, uint32_t from, uint32_t to,
+                     uint64_t recompute_ns)
 {
-    const struct rank_work *work = &problem->schedule.work_of[at];
+    const struct rank_work *work = &problem->schedule.work_of[index];
     const uint32_t s = work->stage;
     const uint64_t ns = work->forwards * cut_sum(problem, s, SUM_FORWARD, from, to)
         + work->backwards * (cut_sum(problem, s, SUM_BACKWARD, from, to) + recompute_ns)
@@ -303,7 +309,7 @@ uint64_t cut_stage_busy_ns(const struct cut_problem *problem, uint32_t stage, ui
 
 uint64_t cut_capacity(const struct cut_problem *problem, uint32_t stage)
 {
-    // All that hold a stage hold the same, and what they have least of stands with the first of them.
+    // All ranks that hold a stage hold the same stages. Their least memory is stored with the first of them.
     const uint32_t rank = placement_rank(problem->schedule.placement, stage, 0);
     return problem->devices.capacity[problem->schedule.leader[rank]];
 }

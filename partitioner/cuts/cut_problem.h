@@ -1,8 +1,9 @@
-// A search for cuts, before anything is decided: the schedule with the stages of each rank, the devices, the clock that
-// times decisions, and what layers take as a stage.
+// The input of a search for cuts, before anything is decided. It has the schedule with the stages of each rank, the
+// devices, the clock that times decisions, and what layers cost as a stage.
 //
-// Who holds what is given here (layouts/ chooses it). What a rank does, how often, and how many micro-batches it keeps is
-// read from the schedule's own actions, so that every schedule is searched alike, with one stage per rank or several:
+// Which rank holds which stage is given here (layouts/ chooses it). What a rank does, how often, and how many
+// micro-batches it keeps are read from the schedule's own actions. Every schedule is therefore searched in the same
+// way, with one stage per rank or several:
 //
 //     zb-v, p = 2      rank 0 holds stages 0 and 3     capacity_0 >= bytes(0) + bytes(3) + the larger workspace
 //                      rank 1 holds stages 1 and 2     capacity_1 >= bytes(1) + bytes(2) + the larger workspace
@@ -20,47 +21,47 @@
 #include "schedules/simulate.h"
 #include "schedules/slots.h"
 
-#define NO_TIME UINT64_MAX  // no way, or no plan so far
+#define NO_TIME UINT64_MAX  // impossible, or no plan so far
 
-// How often a rank does the actions of one of its stages.
+// How often a rank does the actions of one of its stages in an iteration.
 struct rank_work {
     uint32_t stage;
     uint32_t forwards, backwards, inputs, weights;  // F, B, I, W of whole micro-batches
 };
 
-// What the schedule says.
+// The facts of the schedule.
 struct cut_schedule {
-    struct schedule *order;       // of as many micro-batches as are asked for
+    struct schedule *order;       // with the requested number of micro-batches
     struct placement *placement;
     struct slots *slots;          // of each stage
-    struct rank_work *work_of;    // of rank r: from placement->stage_at[r], as placement->held
-    uint32_t *leader;             // of each rank: the first that holds the same stages, which chooses for all of them
-    uint32_t *busiest;            // of each stage: the work (of work_of) of the rank that does most for it
+    struct rank_work *work_of;    // of rank r: from placement->stage_at[r] on, as in placement->held
+    uint32_t *leader;             // of each rank: the first rank with the same stages, which chooses for all such ranks
+    uint32_t *busiest;            // of each stage: the entry of work_of of the rank that does most for it
     struct pattern pattern;       // is_known: its bounds hold (asynchronous: of a run that goes on)
     bool flushes;
     bool is_alone;                // every rank has one stage
-    bool is_whole;                // whole backwards, and nothing else, end a rank's work; sequences are not split
+    bool is_whole;                // backwards are whole, so that only B ends a rank's work; sequences are not split
 };
 
 // The devices of the ranks.
 struct cut_devices {
     uint32_t *group_at, *group;   // devices of rank r: group[group_at[r]] to group[group_at[r + 1]]
     struct stage_place *places;   // of each stage
-    struct link *among;           // of each stage: links between its replicas, each kind once,
+    struct link *among;           // of each stage: the links between its replicas, each kind once,
     uint32_t *among_at;           //   among[among_at[s]] to among[among_at[s + 1]]
-    uint64_t *speed;              // of each stage: its slowest device's
-    uint64_t *capacity;           // of each rank: the least memory of the devices it leads
-    uint64_t fastest;             // speed of any
-    struct network *own_network;  // where the request has none
+    uint64_t *speed;              // of each stage: that of its slowest device, permille
+    uint64_t *capacity;           // of each leader: the least memory of the devices of its ranks, bytes
+    uint64_t fastest;             // the highest speed of any stage
+    struct network *own_network;  // made here if the request has none
     const struct network *network;
-    bool links_unshared;          // each link carries the messages of one channel
+    bool links_unshared;          // each link carries the messages of one channel only
 };
 
-// What times decisions.
+// Simulators that time decisions.
 struct cut_clock {
-    struct simulator *simulators[2];  // of an iteration; asynchronous: of 3m and of 2m micro-batches
-    struct simulator *bounding;       // of an iteration in which nothing waits for links; NULL: asynchronous
-    uint64_t actions;                 // that the first two simulate together
+    struct simulator *simulators[2];  // of an iteration; asynchronous: of 3 m and of 2 m micro-batches
+    struct simulator *bounding;       // of an iteration in which no message waits for a link; NULL: asynchronous
+    uint64_t actions;                 // simulated by the first two together
     struct pattern_room *room;
     struct cost_row *rows;            // of each stage
 };
@@ -69,22 +70,22 @@ struct cut_clock {
 enum { VIEW_PRICES = 12 };
 enum view_sum {
     SUM_FORWARD, SUM_BACKWARD, SUM_INPUT, SUM_WEIGHT,  // ns of F, B, I, W
-    SUM_AGAIN,                                         // ns of R, of all layers
-    SUM_WITH_WEIGHTS,                                  // layers that have some
-    SUM_WEIGHTS, SUM_OPTIMIZER, SUM_SAVED, SUM_CARRIED, SUM_HELD,  // bytes
+    SUM_AGAIN,                                         // ns of R, if all layers are recomputed
+    SUM_WITH_WEIGHTS,                                  // the number of layers with weights
+    SUM_WEIGHTS, SUM_OPTIMIZER, SUM_SAVED, SUM_SHARED_BY_PARTS, SUM_HELD,  // bytes (layer_memory.h)
     SUM_OUTPUTS,                                       // bytes of all outputs and workspaces, each layer's own
     SUM_PRICES, VIEW_SUMS = SUM_PRICES + VIEW_PRICES   // see stage_price_floor()
 };
 
-// The model as stages of one variant and so many copies see it.
+// The model as stages of one variant and one number of copies see it.
 struct stage_view {
     struct profile *profile;      // with the numbers of the variant
     struct intervals *intervals;  // in the profile's own order
     double price[VIEW_PRICES];
     uint64_t *sums[VIEW_SUMS];    // of each place
-    uint64_t *cut_bytes;          // of a message from each place to what is behind it
-    uint32_t known, capacity;     // places that have them, and for which there is room
-    uint32_t *apart, *counted;    // room: layers in which two places differ; the place for which a layer was counted
+    uint64_t *cut_bytes;          // of each place: the message to the layers behind it
+    uint32_t known, capacity;     // places that have sums, and places there is room for
+    uint32_t *apart, *counted;    // scratch: layers in which two places differ; the place for which a layer was counted
 };
 
 struct cut_problem {
@@ -95,47 +96,49 @@ struct cut_problem {
     struct cut_clock clock;
     struct places *places;
     struct stage_view *views;
-    uint32_t view_count, *view_of;         // of each stage its view
-    struct recompute_bounds *floors;       // what stages recompute at least, sharply; NULL: only sums are known
-    uint32_t *alike;                       // of each stage: the first that layers take the same on
+    uint32_t view_count, *view_of;         // of each stage: its view
+    struct recompute_bounds *floors;       // sharp lower bounds of recomputation; NULL: only bounds from sums are known
+    uint32_t *alike;                       // of each stage: the first stage on which layers cost the same
     uint32_t stages, ranks;
-    bool is_partial;                       // all orders are asked for, and not all places of theirs are there
+    bool is_partial;                       // all orders are requested, but not all of their places are listed
     bool is_monotone;                      // a longer duration never makes a shorter iteration
-    bool insists;                          // hardly anything fits: ways to recompute are sought for longer (stage_price.h)
-    struct stage_table narrow, exact;      // stage_prices: for searching, and for proving
+    bool insists;                          // hardly anything fits: recomputation is searched longer (stage_price.h)
+    struct stage_table narrow, exact;      // stage_prices: for the search, and for proofs
 };
 
-// Which places there are to cut at.
+// The places at which cuts are searched.
 enum cut_orders {
-    CUT_OWN_ORDER,   // the profile's own order of layers
-    CUT_ALL_ORDERS,  // all that the graph has: all places, if there are at most CUT_MOST_PLACES
+    CUT_OWN_ORDER,   // those of the profile's own order of layers
+    CUT_ALL_ORDERS,  // those of all orders of the graph: all of them, if there are at most CUT_MOST_PLACES
 };
 enum { CUT_MOST_PLACES = 20000 };
 
+// Borrows the request and the context. NULL with an error.
 struct cut_problem *cut_problem_create(const struct search_request *request, enum cut_orders orders,
                                        struct search_context *context, struct error *error);
 void cut_problem_free(struct cut_problem *problem);
 
-// A place that was added has sums once this was called. False only without memory.
+// Computes the sums of places that were added since the last call. False only without memory.
 bool cut_problem_see_places(struct cut_problem *problem, struct error *error);
 
-// Whether the search that this one is a part of knows a plan, so that only quicker ones matter.
+// Whether the search that this one is a part of already knows a plan, so that only quicker plans matter.
 static inline bool cut_problem_has_rival(const struct cut_problem *problem)
 {
     const uint64_t below_ns = problem->request->wanted.below_ns;
     return below_ns && below_ns != NO_TIME;
 }
 
-// Whether no more than the budget is spent where nothing fits yet, since others look as well.
+// Whether the search stays within its budget even if nothing fits yet, since other searches look as well.
 static inline bool cut_problem_keeps_budget(const struct cut_problem *problem)
 {
     return problem->request->limits.is_part || cut_problem_has_rival(problem);
 }
 
-// Whether a stage may end at this place, as the pins of the request have it, and have stages behind it.
+// Whether a stage may end at this place. The pins of the request must allow it, and exactly the last stage must end
+// at the full place.
 bool cut_may_end(const struct cut_problem *problem, uint32_t stage, uint32_t place);
 
-// What the layers between two places sum up to, as a stage sees them.
+// The sum over the layers between two places, as a stage sees it.
 static inline uint64_t cut_sum(const struct cut_problem *problem, uint32_t stage, enum view_sum sum, uint32_t from,
                                uint32_t to)
 {
@@ -143,23 +146,25 @@ static inline uint64_t cut_sum(const struct cut_problem *problem, uint32_t stage
     return sums[to] - sums[from];
 }
 
-// The row of a stage that spends so much on recomputation (on the profile's device). All its numbers are at least those
-// of a part of its layers. Without what the host and tied layers apart add (cut_state.h).
+// The cost row of a stage that spends `recompute_ns` on recomputation (on the profile's device). All its numbers are
+// at least those of a part of its layers. It leaves out what the host and tied layers apart add (cut_state.h).
 struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
                         uint64_t recompute_ns);
 
-// The same as pattern.h knows it, with the links to the next stage.
+// The same as a stage of pattern.h, with the links to the next stage.
 struct pattern_stage cut_pattern_stage(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
                                        uint64_t recompute_ns);
 
-// What rank work `at` (a place in placement->held) takes in an iteration.
-uint64_t cut_busy_ns(const struct cut_problem *problem, uint32_t at, uint32_t from, uint32_t to, uint64_t recompute_ns);
+// The time that a rank spends on one of its stages in an iteration, ns. `index` is the entry of work_of (as in
+// placement->held).
+uint64_t cut_busy_ns(const struct cut_problem *problem, uint32_t index, uint32_t from, uint32_t to,
+                     uint64_t recompute_ns);
 
-// The same of the rank that does most for the stage.
+// The same for the rank that does most for the stage.
 uint64_t cut_stage_busy_ns(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
                            uint64_t recompute_ns);
 
-// The least memory of the ranks that hold a stage.
+// The least memory of the ranks that hold a stage, bytes.
 uint64_t cut_capacity(const struct cut_problem *problem, uint32_t stage);
 
 #endif

@@ -1,7 +1,8 @@
-// Cuts that fit where hardly any do: every stage takes as many layers as its device can hold, whatever they then recompute,
-// or a few less. Of each stage the places furthest on at which it may end are kept, and from which place each is reached:
+// Cuts that fit where hardly any do. Every stage takes as many layers as its device can hold, whatever they then
+// recompute, or a few less. For each stage the furthest places at which it may end are kept, and from which place
+// each is reached:
 //
-//     stage 0     0 -> 40, 39, 37              what fits 0 .. 40 is found by halving, as if more layers always took more
+//     stage 0     0 -> 40, 39, 37              0 .. 40 is found by bisection, as if more layers always took more
 //     stage 1     40 -> 71, 70; 39 -> 69; ...
 //
 // If the last stage reaches the end from any of them, there is a plan.
@@ -16,8 +17,8 @@ struct reach {
     uint32_t count;
 };
 
-static bool fits(struct cut_problem *problem, const struct search_part *part, uint32_t stage, uint32_t from, uint32_t to,
-                 bool *answer, struct error *error)
+static bool fits(struct cut_problem *problem, const struct search_part *part, uint32_t stage, uint32_t from,
+                 uint32_t to, bool *answer, struct error *error)
 {
     *answer = stage_price_fixed(problem, stage, from, to) <= cut_capacity(problem, stage);
     if (!*answer || stage_price_surely_fits(problem, stage, from, to))
@@ -28,7 +29,7 @@ static bool fits(struct cut_problem *problem, const struct search_part *part, ui
     return good;
 }
 
-// The furthest end of a stage that begins there; `from` where there is none.
+// Finds the furthest end of a stage that begins at `from`; `from` itself if there is none.
 static bool find_end(struct cut_problem *problem, const struct search_part *part, uint32_t stage, uint32_t from,
                      uint32_t *end, struct error *error)
 {
@@ -46,20 +47,20 @@ static bool find_end(struct cut_problem *problem, const struct search_part *part
 
 static void add_end(struct reach *reach, uint32_t from, uint32_t end)
 {
-    uint32_t at = 0;
-    while (at < reach->count && reach->end[at] > end)
-        at++;
-    if (at == REACH_WIDTH || (at < reach->count && reach->end[at] == end))
+    uint32_t place = 0;
+    while (place < reach->count && reach->end[place] > end)
+        place++;
+    if (place == REACH_WIDTH || (place < reach->count && reach->end[place] == end))
         return;
-    for (uint32_t i = reach->count < REACH_WIDTH ? reach->count++ : REACH_WIDTH - 1; i > at; i--) {
+    for (uint32_t i = reach->count < REACH_WIDTH ? reach->count++ : REACH_WIDTH - 1; i > place; i--) {
         reach->end[i] = reach->end[i - 1];
         reach->from[i] = reach->from[i - 1];
     }
-    reach->end[at] = end;
-    reach->from[at] = from;
+    reach->end[place] = end;
+    reach->from[place] = from;
 }
 
-// The last stage needs all that is left.
+// Adds the ends of a stage that begins at `from`. The last stage takes all layers that are left.
 static bool add_ends(struct cut_problem *problem, const struct search_part *part, uint32_t stage, uint32_t from,
                      struct reach *behind, struct error *error)
 {

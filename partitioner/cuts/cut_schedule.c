@@ -1,5 +1,5 @@
-// What a search reads from its schedule: how often ranks do what, who chooses for whom, and whether its order is one that
-// bounds are known of.
+// The facts that a search reads from its schedule: how often ranks do each action, which rank chooses for which, and
+// whether bounds are known for the order.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +9,9 @@
 static void count_work(struct cut_schedule *schedule, uint32_t rank)
 {
     const struct action_list *list = &schedule->order->lists[rank];
-    for (uint32_t at = schedule->placement->stage_at[rank]; at < schedule->placement->stage_at[rank + 1]; at++) {
-        struct rank_work *work = &schedule->work_of[at];
-        work->stage = schedule->placement->held[at];
+    for (uint32_t i = schedule->placement->stage_at[rank]; i < schedule->placement->stage_at[rank + 1]; i++) {
+        struct rank_work *work = &schedule->work_of[i];
+        work->stage = schedule->placement->held[i];
         for (const struct action *action = list->at; action < list_end(list); action++) {
             if (action->stage != work->stage || action->split > 0)
                 continue;
@@ -31,12 +31,12 @@ static bool hold_the_same(const struct placement *placement, uint32_t a, uint32_
                   count * sizeof placement->held[0]) == 0;
 }
 
-// Copies recompute alike, so what one rank chooses holds for all that hold its stages.
+// Copies of a stage recompute the same layers, so what one rank chooses holds for all ranks with its stages.
 static bool find_leaders(struct cut_schedule *schedule, struct error *error)
 {
     const struct placement *placement = schedule->placement;
     for (uint32_t r = 0; r < placement->ranks; r++) {
-        // Ranks with the same stages stand together, or stages are few.
+        // Ranks with the same stages are adjacent, or there are few stages.
         schedule->leader[r] = r > 0 && hold_the_same(placement, r - 1, r) ? schedule->leader[r - 1] : 0;
         while (!hold_the_same(placement, schedule->leader[r], r))
             schedule->leader[r]++;
@@ -57,12 +57,12 @@ static void see_kind(struct cut_schedule *schedule)
     schedule->is_whole = schedule->order->splits == 1;
     for (uint32_t r = 0; r < placement->ranks; r++)
         schedule->is_alone &= placement->stage_at[r + 1] - placement->stage_at[r] == 1;
-    for (uint32_t at = 0; at < placement->stage_at[placement->ranks]; at++) {
-        const struct rank_work *work = &schedule->work_of[at];
+    for (uint32_t i = 0; i < placement->stage_at[placement->ranks]; i++) {
+        const struct rank_work *work = &schedule->work_of[i];
         struct rank_work *busiest = &schedule->work_of[schedule->busiest[work->stage]];
         schedule->is_whole &= work->backwards > 0 && work->inputs == 0 && work->weights == 0;
         if (busiest->stage != work->stage || work->forwards > busiest->forwards)
-            schedule->busiest[work->stage] = at;
+            schedule->busiest[work->stage] = i;
     }
 }
 
@@ -108,8 +108,8 @@ static bool has_same_order(const struct cut_problem *problem, uint32_t micro_bat
     return good;
 }
 
-// The bounds of an asynchronous run hold where it goes on as it began. An update that takes time between its
-// micro-batches is on none of their paths.
+// The bounds of an asynchronous run hold if it goes on as it began. An update that takes time between its
+// micro-batches is on none of the paths of these bounds.
 bool cut_schedule_read_pattern(struct cut_problem *problem, struct error *error)
 {
     const uint32_t m = problem->request->micro_batches;
@@ -124,7 +124,7 @@ bool cut_schedule_read_pattern(struct cut_problem *problem, struct error *error)
     if (!has_same_order(problem, 2 * m, &same[0], error) || !has_same_order(problem, 3 * m, &same[1], error))
         return false;
     pattern->is_known = same[0] && same[1] && problem->devices.links_unshared
-                     && holding_is_plain(&problem->request->holding) && pattern_continue(pattern);
+                     && storage_is_plain(&problem->request->storage) && pattern_continue(pattern);
     return true;
 }
 

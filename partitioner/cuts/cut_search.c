@@ -13,7 +13,7 @@
 
 // --- the plan -----------------------------------------------------------------------------------
 
-// What a stage recomputes; NULL for nothing.
+// The choice of what a stage recomputes; NULL: nothing.
 static const struct stage_choice *choice_of(const struct cut_problem *problem, const struct cut_state *state,
                                             uint32_t s)
 {
@@ -25,7 +25,8 @@ static const struct stage_choice *choice_of(const struct cut_problem *problem, c
     return &price->choices[state->of[s].choice];
 }
 
-// The order of the layers, stage by stage, and where the stages begin; a stage's layers as its choice has them.
+// The order of the layers, stage by stage, and where each stage begins. The layers of a stage are in the order of its
+// choice.
 static void read_order(const struct cut_problem *problem, const struct cut_state *state, uint32_t *order,
                        uint32_t *first)
 {
@@ -41,19 +42,19 @@ static void read_order(const struct cut_problem *problem, const struct cut_state
     first[problem->stages] = count;
 }
 
-// The devices of all copies, in their order.
+// Sets the devices of all copies of a stage, in their order.
 static bool set_devices(const struct cut_problem *problem, struct plan *plan, uint32_t s, struct error *error)
 {
     const struct placement *placement = problem->schedule.placement;
-    const struct cut_devices *of = &problem->devices;
-    uint32_t *devices = calloc(of->group_at[problem->ranks] + (size_t)1, sizeof devices[0]), count = 0;
+    const struct cut_devices *groups = &problem->devices;
+    uint32_t *devices = calloc(groups->group_at[problem->ranks] + (size_t)1, sizeof devices[0]), count = 0;
     if (!devices)
         return error_no_memory(error, "a stage of a plan");
     const uint32_t copies = placement_copies(placement, s);
     for (uint32_t copy = 0; copy < copies; copy++) {
         const uint32_t rank = placement_rank(placement, s, copy);
-        for (uint32_t device = of->group_at[rank]; device < of->group_at[rank + 1]; device++)
-            devices[count++] = of->group[device];
+        for (uint32_t device = groups->group_at[rank]; device < groups->group_at[rank + 1]; device++)
+            devices[count++] = groups->group[device];
     }
     const bool good = plan_set_variant(plan, s, cut_variant(problem, s), devices, copies, count / copies, error);
     free(devices);
@@ -68,9 +69,11 @@ static bool set_stage(const struct cut_problem *problem, struct plan *plan, cons
     struct segment *segments = malloc((room + 1) * sizeof segments[0]);
     if (!segments)
         return error_no_memory(error, "a stage of a plan");
-    const size_t count = choice ? choice->count : units ? units_again(units, layers.first, layers.end, segments) : 0;
+    const size_t count = choice ? choice->count
+                       : units  ? units_recomputed(units, layers.first, layers.end, segments) : 0;
     for (size_t i = 0; choice && i < count; i++)
-        segments[i] = (struct segment){ layers.first + choice->segments[i].first, layers.first + choice->segments[i].end };
+        segments[i] = (struct segment){ layers.first + choice->segments[i].first,
+                                        layers.first + choice->segments[i].end };
     const bool good = plan_set_stage(plan, s, ordered, layers, 0, segments, count, error)
                    && set_devices(problem, plan, s, error);
     free(segments);
@@ -90,14 +93,14 @@ static bool set_stages(struct cut_problem *problem, const struct cut_state *best
 {
     const uint32_t layers = problem->places->layers;
     read_order(problem, best, order, first);
-    const bool own = is_own_order(order, layers);
-    struct profile *ordered = own ? NULL : profile_reorder(problem->request->profile, order, error);
-    bool good = own || ordered;
+    const bool is_own = is_own_order(order, layers);
+    struct profile *ordered = is_own ? NULL : profile_reorder(problem->request->profile, order, error);
+    bool good = is_own || ordered;
     for (uint32_t s = 0; good && s < problem->stages; s++)
-        good = set_stage(problem, plan, own ? problem->request->profile : ordered, s,
+        good = set_stage(problem, plan, is_own ? problem->request->profile : ordered, s,
                          (struct segment){ first[s], first[s + 1] }, choice_of(problem, best, s), error);
     profile_free(ordered);
-    if (good && !own) {
+    if (good && !is_own) {
         plan->order = malloc(layers * sizeof order[0]);
         if (!plan->order)
             return error_no_memory(error, "the order of a plan");
@@ -113,7 +116,7 @@ static void certify(struct cut_problem *problem, const struct cut_state *best, u
                                           : "a choice of what to recompute was too large to list";
     *certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = best->value_ns,
                                          .by = BY_ENUMERATION };
-    certificate_bound(certificate, bound, context_why(problem->context, why));
+    certificate_bound(certificate, bound, context_stop(problem->context), context_why(problem->context, why));
 }
 
 static struct plan *make_plan(struct cut_problem *problem, const struct cut_state *best, uint64_t bound,
@@ -141,7 +144,7 @@ static struct plan *make_plan(struct cut_problem *problem, const struct cut_stat
 
 // --- the whole ------------------------------------------------------------------------------------
 
-// Stages as long as their devices can hold, where hardly anything fits.
+// Makes stages as long as their devices can hold, for requests where hardly anything fits.
 static bool find_within_reach(struct cut_problem *problem, struct cut_state *best, const struct search_part *part,
                               struct error *error)
 {
@@ -159,12 +162,12 @@ static bool find_within_reach(struct cut_problem *problem, struct cut_state *bes
     return good;
 }
 
-// Where nothing fits yet: the cuts that lack least, or that just fit.
+// If nothing fits yet, finds the cuts that lack least, or that just fit.
 static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *none, struct error *error)
 {
     bool certain = false;
     *none = false;
-    // However small the budget: whether anything fits is the first that is asked.
+    // However small the budget is, whether anything fits is the first question.
     enum { LEAST_WORK = 1000000 };
     struct search_part part = context_part(problem->context, 1, 4);
     if (!cut_problem_keeps_budget(problem))
@@ -180,8 +183,8 @@ static bool find_any(struct cut_problem *problem, struct cut_state *best, bool *
     return true;
 }
 
-// Where nothing is known of the order of a schedule, bounds leave out a small part of all rows of cuts, and each of them
-// is a simulation and the choice of what to recompute: many are not begun.
+// If nothing is known of a schedule's order, bounds leave out only a small part of all rows of cuts. Each of them
+// takes a simulation and the choice of what to recompute, so if there are many, the search does not begin with them.
 static bool is_worth_while(const struct cut_problem *problem, const struct search_part *part)
 {
     enum { LEFT_OUT = 64 };
@@ -189,11 +192,11 @@ static bool is_worth_while(const struct cut_problem *problem, const struct searc
     double count = 1 + (double)problem->clock.actions / 160;
     for (uint32_t i = 0; i + 1 < problem->stages; i++)
         count = count * (problem->places->count - 2 - i) / (i + 1);
-    return (problem->schedule.pattern.is_known && !problem->request->holding.activations_on_host)
+    return (problem->schedule.pattern.is_known && !problem->request->storage.activations_on_host)
         || count <= LEFT_OUT * room;
 }
 
-// What is found out of some of the orders is no bound of all.
+// A bound that was found from some of the orders is no bound of all of them.
 static bool branch(struct cut_problem *problem, struct cut_state *best, struct search_part part, uint64_t *bound_ns,
                    struct error *error)
 {
@@ -205,8 +208,8 @@ static bool branch(struct cut_problem *problem, struct cut_state *best, struct s
     return good;
 }
 
-// Fixed parts of the budget: branch and bound has a twelfth, where that may be enough; moves two thirds of what is left,
-// and branch and bound the rest.
+// The budget has fixed parts. Branch and bound gets a twelfth, in case that is enough. Moves get two thirds of what
+// is left, and branch and bound the rest.
 static bool search(struct cut_problem *problem, struct cut_state *best, uint64_t *bound_ns, struct error *error)
 {
     struct search_context *context = problem->context;
@@ -226,12 +229,12 @@ static bool search(struct cut_problem *problem, struct cut_state *best, uint64_t
         *problem->request->found.work_ns = *bound_ns;
     if (best->most_lacking == 0 && best->value_ns <= *bound_ns)
         return true;
-    // Where activations go to the host, all ways of a single row of cuts may take a third of the budget to list.
-    if (!problem->request->holding.activations_on_host
+    // With activations on the host, listing all ways of a single row of cuts may take a third of the budget.
+    if (!problem->request->storage.activations_on_host
         && !branch(problem, best, context_part(context, 1, 12), bound_ns, error))
         return false;
     const uint64_t value = best->most_lacking == 0 ? best->value_ns : NO_TIME;
-    // Where nothing fits, what lacks least is still worth knowing.
+    // If nothing fits, it is still worth knowing what lacks least.
     if (*bound_ns >= value && best->most_lacking > 0 && !problem->request->wanted.below_ns)
         return cut_improve(problem, best, context_part(context, 1, 8), error);
     if (*bound_ns >= value)
@@ -252,7 +255,7 @@ static struct plan *finish(struct cut_problem *problem, struct cut_state *best, 
         *request->found.least_ns = bound < below ? bound : below;
     if (best->most_lacking > 0) {
         bool certain;
-        // Where only quicker plans matter, others were left out, and one of them may fit.
+        // If only quicker plans matter, others were left out, and one of them may fit.
         const bool all_tried = bound == NO_TIME && !cut_problem_has_rival(problem);
         if (!cut_explain_shortage(problem, best, all_tried, &certain, error))
             return NULL;
@@ -263,7 +266,7 @@ static struct plan *finish(struct cut_problem *problem, struct cut_state *best, 
         }
         bound = problem->context->bound_ns;
     }
-    // Of plans that are no quicker than the rival nothing was looked for.
+    // Plans that are no quicker than the rival were not searched.
     return make_plan(problem, best, cut_problem_has_rival(problem) ? min_u64(bound, below) : bound, error);
 }
 
@@ -284,7 +287,7 @@ struct plan *cut_search(const struct search_request *request, enum cut_orders or
     struct search_context context = context_of(request, SEARCH_DEFAULT_BUDGET);
     const uint64_t since = clock_now_ns();
     struct cut_problem *problem = cut_problem_create(request, orders, &context, error);
-    context_reserve(&context, 2 * (clock_now_ns() - since));  // its plan is timed and checked by schedules of its own
+    context_reserve(&context, 2 * (clock_now_ns() - since));  // the plan is timed and checked with schedules of its own
     struct plan *plan = problem ? search_cuts_of(problem, error) : NULL;
     if (request->found.work)
         *request->found.work += context.work;

@@ -1,8 +1,8 @@
-// Where nothing was found to fit: the cuts that lack least, and what to say of them.
+// The cuts that lack the least memory if nothing was found to fit, and the message about them.
 //
-// Where every rank has one stage and the layers stand in one order this is a shortest path (cut_path.h), of what stages
-// lack at least whatever they recompute: if it lacks nothing it is a plan after all, and if it lacks something, and is
-// exact, nothing fits.
+// If every rank has one stage and the layers are in one order, this is a shortest path (cut_path.h). Costs are what
+// stages lack at least, whatever they recompute. If the path lacks nothing, it is a plan after all. If it lacks
+// something and is exact, nothing fits.
 #include <stdlib.h>
 
 #include "common/number.h"
@@ -23,7 +23,7 @@ static uint64_t lacks(const void *self, uint32_t stage, uint32_t from, uint32_t 
     const uint64_t capacity = cut_capacity(problem, stage);
     if (price && price->has_least_bytes)
         return over(price->least_bytes, capacity);
-    // A stage's workspace is there whatever is recomputed.
+    // A stage needs its workspace, whatever is recomputed.
     const uint64_t fixed = stage_price_fixed(problem, stage, from, to);
     return over(add_clamped(fixed, price ? price->workspace_bytes : 0), capacity);
 }
@@ -45,7 +45,7 @@ static bool work_out(const void *self, uint32_t stage, uint32_t from, uint32_t t
     return true;
 }
 
-// What stages were found to lack while searching can be more than they must.
+// States what the stages must lack. What they were found to lack during the search can be more.
 static bool state_least(struct cut_problem *problem, struct cut_state *state, struct error *error)
 {
     state->most_lacking = state->all_lacking = 0;
@@ -60,7 +60,7 @@ static bool state_least(struct cut_problem *problem, struct cut_state *state, st
         state->most_lacking = *lack > state->most_lacking ? *lack : state->most_lacking;
         state->all_lacking = add_clamped(state->all_lacking, *lack);
     }
-    // It would fit, but in no way that was found.
+    // It would fit, but not in any way that was found.
     if (state->most_lacking == 0)
         state->most_lacking = state->all_lacking = state->lacks_bytes[0] = 1;
     return true;
@@ -88,12 +88,12 @@ static bool find(struct cut_problem *problem, struct cut_state *state, const str
         && (state->most_lacking == 0 || state_least(problem, state, error));
 }
 
-bool cut_find_least_lacking(struct cut_problem *problem, struct cut_state *best, const struct search_part *part, bool *certain,
-                            struct error *error)
+bool cut_find_least_lacking(struct cut_problem *problem, struct cut_state *best, const struct search_part *part,
+                            bool *certain, struct error *error)
 {
     struct cut_state state;
     *certain = false;
-    if (!problem->schedule.is_alone || !problem->places->is_chain || holding_uses_host(&problem->request->holding))
+    if (!problem->schedule.is_alone || !problem->places->is_chain || storage_uses_host(&problem->request->storage))
         return true;
     const bool good = cut_state_create(&state, problem, error) && find(problem, &state, part, certain, error);
     if (good && cut_state_has_cuts(&state, problem) && cut_state_is_better(&state, best))
@@ -104,7 +104,7 @@ bool cut_find_least_lacking(struct cut_problem *problem, struct cut_state *best,
 
 // --- what is said -----------------------------------------------------------------------------
 
-// "node7 to node9"; of a graph, where others may stand between: "node7, node9 and 3 more".
+// Adds "node7 to node9". For a graph, where other layers may be in between: "node7, node9 and 3 more".
 static bool add_layers(const struct cut_problem *problem, const struct cut_state *state, uint32_t s, struct text *text,
                        struct error *error)
 {
@@ -124,14 +124,14 @@ static bool add_layers(const struct cut_problem *problem, const struct cut_state
     return true;
 }
 
-// "stage 1, node7 to node9; stage 6, node20" of the stages of a rank.
+// Adds the stages of a rank: "stage 1, node7 to node9; stage 6, node20".
 static bool add_stages(const struct cut_problem *problem, const struct cut_state *state, uint32_t rank,
                        struct text *text, struct error *error)
 {
     const struct placement *placement = problem->schedule.placement;
-    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
-        text_add(text, "%sstage %u, ", at > placement->stage_at[rank] ? "; " : "", placement->held[at]);
-        if (!add_layers(problem, state, placement->held[at], text, error))
+    for (uint32_t i = placement->stage_at[rank]; i < placement->stage_at[rank + 1]; i++) {
+        text_add(text, "%sstage %u, ", i > placement->stage_at[rank] ? "; " : "", placement->held[i]);
+        if (!add_layers(problem, state, placement->held[i], text, error))
             return false;
     }
     return true;
@@ -149,7 +149,7 @@ static void say_hosts(struct cut_problem *problem, const struct cut_state *state
                    certain ? "" : why);
 }
 
-// In one order of layers, where no cut lacks less.
+// For one order of layers, if no cuts lack less.
 static void say_stage(const struct cut_problem *problem, const struct cut_state *state, uint32_t stage,
                       const char *alone, struct error *error)
 {
@@ -182,9 +182,10 @@ static bool say_rank(struct cut_problem *problem, const struct cut_state *state,
         say_stage(problem, state, worst, alone.data ? alone.data : "", error);
     else if (good)
         error_set_kind(error, ERROR_ANSWER,
-                   "%s: in the one that lacks least, rank %u (%.150s) lacks %s%s of memory with recomputation, of the %s"
-                   " of %.40s%s%s%s",
-                   all_tried ? "no plan fits, all were tried" : certain ? "no plan fits" : "no plan that fits was found",
+                   "%s: in the one that lacks least, rank %u (%.150s) lacks %s%s of memory with recomputation, of the"
+                   " %s of %.40s%s%s%s",
+                   all_tried ? "no plan fits, all were tried"
+                   : certain ? "no plan fits" : "no plan that fits was found",
                    worst, stages.data ? stages.data : "", is_least ? "" : "about ",
                    bytes_format(state->lacks_bytes[worst], lack),
                    bytes_format(problem->devices.capacity[problem->schedule.leader[worst]], has),
@@ -195,8 +196,8 @@ static bool say_rank(struct cut_problem *problem, const struct cut_state *state,
     return good;
 }
 
-bool cut_explain_shortage(struct cut_problem *problem, struct cut_state *best, bool all_tried, bool *certain,
-                          struct error *error)
+static bool explain(struct cut_problem *problem, struct cut_state *best, bool all_tried, bool *certain,
+                    struct error *error)
 {
     const struct search_request *request = problem->request;
     bool is_least;
@@ -237,4 +238,12 @@ bool cut_explain_shortage(struct cut_problem *problem, struct cut_state *best, b
         return say_rank(problem, best, worst, all_tried, is_least && best->most_lacking > 0, &layer, *certain, error);
     }
     return true;
+}
+
+bool cut_explain_shortage(struct cut_problem *problem, struct cut_state *best, bool all_tried, bool *certain,
+                          struct error *error)
+{
+    const bool good = explain(problem, best, all_tried, certain, error);
+    error->is_late |= error->kind == ERROR_ANSWER && !*certain && context_stop(problem->context) == STOP_DEADLINE;
+    return good;
 }

@@ -1,16 +1,17 @@
-// A decision to begin with: the path of places whose busiest stage is least busy (cut_path.h), memory heeded.
+// A decision to begin with: the path of places whose busiest stage is least busy (cut_path.h), with regard to memory.
 //
-// Where every rank has one stage, a stage costs
+// If every rank has one stage, a stage costs
 //
 //     the way in of the first micro-batch, and out of the last     + busy, with what it must recompute
 //
-// of which the last is known exactly on the path in the end. Links count as well: messages hold nobody up by themselves,
-// but long ones make stages wait for each other, by how much nobody knows before it is simulated; so a part of them is
-// added, and several parts are tried.
+// The recomputation is known exactly on the path that results. Links count as well. Messages by themselves hold up no
+// stage, but long ones make stages wait for each other. How long is known only after a simulation. So a part of their
+// time is added, and several parts are tried.
 //
-// Where ranks have several stages, which others a stage shares its rank with is not known while the cuts are chosen. So
-// there are rounds: first memory counts for nothing; then every stage has an even share of its rank's, and no company;
-// then each has what the others left over in the round before, and their company.
+// If ranks have several stages, what the rank's other stages take is not known while the cuts are chosen. The search
+// therefore goes in rounds. First memory counts for nothing. Then every stage has an even share of its rank's memory,
+// and no company: no work of the rank's other stages counts. Then each has what the others left over in the round
+// before, and their company.
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +22,8 @@
 
 enum { ROUNDS = 5, WORK_OUT_ROUNDS = 2000, LINK_PARTS = 4, LEAST_WORK = 500000 };
 
-// What some layers were found to recompute. Whoever has these and more, and no fewer bytes of weights and messages, does
-// not recompute less.
+// The time that some layers were found to recompute. A stage with these layers and more, and with no fewer bytes of
+// weights and messages, recomputes no less.
 struct lesson {
     uint32_t to;
     uint64_t fixed_bytes, recompute_ns;
@@ -35,17 +36,17 @@ struct lessons {
 
 struct start {
     struct cut_problem *problem;
-    struct lessons *lessons;    // of stages like s, of layers from a place on or from in front of it: [s * places + place]
+    struct lessons *lessons;    // for stages like s that begin at a place: [s * places + place]
     struct cut_state *best, trial;
-    uint64_t *share, *company;  // of each stage: bytes of its rank's memory; busy of the rank's other stages
-    uint64_t link_parts;        // of a message's time that count, in quarters
-    uint64_t forward_percent;   // of drained orders: F of a stage against that of the model, with B likewise; 0: their sum
+    uint64_t *share, *company;  // of each stage: bytes of its rank's memory; time of the rank's other stages
+    uint64_t link_parts;        // the part of a message's time that counts, in quarters
+    uint64_t forward_percent;   // drained orders: weight of F against B, each relative to the model's; 0: their sum
     bool has_best;
 };
 
 // --- costs ------------------------------------------------------------------------------------
 
-// What a micro-batch takes in front of a place, there and back.
+// The time of a micro-batch in front of a place, there and back.
 static uint64_t way_to(const struct cut_problem *problem, uint32_t place)
 {
     const struct cut_schedule *schedule = &problem->schedule;
@@ -74,10 +75,11 @@ static uint64_t message_ns(const struct start *start, uint32_t stage, uint32_t p
     if (from == to)
         return 0;
     const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
-    return transfer_ns(problem->views[problem->view_of[stage]].cut_bytes[place], link->bytes_per_second, link->latency_ns);
+    return transfer_ns(problem->views[problem->view_of[stage]].cut_bytes[place], link->bytes_per_second,
+                       link->latency_ns);
 }
 
-// What counts of the messages of all micro-batches.
+// The part of the messages of all micro-batches that counts.
 static uint64_t messages_ns(const struct start *start, uint32_t stage, uint32_t place)
 {
     const struct cut_problem *problem = start->problem;
@@ -134,7 +136,7 @@ static bool note(struct lessons *lessons, const struct lesson *lesson)
     return true;
 }
 
-// For all stages that begin there or in front of it.
+// Notes a lesson for all stages that begin at `from` or in front of it.
 static bool learn(struct start *start, uint32_t stage, uint32_t from, uint32_t to, uint64_t recompute_ns,
                   struct error *error)
 {
@@ -146,8 +148,9 @@ static bool learn(struct start *start, uint32_t stage, uint32_t from, uint32_t t
     return true;
 }
 
-// Where all forwards come before the first backward (GPipe), the slowest F or message and the slowest B or message count,
-// each for itself and wherever they are: the larger of both, once they are weighed against each other.
+// The cost if all forwards come before the first backward (GPipe). The slowest F or message counts, and the slowest B
+// or message, each for itself and wherever they are. The cost is the larger of both, once they are weighed against
+// each other.
 static uint64_t drained_ns(const struct start *start, uint32_t stage, uint32_t from, uint32_t to, uint64_t recompute_ns)
 {
     const struct cut_problem *problem = start->problem;
@@ -163,7 +166,7 @@ static uint64_t drained_ns(const struct start *start, uint32_t stage, uint32_t f
     return stage_scaled_ns(most * problem->request->micro_batches, problem->devices.speed[stage]);
 }
 
-// What the stage waits for those behind it, as far as the pattern of the order says (pattern.h).
+// How long the stage waits for those behind it, as far as the pattern of the order tells (pattern.h).
 static uint64_t waiting_ns(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
                            uint64_t recompute_ns)
 {
@@ -209,7 +212,7 @@ static bool work_out_alone(const void *self, uint32_t stage, uint32_t from, uint
     const struct stage_price *price = stage_price_of(problem, &problem->narrow, stage, from, to, error);
     if (!price)
         return false;
-    // What fits as it is recomputes nothing.
+    // A stage that fits as it is recomputes nothing.
     if (add_clamped(price->bytes, price->workspace_bytes) > cut_capacity(problem, stage) && !price->has_choices) {
         price = stage_price_choices(problem, &problem->narrow, stage, from, to, error);
         if (!price || !learn(start, stage, from, to, price->fits ? price->choices[0].forward_ns : NO_TIME, error))
@@ -219,8 +222,8 @@ static bool work_out_alone(const void *self, uint32_t stage, uint32_t from, uint
     return true;
 }
 
-// What must be recomputed is taken for as large a part of the layers as what they lack is of what they keep; what lacks
-// more than that takes longer than anything that fits.
+// The part of the layers that must be recomputed is estimated as the part that the lacking bytes are of the kept
+// ones. A stage that lacks more than it keeps costs more than anything that fits.
 static uint64_t cost_in_company(const void *self, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct start *start = self;
@@ -234,7 +237,8 @@ static uint64_t cost_in_company(const void *self, uint32_t stage, uint32_t from,
     if (needs <= start->share[stage])
         return busy;
     const uint64_t lacks = needs - start->share[stage], lacking = (uint64_t)1 << 61;
-    const uint64_t kept = multiply_clamped(problem->schedule.slots[stage].kept, cut_sum(problem, stage, SUM_SAVED, from, to))
+    const uint64_t kept = multiply_clamped(problem->schedule.slots[stage].kept,
+                                           cut_sum(problem, stage, SUM_SAVED, from, to))
                         / problem->schedule.order->splits;
     if (lacks > kept)
         return lacking + (lacks - kept < lacking ? lacks - kept : lacking);
@@ -254,7 +258,7 @@ static bool judge(struct start *start, struct error *error)
     return true;
 }
 
-// *found: whether there is a path, and so a trial.
+// *found: whether there is a path, which is the trial then.
 static bool try_path(struct start *start, const struct path_prices *prices, unsigned rounds, struct search_part part,
                      bool *found, struct error *error)
 {
@@ -267,10 +271,10 @@ static bool try_path(struct start *start, const struct path_prices *prices, unsi
     return !*found || judge(start, error);
 }
 
-// What greedy cuts keep small: the work of a stage, or its bytes, with all of what it keeps, half of it or none.
+// A measure that greedy cuts keep small: the work of a stage, or its bytes with all, half or none of what it keeps.
 enum measure { MEASURE_WORK, MEASURE_BYTES, MEASURE_HALF, MEASURE_STATES, MEASURES };
 
-// Never less for more layers.
+// The measure of a stage, never less for more layers.
 static uint64_t measure_of(const struct start *start, enum measure measure, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct cut_problem *problem = start->problem;
@@ -282,7 +286,7 @@ static uint64_t measure_of(const struct start *start, enum measure measure, uint
     return add_clamped(stage_price_states(problem, stage, from, to), multiply_clamped(kept, parts) / 2);
 }
 
-// Every stage takes as many layers as stay within the limit; whether that is enough stages for all of them.
+// Every stage takes as many layers as stay within the limit. Returns whether there are enough stages for all layers.
 static bool cut_within(struct start *start, enum measure measure, uint64_t limit)
 {
     const struct cut_problem *problem = start->problem;
@@ -307,7 +311,8 @@ static bool cut_within(struct start *start, enum measure measure, uint64_t limit
     return true;
 }
 
-// The cuts whose largest stage is smallest, by halving the limit: at hand at once, whatever the deadline is.
+// Finds the cuts whose largest stage is smallest, by halving the limit. They are available at once, whatever the
+// deadline is.
 static bool try_greedy(struct start *start, enum measure measure, struct error *error)
 {
     if (!start->problem->places->is_chain)
@@ -352,8 +357,8 @@ static bool start_alone(struct start *start, struct error *error)
     const struct path_prices prices = { start, cost_alone, busy_only, work_out_alone, link_sum };
     bool found = true;
     for (start->link_parts = 0; start->link_parts < LINK_PARTS && found; start->link_parts++) {
-        // The first learns what stages take; the others know it then. Half of the budget where nothing fits so far, and
-        // then, however small that is, what it often takes to find something.
+        // The first pass learns what stages take, which the others then know. If nothing fits so far, it gets half of
+        // the budget. It then also gets what is often needed to find something, however small the budget is.
         const bool is_lacking = start->has_best && start->best->most_lacking > 0;
         const uint64_t parts = start->link_parts > 0 ? 1 : is_lacking ? 12 : 4;
         struct search_part part = context_part(start->problem->context, parts, 24);
@@ -385,7 +390,7 @@ static void share_evenly(struct start *start)
     }
 }
 
-// The slab of a stage of the trial, without knowing what else is on its rank.
+// The slab of a stage of the trial, regardless of what else is on its rank.
 static uint64_t slab_of(struct start *start, uint32_t s, struct error *error)
 {
     const struct cut_state *state = &start->trial;
@@ -399,7 +404,7 @@ static uint64_t slab_of(struct start *start, uint32_t s, struct error *error)
     return add_clamped(choice->bytes, choice->workspace_bytes);
 }
 
-// What the others of a rank left over, but not less than half of an even share.
+// Each stage gets what the others of its rank left over, but not less than half of an even share.
 static bool share_anew(struct start *start, struct error *error)
 {
     struct cut_problem *problem = start->problem;
@@ -409,19 +414,19 @@ static bool share_anew(struct start *start, struct error *error)
     for (uint32_t r = 0; r < placement->ranks; r++) {
         const uint32_t from = placement->stage_at[r], to = placement->stage_at[r + 1];
         uint64_t slabs = 0, busy = 0;
-        for (uint32_t at = from; at < to; at++) {
-            const uint32_t s = placement->held[at];
+        for (uint32_t i = from; i < to; i++) {
+            const uint32_t s = placement->held[i];
             slabs = add_clamped(slabs, slab_of(start, s, error));
-            busy += cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
+            busy += cut_busy_ns(problem, i, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
         }
-        for (uint32_t at = from; at < to; at++) {
-            const uint32_t s = placement->held[at];
+        for (uint32_t i = from; i < to; i++) {
+            const uint32_t s = placement->held[i];
             const uint64_t capacity = cut_capacity(problem, s), others = slabs - slab_of(start, s, error);
             const uint64_t left = others < capacity ? capacity - others : 0, half = capacity / (to - from) / 2;
             start->share[s] = left > half ? left : half;
-            const uint64_t own =
-                cut_busy_ns(problem, at, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
-            start->company[s] = max_u64(start->company[s], busy - own);
+            const uint64_t stage_busy =
+                cut_busy_ns(problem, i, state->cuts[s], state->cuts[s + 1], state->of[s].recompute_ns);
+            start->company[s] = max_u64(start->company[s], busy - stage_busy);
         }
     }
     return error->kind == ERROR_NONE;
@@ -448,7 +453,7 @@ static bool start_in_company(struct start *start, struct error *error)
 
 // --- the whole ----------------------------------------------------------------------------------
 
-// Cuts to begin with, by layers of an order, where they are places and no pin is against them.
+// Tries given cuts, by layers of an order, if they are places and no pin forbids them.
 static bool try_given(struct start *start, const uint32_t *given, const uint32_t *order, struct error *error)
 {
     struct cut_problem *problem = start->problem;
@@ -470,8 +475,8 @@ static bool try_known(struct start *start, struct error *error)
     return try_given(start, known->stages == start->problem->stages ? known->cuts : NULL, known->order, error);
 }
 
-// A plan that is known and only fits where ways to recompute are sought for longer is what all begins with. Any other comes
-// last, so that it leads no other way than where nothing is known.
+// If a known plan fits only when ways to recompute are searched for longer, everything begins with it. Any other
+// known plan comes last, so that it does not lead the search elsewhere than if nothing were known.
 static bool see_known(struct start *start, struct error *error)
 {
     struct cut_problem *problem = start->problem;
@@ -500,8 +505,9 @@ bool cut_start(struct cut_problem *problem, struct cut_state *best, struct error
         && start_greedily(&start, error);
     if (good && problem->schedule.is_alone)
         good = start_alone(&start, error);
-    // What goes to the host takes time that no floor knows.
-    if (good && (!problem->schedule.is_alone || best->most_lacking > 0 || problem->request->holding.activations_on_host))
+    // Activations that go to the host take time that no lower bound knows.
+    if (good && (!problem->schedule.is_alone || best->most_lacking > 0
+                 || problem->request->storage.activations_on_host))
         good = start_in_company(&start, error);
     good = good && (problem->insists || try_known(&start, error));
     forget(&start);

@@ -27,14 +27,14 @@ void cut_state_clear(struct cut_state *state)
 
 void cut_state_copy(struct cut_state *to, const struct cut_state *from, const struct cut_problem *problem)
 {
-    const struct cut_state own = *to;
-    memcpy(own.cuts, from->cuts, (problem->stages + (size_t)1) * sizeof own.cuts[0]);
-    memcpy(own.of, from->of, problem->stages * sizeof own.of[0]);
-    memcpy(own.lacks_bytes, from->lacks_bytes, problem->ranks * sizeof own.lacks_bytes[0]);
+    const struct cut_state kept = *to;
+    memcpy(kept.cuts, from->cuts, (problem->stages + (size_t)1) * sizeof kept.cuts[0]);
+    memcpy(kept.of, from->of, problem->stages * sizeof kept.of[0]);
+    memcpy(kept.lacks_bytes, from->lacks_bytes, problem->ranks * sizeof kept.lacks_bytes[0]);
     *to = *from;
-    to->cuts = own.cuts;
-    to->of = own.of;
-    to->lacks_bytes = own.lacks_bytes;
+    to->cuts = kept.cuts;
+    to->of = kept.of;
+    to->lacks_bytes = kept.lacks_bytes;
 }
 
 bool cut_state_is_better(const struct cut_state *a, const struct cut_state *b)
@@ -56,14 +56,15 @@ bool cut_state_is_before(const struct cut_state *a, const struct cut_state *b, u
 
 // --- time ---------------------------------------------------------------------------------
 
-// What a stage leaves with its host has to go there and back, and tied layers apart lengthen its STEP.
+// Adds the time that a stage's activations take to the host and back, and that by which tied layers apart lengthen
+// its STEP.
 static void add_to_rows(struct cut_problem *problem, const struct cut_state *state)
 {
     const struct search_request *request = problem->request;
     struct cost_row *rows = problem->clock.rows;
-    for (uint32_t s = 0; request->holding.activations_on_host && s < problem->stages; s++)
-        rows[s].move_ns = holding_move_ns(&problem->devices.places[s], state->of[s].away.moved_bytes);
-    if (!request->holding.tied_apart || !problem->places->is_chain)
+    for (uint32_t s = 0; request->storage.activations_on_host && s < problem->stages; s++)
+        rows[s].move_ns = storage_move_ns(&problem->devices.places[s], state->of[s].away.moved_bytes);
+    if (!request->storage.tied_apart || !problem->places->is_chain)
         return;
     uint32_t *layers = malloc((problem->stages + (size_t)1) * sizeof layers[0]);
     const struct profile **profiles = malloc(problem->stages * sizeof(const struct profile *));
@@ -72,13 +73,13 @@ static void add_to_rows(struct cut_problem *problem, const struct cut_state *sta
     for (uint32_t s = 0; profiles && s < problem->stages; s++)
         profiles[s] = problem->views[problem->view_of[s]].profile;
     if (layers && profiles)
-        predict_add_tied(profiles, &request->holding, problem->schedule.placement, problem->devices.network, layers,
+        predict_add_tied(profiles, &request->storage, problem->schedule.placement, problem->devices.network, layers,
                          rows);
     free(profiles);
     free(layers);
 }
 
-// The longest of the ranks' work: that no iteration with a flush is shorter than.
+// The work of the busiest rank: no iteration with a flush is shorter.
 static uint64_t quick_bound(const struct cut_problem *problem)
 {
     const struct cut_schedule *schedule = &problem->schedule;
@@ -89,8 +90,8 @@ static uint64_t quick_bound(const struct cut_problem *problem)
         return 0;
     for (uint32_t r = 0; r < problem->ranks; r++) {
         uint64_t busy = 0;
-        for (uint32_t at = placement->stage_at[r]; at < placement->stage_at[r + 1]; at++) {
-            const struct rank_work *work = &schedule->work_of[at];
+        for (uint32_t i = placement->stage_at[r]; i < placement->stage_at[r + 1]; i++) {
+            const struct rank_work *work = &schedule->work_of[i];
             const struct cost_row *row = &rows[work->stage];
             busy += work->forwards * row->forward_ns + work->backwards * (row->backward_ns + row->recompute_ns)
                     + work->inputs * (row->backward_input_ns + row->recompute_ns)
@@ -124,16 +125,16 @@ uint64_t cut_state_host_lacks(const struct cut_problem *problem, const struct cu
     const struct cluster *cluster = problem->request->cluster;
     const struct placement *placement = problem->schedule.placement;
     const struct cut_devices *devices = &problem->devices;
-    if (!holding_uses_host(&problem->request->holding))
+    if (!storage_uses_host(&problem->request->storage))
         return 0;
     uint64_t most = 0;
-    for (size_t machine = 0; machine <= holding_machine(cluster, cluster->device_count - 1); machine++) {
+    for (size_t machine = 0; machine <= storage_machine(cluster, cluster->device_count - 1); machine++) {
         uint64_t bytes = 0;
         for (uint32_t r = 0; r < problem->ranks; r++)
             for (uint32_t device = devices->group_at[r]; device < devices->group_at[r + 1]; device++)
-                for (uint32_t at = placement->stage_at[r]; at < placement->stage_at[r + 1]; at++)
-                    if (holding_machine(cluster, devices->group[device]) == machine)
-                        bytes = add_clamped(bytes, state->of[placement->held[at]].away.host_bytes);
+                for (uint32_t i = placement->stage_at[r]; i < placement->stage_at[r + 1]; i++)
+                    if (storage_machine(cluster, devices->group[device]) == machine)
+                        bytes = add_clamped(bytes, state->of[placement->held[i]].away.host_bytes);
         const uint64_t lacks = bytes > cluster->host_memory_bytes ? bytes - cluster->host_memory_bytes : 0;
         most = lacks > most ? lacks : most;
     }
@@ -143,20 +144,20 @@ uint64_t cut_state_host_lacks(const struct cut_problem *problem, const struct cu
 static bool holds_any(const struct cut_problem *problem, uint32_t rank, uint32_t from, uint32_t to)
 {
     const struct placement *placement = problem->schedule.placement;
-    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++)
-        if (from <= placement->held[at] && placement->held[at] < to)
+    for (uint32_t i = placement->stage_at[rank]; i < placement->stage_at[rank + 1]; i++)
+        if (from <= placement->held[i] && placement->held[i] < to)
             return true;
     return false;
 }
 
-// Whether stages [from, to) take the limit or more even with the least that they can recompute, which is known long
-// before what they do. Only asked where a shorter stage never makes a longer iteration.
+// Whether stages [from, to) take the limit or more even with the least that they can recompute. That is known long
+// before what they do recompute. It is only asked if a shorter stage never makes a longer iteration.
 static bool is_too_long(struct cut_problem *problem, struct cut_state *state, uint32_t from, uint32_t to,
                         uint64_t limit_ns)
 {
     bool is_open = false;
     if (limit_ns == NO_TIME || !problem->is_monotone || !problem->schedule.is_alone
-        || problem->request->holding.activations_on_host)
+        || problem->request->storage.activations_on_host)
         return false;
     for (uint32_t s = from; s < to; s++) {
         const uint32_t *cuts = &state->cuts[s];

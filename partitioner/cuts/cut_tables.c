@@ -21,7 +21,7 @@ bool cut_is_too_long(const struct cut_problem *problem, uint32_t stage, uint32_t
     return problem->schedule.flushes && cut_stage_busy_ns(problem, stage, from, to, 0) >= limit_ns;
 }
 
-// False where the layers do not fit.
+// False if the layers do not fit.
 static bool bound_edge(const struct cut_tables *tables, const struct cut_problem *problem, uint32_t s, uint32_t from,
                        uint32_t to, struct edge_bound *edge)
 {
@@ -69,7 +69,8 @@ static void use_behind(struct cut_tables *tables, uint32_t s, uint32_t from, uin
     cell->tail = min_u64(cell->tail, max_u64(next->tail, edge->bound));
 }
 
-// All stages s from a place; forwards they fill what is before, backwards what is behind.
+// Goes through all stages s that begin at a place. If `backwards`, it fills in what is behind the place; else what is
+// in front of the places where these stages end.
 static void fill_from(struct filling *filling, uint32_t s, uint32_t from, bool backwards)
 {
     struct cut_problem *problem = filling->problem;
@@ -93,7 +94,7 @@ static void fill_from(struct filling *filling, uint32_t s, uint32_t from, bool b
     }
 }
 
-// False where work or time is over before it is done.
+// False if work or time is over before it is done.
 static bool fill(struct filling *filling)
 {
     struct cut_problem *problem = filling->problem;
@@ -110,8 +111,8 @@ static bool fill(struct filling *filling)
     return true;
 }
 
-bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, uint64_t limit_ns, const struct search_part *part,
-                       bool *whole, struct error *error)
+bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, uint64_t limit_ns,
+                       const struct search_part *part, bool *whole, struct error *error)
 {
     *tables = (struct cut_tables){ .places = problem->places->count };
     const size_t cells = ((size_t)problem->stages + 1) * tables->places;
@@ -138,7 +139,7 @@ uint64_t cut_tables_bound(const struct cut_tables *tables, const struct cut_prob
     if (!problem->schedule.pattern.is_known)
         return next->tail;
     const uint64_t way = pattern_round_ns(as) - as->forward_ns - as->backward_ns;
-    const uint64_t own = pattern_stage_bound(&problem->schedule.pattern, stage, as, before_ns,
-                                             way + next->behind);
-    return max_u64(own, next->tail);
+    const uint64_t bound = pattern_stage_bound(&problem->schedule.pattern, stage, as, before_ns,
+                                               way + next->behind);
+    return max_u64(bound, next->tail);
 }

@@ -1,15 +1,16 @@
-// What the stages on either side of a place can do at best: bounds for branch and bound, by dynamic programming over
+// The best that the stages on either side of a place can do: bounds for branch and bound, by dynamic programming over
 // stages and places.
 #ifndef PARTITIONER_CUTS_CUT_TABLES_H
 #define PARTITIONER_CUTS_CUT_TABLES_H
 
 #include "partitioner/cuts/stage_price.h"
 
-// Of the first s stages up to a place, and of stages s on from there: the least that can be of
+// For s and a place: the layers in front of it are the first s stages, and those behind it are stages s and on. The
+// numbers are minima over all ways to cut them, ns.
 struct cut_cell {
-    uint64_t before;   // the sum of what a micro-batch takes in the stages before
-    uint64_t behind;   // likewise behind
-    uint64_t slowest;  // the largest F + B behind
+    uint64_t before;   // the sum of what a micro-batch takes in the stages in front
+    uint64_t behind;   // the same for the stages behind
+    uint64_t slowest;  // the largest F + B of a stage behind
     uint64_t tail;     // the largest bound of a single stage behind
 };
 
@@ -18,22 +19,21 @@ struct cut_tables {
     struct cut_cell *cells;  // [s * places + place]
 };
 
-// Fills them for plans below `limit_ns`, as far as work goes. *whole is false where that was not far enough: then they
-// are of no use. False only without memory.
-bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, uint64_t limit_ns, const struct search_part *part,
-                       bool *whole, struct error *error);
-// Their `cells` are freed by free().
+// Fills the tables for plans below `limit_ns`, within a part of the search. *whole is false if the part was too
+// small; then the tables are of no use. The caller frees `cells` by free(). False only without memory.
+bool cut_tables_create(struct cut_tables *tables, struct cut_problem *problem, uint64_t limit_ns,
+                       const struct search_part *part, bool *whole, struct error *error);
 static inline struct cut_cell *cut_cell(const struct cut_tables *tables, uint32_t s, uint32_t place)
 {
     return &tables->cells[(size_t)s * tables->places + place];
 }
 
-// A bound of all plans with this stage, whose stages in front of it take a micro-batch `before_ns` at least; NO_TIME where
-// none can follow.
+// A lower bound of all plans with this stage, if the stages in front of it take a micro-batch at least `before_ns`.
+// NO_TIME: no stages can follow.
 uint64_t cut_tables_bound(const struct cut_tables *tables, const struct cut_problem *problem, uint32_t stage,
                           uint32_t to, const struct pattern_stage *as, uint64_t before_ns);
 
-// What a single stage takes so long for that it is in no plan below `limit_ns`, and so is any with more layers.
+// Whether a single stage takes so long that neither it nor any stage with more layers is in a plan below `limit_ns`.
 bool cut_is_too_long(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to, uint64_t limit_ns);
 
 #endif

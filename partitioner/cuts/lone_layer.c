@@ -3,7 +3,7 @@
 #include "common/number.h"
 #include "partitioner/search/recompute.h"
 
-// What the stage takes at least that holds the layer: others on it hide its messages, but nothing else.
+// The least that a stage with the layer takes. Other layers on the stage can hide its messages, but nothing else.
 static bool layer_needs(const struct cut_problem *problem, uint32_t layer, uint32_t stage, uint64_t *bytes,
                         struct error *error)
 {
@@ -14,14 +14,14 @@ static bool layer_needs(const struct cut_problem *problem, uint32_t layer, uint3
     const struct stage_bytes alone =
         stage_bytes_of_split(interval_bytes(intervals, layer, layer + 1), intervals->splits);
     const uint64_t messages = stage_memory_of(&alone, slots).buffers_bytes;
-    intervals->until_ns = 0;  // however late it is: a single layer is done at once
+    intervals->until_ns = 0;  // no deadline: a single layer is done at once
     if (!recompute_least_bytes(intervals, layer, layer + 1, slots, false, bytes, &complete, &work, error))
         return false;
     *bytes = complete && *bytes > messages ? *bytes - messages : 0;
     return true;
 }
 
-// Where the layer lacks least.
+// Finds the stage on which the layer lacks least.
 static bool place_layer(const struct cut_problem *problem, uint32_t layer, struct lone_layer *best,
                         struct error *error)
 {
@@ -39,19 +39,19 @@ static bool place_layer(const struct cut_problem *problem, uint32_t layer, struc
     return true;
 }
 
-// Ranks whose variants take several devices hold parts of layers, and where replicas or
-// devices are to be chosen nothing is known of a stage: then no layer is named.
+// No layer is named in two cases. Ranks whose variants take several devices hold parts of layers. And if replicas or
+// devices are still to be chosen, nothing is known of a stage.
 bool lone_layer_find(const struct cut_problem *problem, struct lone_layer *found, struct error *error)
 {
     *found = (struct lone_layer){ .lacks_bytes = 0 };
     if (problem->request->layout.variants || search_is_free(problem->request))
         return true;
     for (uint32_t l = 0; l < problem->places->layers; l++) {
-        struct lone_layer own;
-        if (!place_layer(problem, l, &own, error))
+        struct lone_layer placed;
+        if (!place_layer(problem, l, &placed, error))
             return false;
-        if (own.lacks_bytes > found->lacks_bytes)
-            *found = own;
+        if (placed.lacks_bytes > found->lacks_bytes)
+            *found = placed;
     }
     return true;
 }

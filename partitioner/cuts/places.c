@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "partitioner/layer_groups.h"
+#include "partitioner/search/layer_groups.h"
 
 enum { MOST_ADDED = 1 << 18, MOST_GRAPH_LAYERS = 20000 };
 
@@ -80,7 +80,7 @@ static bool list_layers(struct places *places)
     return true;
 }
 
-// Where there are too many downsets, those of the blocks' own order.
+// If there are too many downsets, takes those of the blocks' own order.
 static bool fill_places(struct places *places, bool together, uint32_t most, struct error *error)
 {
     struct downset_graph graph = { 0 };
@@ -168,8 +168,8 @@ uint32_t places_apart(const struct places *places, uint32_t a, uint32_t b, uint3
     for (size_t w = 0; w < places->sets->words; w++)
         for (uint64_t rest = one[w] ^ other[w]; rest; rest &= rest - 1) {
             const uint32_t block = 64 * (uint32_t)w + (uint32_t)__builtin_ctzll(rest);
-            for (uint32_t at = places->layer_at[block]; at < places->layer_at[block + 1]; at++)
-                layers[count++] = places->layers_of[at];
+            for (uint32_t i = places->layer_at[block]; i < places->layer_at[block + 1]; i++)
+                layers[count++] = places->layers_of[i];
         }
     return count;
 }
@@ -185,17 +185,17 @@ static uint32_t find_or_add(struct places *places, const uint64_t *row)
     return place == NO_PLACE || see_places(places) ? place : NO_PLACE;
 }
 
-// Raises what moves by what goes with it: what it needs and the row lacks, or those in the row that read it. Blocks are
-// numbered in an order in which they can run.
+// Adds to the blocks that move those that go with them: all that they need and the row lacks or, if `back`, those in
+// the row that read them. Blocks are numbered in an order in which they can run.
 static void pull(const struct downsets *sets, const uint64_t *row, uint64_t *moving, bool back)
 {
     for (uint32_t b = (uint32_t)sets->node_count; !back && b-- > 0;)
         for (size_t w = 0; has(moving, b) && w < sets->words; w++)
             moving[w] |= sets->reads[b * sets->words + w] & ~row[w];
     for (uint32_t b = 0; back && b < sets->node_count; b++)
-        for (uint32_t at = sets->reader_at[b]; has(moving, b) && at < sets->reader_at[b + 1]; at++)
-            if (has(row, sets->readers[at]))
-                put(moving, sets->readers[at]);
+        for (uint32_t i = sets->reader_at[b]; has(moving, b) && i < sets->reader_at[b + 1]; i++)
+            if (has(row, sets->readers[i]))
+                put(moving, sets->readers[i]);
 }
 
 uint32_t places_move(struct places *places, uint32_t place, uint32_t bound, uint32_t layer)

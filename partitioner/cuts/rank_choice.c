@@ -1,8 +1,9 @@
-// What each rank recomputes so that its stages fit together.
+// The choice of what each rank recomputes, so that its stages fit together.
 //
-// Of each stage the front is known: ways to recompute that no other is better than in time, bytes and workspace. A byte
-// gets a price in time, the same for all stages of the rank, and each stage takes what is cheapest for it; the least
-// price at which all of them fit is found by halving. What is left over then goes to whatever saves the most time.
+// For each stage the Pareto front is known: the ways to recompute that no other way beats in time, bytes and
+// workspace. A byte gets a price in time, the same for all stages of the rank, and each stage takes its cheapest way.
+// The least price at which all of them fit is found by bisection. Memory that is left over then goes to what saves
+// the most time.
 //
 //                 fronts                        at 1 ns per byte       at 2 ns per byte
 //     stage 0     (0 ns, 9 B)  (4 ns, 6 B)      9 or 10: keeps 9 B     18 or 16: keeps 6 B
@@ -15,7 +16,7 @@
 #include "partitioner/cuts/cut_state.h"
 #include "partitioner/search/units.h"
 
-// The stages of a rank: the front of each, and what is chosen of it.
+// The stages of a rank: the front of each, and what is chosen from it.
 struct choosing {
     struct chosen {
         const struct stage_price *front;
@@ -24,7 +25,7 @@ struct choosing {
     } *at;
     uint32_t stages;
     uint64_t capacity;
-    uint64_t host_rate;  // of what is kept, there and back; 0: it stays
+    uint64_t host_rate;  // of kept activations, there and back; 0: they stay
 };
 
 static const struct stage_choice *choice_of(const struct choosing *choosing, uint32_t i)
@@ -43,8 +44,8 @@ static uint64_t needs(const struct choosing *choosing)
     return add_clamped(bytes, workspace);
 }
 
-// What a choice takes of a stage's time: what it computes, or, beside that, the way of the rest to the host and back,
-// whichever is longer.
+// The time of a stage with a choice. It is the longer of two that overlap: the computation, and the way of what is
+// kept to the host and back.
 static uint64_t time_of(const struct choosing *choosing, uint32_t i, const struct stage_choice *choice)
 {
     const uint64_t moved = multiply_clamped(2, choice->away.moved_bytes);
@@ -52,7 +53,7 @@ static uint64_t time_of(const struct choosing *choosing, uint32_t i, const struc
     return choosing->host_rate ? max_u64(computed, transfer_ns(moved, choosing->host_rate, 0)) : computed;
 }
 
-// Each stage takes what is cheapest when a byte costs price / 2^24 ns.
+// Each stage takes its cheapest choice if a byte costs price / 2^24 ns.
 static void choose_at(struct choosing *choosing, unsigned __int128 price)
 {
     for (uint32_t i = 0; i < choosing->stages; i++) {
@@ -71,11 +72,11 @@ static void choose_at(struct choosing *choosing, unsigned __int128 price)
     }
 }
 
-// The least price, to a sixteenth, at which all fit; the highest if none do.
+// Finds the least price, to a sixteenth, at which all stages fit; the highest price if they fit at none.
 static void choose_by_price(struct choosing *choosing)
 {
     enum { HIGHEST = 63, PARTS = 16 };
-    unsigned low = 0, high = HIGHEST * PARTS;  // 2^(at / PARTS), with straight lines between the powers
+    unsigned low = 0, high = HIGHEST * PARTS;  // the price is 2^(at / PARTS), linear between the powers
     while (low < high) {
         const unsigned middle = low + (high - low) / 2;
         const unsigned __int128 power = (unsigned __int128)1 << (middle / PARTS);
@@ -89,7 +90,7 @@ static void choose_by_price(struct choosing *choosing)
     choose_at(choosing, power + power * (low % PARTS) / PARTS);
 }
 
-// Changes the one choice that saves the most time and still fits; whether there is one.
+// Changes the one choice that saves the most time and still fits. Returns whether there is one.
 static bool use_what_is_left(struct choosing *choosing)
 {
     uint64_t most = 0;
@@ -98,11 +99,12 @@ static bool use_what_is_left(struct choosing *choosing)
     for (uint32_t i = 0; i < choosing->stages; i++) {
         const size_t chosen = choosing->at[i].choice;
         const uint64_t time = time_of(choosing, i, choice_of(choosing, i));
-        // In order of the time of recomputation alone: where nothing is moved, what is behind saves nothing.
+        // Choices are in the order of their recomputation time. If nothing is moved, those behind the chosen one save
+        // nothing.
         const size_t count = choosing->host_rate ? choosing->at[i].front->count : chosen;
         for (size_t c = 0; c < count; c++) {
-            const uint64_t own = time_of(choosing, i, &choosing->at[i].front->choices[c]);
-            const uint64_t saved = own < time ? time - own : 0;
+            const uint64_t choice_time = time_of(choosing, i, &choosing->at[i].front->choices[c]);
+            const uint64_t saved = choice_time < time ? time - choice_time : 0;
             choosing->at[i].choice = c;
             if (saved > most && needs(choosing) <= choosing->capacity) {
                 most = saved;
@@ -121,9 +123,10 @@ static bool begin_choosing(struct cut_problem *problem, struct choosing *choosin
                            uint32_t rank, struct error *error)
 {
     const uint32_t *held = &problem->schedule.placement->held[problem->schedule.placement->stage_at[rank]];
-    const uint32_t stages = problem->schedule.placement->stage_at[rank + 1] - problem->schedule.placement->stage_at[rank];
+    const uint32_t stages =
+        problem->schedule.placement->stage_at[rank + 1] - problem->schedule.placement->stage_at[rank];
     *choosing = (struct choosing){ .stages = stages, .capacity = problem->devices.capacity[rank] };
-    if (problem->request->holding.activations_on_host)
+    if (problem->request->storage.activations_on_host)
         choosing->host_rate = problem->devices.places[held[0]].host_bytes_per_second;
     choosing->at = calloc(stages, sizeof choosing->at[0]);
     if (!choosing->at)
@@ -141,13 +144,14 @@ static bool begin_choosing(struct cut_problem *problem, struct choosing *choosin
     return true;
 }
 
-// Where a pattern says what runs again, that is what is taken for nothing run again.
+// The recomputation of a stage that makes no choice. If a pattern says what is recomputed, it is that; else there is
+// none.
 static uint64_t usual_again_ns(const struct cut_problem *problem, uint32_t stage, const struct cut_state *state)
 {
     const struct search_units *units = problem->request->units;
     const struct intervals *intervals = problem->views[problem->view_of[stage]].intervals;
-    return !units ? 0 : units_again_ns(units, intervals, places_size(problem->places, state->cuts[stage]),
-                                       places_size(problem->places, state->cuts[stage + 1]));
+    return !units ? 0 : units_recompute_ns(units, intervals, places_size(problem->places, state->cuts[stage]),
+                                           places_size(problem->places, state->cuts[stage + 1]));
 }
 
 bool cut_state_keep(struct cut_problem *problem, struct cut_state *state, struct stage_table *table, uint32_t rank,
@@ -155,27 +159,27 @@ bool cut_state_keep(struct cut_problem *problem, struct cut_state *state, struct
 {
     const struct placement *placement = problem->schedule.placement;
     uint64_t bytes = 0, workspace = 0;
-    for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
-        const uint32_t s = placement->held[at], *cuts = &state->cuts[s];
+    for (uint32_t i = placement->stage_at[rank]; i < placement->stage_at[rank + 1]; i++) {
+        const uint32_t s = placement->held[i], *cuts = &state->cuts[s];
         state->of[s].away = (struct stage_away){ 0 };
         if (problem->schedule.is_alone && stage_price_surely_fits(problem, s, cuts[0], cuts[1]))
             continue;
-        const struct stage_price *of = stage_price_of(problem, table, s, cuts[0], cuts[1], error);
-        if (!of)
+        const struct stage_price *price = stage_price_of(problem, table, s, cuts[0], cuts[1], error);
+        if (!price)
             return false;
-        state->of[s].away = of->away;
-        bytes = add_clamped(bytes, of->bytes);
-        workspace = max_u64(workspace, of->workspace_bytes);
+        state->of[s].away = price->away;
+        bytes = add_clamped(bytes, price->bytes);
+        workspace = max_u64(workspace, price->workspace_bytes);
     }
     *fits = add_clamped(bytes, workspace) <= problem->devices.capacity[rank];
-    for (uint32_t at = placement->stage_at[rank]; *fits && at < placement->stage_at[rank + 1]; at++) {
-        state->of[placement->held[at]].choice = NOT_RECOMPUTED;
-        state->of[placement->held[at]].recompute_ns = usual_again_ns(problem, placement->held[at], state);
+    for (uint32_t i = placement->stage_at[rank]; *fits && i < placement->stage_at[rank + 1]; i++) {
+        state->of[placement->held[i]].choice = NOT_RECOMPUTED;
+        state->of[placement->held[i]].recompute_ns = usual_again_ns(problem, placement->held[i], state);
     }
     return true;
 }
 
-// A stage that takes more than any device could hold (stage_price.c) has none.
+// A stage that takes more than any device could hold (stage_price.c) has no choices.
 static bool all_have_choices(const struct choosing *choosing)
 {
     uint32_t with = 0;
@@ -184,7 +188,7 @@ static bool all_have_choices(const struct choosing *choosing)
     return with == choosing->stages;
 }
 
-// What the stages take at the best price, and what that lacks.
+// Chooses at the best price. Returns how many bytes the stages then lack.
 static uint64_t choose_together(struct choosing *choosing)
 {
     choose_by_price(choosing);
@@ -201,8 +205,8 @@ bool cut_state_choose(struct cut_problem *problem, struct cut_state *state, uint
     if (!cut_state_keep(problem, state, &problem->narrow, rank, &fits, error))
         return false;
     state->lacks_bytes[rank] = 0;
-    // To run something again may be quicker than to move it.
-    if (fits && !problem->request->holding.activations_on_host)
+    // Recomputing something may be quicker than moving it.
+    if (fits && !problem->request->storage.activations_on_host)
         return true;
     struct choosing choosing;
     const bool good = begin_choosing(problem, &choosing, state, rank, error);
@@ -210,10 +214,10 @@ bool cut_state_choose(struct cut_problem *problem, struct cut_state *state, uint
     if (good)
         state->lacks_bytes[rank] = has_all ? choose_together(&choosing) : UINT64_MAX - choosing.capacity;
     for (uint32_t i = 0; good && i < choosing.stages; i++) {
-        struct stage_decision *of = &state->of[placement->held[placement->stage_at[rank] + i]];
-        of->choice = has_all ? choosing.at[i].choice : NOT_RECOMPUTED;
-        of->recompute_ns = has_all ? choice_of(&choosing, i)->forward_ns : 0;
-        of->away = has_all ? choice_of(&choosing, i)->away : (struct stage_away){ 0 };
+        struct stage_decision *decision = &state->of[placement->held[placement->stage_at[rank] + i]];
+        decision->choice = has_all ? choosing.at[i].choice : NOT_RECOMPUTED;
+        decision->recompute_ns = has_all ? choice_of(&choosing, i)->forward_ns : 0;
+        decision->away = has_all ? choice_of(&choosing, i)->away : (struct stage_away){ 0 };
     }
     free(choosing.at);
     return good;

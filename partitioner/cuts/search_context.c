@@ -32,6 +32,12 @@ static void tell(struct search_context *context)
     context->progress(context->self, &now);
 }
 
+static void stop(struct search_context *context, enum search_stop stop, const char *why)
+{
+    context->stop = stop;
+    snprintf(context->stopped, sizeof context->stopped, "%s", why);
+}
+
 bool context_is_ended(struct search_context *context)
 {
     if (context->is_ended)
@@ -39,33 +45,33 @@ bool context_is_ended(struct search_context *context)
     if (context->progress && context->work >= context->next_progress)
         tell(context);
     if (context->interrupted && *context->interrupted)
-        snprintf(context->stopped, sizeof context->stopped, "interrupted");
+        stop(context, STOP_INTERRUPTED, "interrupted");
     else if (context->deadline_ns && clock_now_ns() > context->deadline_ns)
-        snprintf(context->stopped, sizeof context->stopped, "the deadline has passed");
-    context->is_ended = context->stopped[0] != '\0';
+        stop(context, STOP_DEADLINE, "the deadline has passed");
+    context->is_ended = context->stop != STOP_NONE;
     return context->is_ended;
 }
 
 // --- parts --------------------------------------------------------------------------------
 
-static uint64_t share_of(uint64_t from, uint64_t to, uint64_t parts, uint64_t of)
+static uint64_t share_of(uint64_t from, uint64_t to, uint64_t parts, uint64_t all_parts)
 {
-    return from + (to > from ? (uint64_t)((unsigned __int128)(to - from) * parts / of) : 0);
+    return from + (to > from ? (uint64_t)((unsigned __int128)(to - from) * parts / all_parts) : 0);
 }
 
 struct search_part part_split(const struct search_context *context, const struct search_part *whole, uint64_t parts,
-                              uint64_t of)
+                              uint64_t all_parts)
 {
     const uint64_t now = whole->until_ns ? clock_now_ns() : 0;
     return (struct search_part){ .work = context->work, .ns = now,
-                                 .until_work = share_of(context->work, whole->until_work, parts, of),
-                                 .until_ns = share_of(now, whole->until_ns, parts, of) };
+                                 .until_work = share_of(context->work, whole->until_work, parts, all_parts),
+                                 .until_ns = share_of(now, whole->until_ns, parts, all_parts) };
 }
 
-struct search_part context_part(const struct search_context *context, uint64_t parts, uint64_t of)
+struct search_part context_part(const struct search_context *context, uint64_t parts, uint64_t all_parts)
 {
     const struct search_part all = { .until_work = context->budget, .until_ns = context->deadline_ns };
-    return part_split(context, &all, parts, of);
+    return part_split(context, &all, parts, all_parts);
 }
 
 bool part_is_over(struct search_context *context, const struct search_part *part)
@@ -96,8 +102,15 @@ uint64_t part_room(const struct search_context *context, const struct search_par
 
 const char *context_why(struct search_context *context, const char *else_why)
 {
-    if (!context->stopped[0] && context->work >= context->budget)
+    if (context->stop == STOP_NONE && context->work >= context->budget) {
+        stop(context, STOP_BUDGET, "");
         snprintf(context->stopped, sizeof context->stopped, "the budget of %llu units of work is used up",
                  (unsigned long long)context->budget);
-    return context->stopped[0] ? context->stopped : else_why;
+    }
+    return context->stop != STOP_NONE ? context->stopped : else_why;
+}
+
+enum search_stop context_stop(struct search_context *context)
+{
+    return context_why(context, NULL) ? context->stop : STOP_OTHER;
 }

@@ -1,7 +1,7 @@
-// What every part of a search spends and heeds: work, the deadline, an interrupt, and who is told how far it is.
+// The state that all parts of a search share: work, the deadline, an interrupt, and reports of progress.
 //
-// Work is counted in units of about a microsecond, so that the same request makes the same plan on any machine. Budgets
-// are fixed parts of the whole, and never follow how far a plan is from its bound.
+// Work is counted in units of about a microsecond, not measured, so that the same request makes the same plan on any
+// machine. Budgets are fixed parts of the whole. They never depend on how far a plan is from its bound.
 #ifndef PARTITIONER_CUTS_SEARCH_CONTEXT_H
 #define PARTITIONER_CUTS_SEARCH_CONTEXT_H
 
@@ -13,19 +13,20 @@ struct search_context {
     const volatile sig_atomic_t *interrupted;  // or NULL
     void (*progress)(void *self, const struct search_progress *progress);  // or NULL
     void *self;
-    uint64_t best_ns, bound_ns;                // what is told
-    uint64_t next_progress;                    // the work at which it is told again
-    bool is_ended;                             // by the deadline or an interrupt: no part goes on
-    char stopped[80];                          // why, or empty
+    uint64_t best_ns, bound_ns;                // reported as progress
+    uint64_t next_progress;                    // the work at which progress is reported again
+    bool is_ended;                             // by the deadline or an interrupt: no part continues
+    enum search_stop stop;                     // what ended it,
+    char stopped[80];                          // and the same in words
 };
 
-// For a search that begins now.
+// The context of a search that begins now. `usual_budget` counts if the request has no budget.
 struct search_context context_of(const struct search_request *request, uint64_t usual_budget);
 
-// Ends the search so much before the deadline, for what is still to be done with the plan that it finds.
+// Ends the search `ns` before the deadline, to leave time for what is still to be done with the plan that it finds.
 void context_reserve(struct search_context *context, uint64_t ns);
 
-// Whether the deadline has passed or somebody interrupts.
+// Whether the deadline has passed or the search was interrupted. Also reports progress when it is due.
 bool context_is_ended(struct search_context *context);
 
 // The same, or work has reached `until`.
@@ -34,27 +35,29 @@ static inline bool context_is_over(struct search_context *context, uint64_t unti
     return context_is_ended(context) || context->work >= until;
 }
 
-// A part of a search: so much work, and where there is a deadline no longer than so.
+// A part of a search: an amount of work and, if there is a deadline, of time.
 struct search_part {
     uint64_t work, until_work;
     uint64_t ns, until_ns;  // by clock_now_ns(); 0: no deadline
 };
 
-// So many `parts` of `of` what is left of the budget, and of the time until the deadline.
-struct search_part context_part(const struct search_context *context, uint64_t parts, uint64_t of);
-// The same of what is left of a part.
+// The fraction parts / of of what is left of the budget, and of the time until the deadline.
+struct search_part context_part(const struct search_context *context, uint64_t parts, uint64_t all_parts);
+// The same fraction of what is left of a part.
 struct search_part part_split(const struct search_context *context, const struct search_part *whole, uint64_t parts,
-                              uint64_t of);
+                              uint64_t all_parts);
 
 bool part_is_over(struct search_context *context, const struct search_part *part);
 
-// How much of it is done, by work or by time, whichever is more: 0 to 1.
+// How much of a part is done, by work or by time, whichever is more: 0 to 1.
 double part_done(const struct search_context *context, const struct search_part *part);
 
-// Units of work for which it has room, by time about as many as microseconds.
+// The units of work that are left in a part. If there is a deadline, no more than the microseconds that are left.
 uint64_t part_room(const struct search_context *context, const struct search_part *part);
 
-// Why a search that proved nothing has ended; `else_why` where neither time nor budget ended it.
+// Why a search that proved nothing has ended; `else_why` if no interrupt, deadline or budget ended it.
 const char *context_why(struct search_context *context, const char *else_why);
+// The same as a kind; STOP_OTHER in the latter case.
+enum search_stop context_stop(struct search_context *context);
 
 #endif

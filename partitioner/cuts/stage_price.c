@@ -8,18 +8,18 @@
 #include "profiler/profile_reorder.h"
 
 enum {
-    NARROW_LABELS = 32,    // of the quickest way of a stage that has its ranks to itself, while searching
-    LEAST_LABELS = 20000,  // while proving
-    EVERY_LABELS = 8000,   // of all times that some way of it takes;
-    SHORT_LAYERS = 24,     // of so few layers, more
+    NARROW_LABELS = 32,    // for the quickest way of a stage that has its ranks to itself, during the search
+    LEAST_LABELS = 20000,  // the same for a proof
+    EVERY_LABELS = 8000,   // for all times that some way of it takes, for a proof;
+    SHORT_LAYERS = 24,     // for at most so many layers there are more:
     SHORT_LABELS = 40000,
-    FRONT_LABELS = 12,     // at a position of a front, while searching
-    EXACT_LABELS = 600,    // while proving
-    FEW_LAYERS = 10,       // whose ways are so few that all of them can be listed
+    FRONT_LABELS = 12,     // for a position of a front, during the search
+    EXACT_LABELS = 600,    // the same for a proof
+    FEW_LAYERS = 10,       // so few layers have so few ways that all can be listed:
     FEW_LABELS = 4000,
-    MOST_ORDERS = 720,     // of the layers of a stage, while proving
-    HASTY_BUDGET = 1000,   // below which any way will do that is found at once
-    PATIENT_BUDGET = 400000,  // from which on ways are sought as long as for a proof where hardly anything fits
+    MOST_ORDERS = 720,     // of the layers of a stage, for a proof
+    HASTY_BUDGET = 1000,   // below it, any way will do that is found at once
+    PATIENT_BUDGET = 400000,  // from it on, ways are searched for as long as for a proof where hardly anything fits
 };
 
 #define ANY_CAPACITY (UINT64_MAX / 4)
@@ -41,7 +41,8 @@ static void range_close(struct range *range)
     profile_free(range->profile);
 }
 
-// In the order of the places, or with these layers between those in front of the stage and those behind it.
+// Opens a range in the order of the places. If `layers` is given, they stand between the layers in front of the stage
+// and those behind it.
 static bool range_open(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
                        const uint32_t *layers, struct range *range, struct error *error)
 {
@@ -49,7 +50,7 @@ static bool range_open(const struct cut_problem *problem, uint32_t stage, uint32
     const struct stage_view *view = &problem->views[problem->view_of[stage]];
     *range = (struct range){ .intervals = view->intervals, .first = places_size(places, from),
                              .end = places_size(places, to) };
-    view->intervals->until_ns = problem->context->deadline_ns;  // which is put forward as it becomes known what is left
+    view->intervals->until_ns = problem->context->deadline_ns;  // context_reserve() makes it earlier
     if (places->is_chain)
         return true;
     uint32_t *order = malloc((places->layers + (size_t)1) * sizeof order[0]);
@@ -61,7 +62,7 @@ static bool range_open(const struct cut_problem *problem, uint32_t stage, uint32
         memcpy(order + count, layers, (range->end - range->first) * sizeof layers[0]);
     places_between(places, to, places->full, order + range->end);
     range->profile = profile_reorder(view->profile, order, error);
-    range->intervals = range->profile ? intervals_create(range->profile, &problem->request->holding, error) : NULL;
+    range->intervals = range->profile ? intervals_create(range->profile, &problem->request->storage, error) : NULL;
     free(order);
     if (!range->intervals) {
         profile_free(range->profile);
@@ -76,7 +77,7 @@ static bool range_open(const struct cut_problem *problem, uint32_t stage, uint32
 
 // --- sizes ------------------------------------------------------------------------------------
 
-// Where a pattern says what runs again, that is what a stage is like.
+// If a pattern says what is recomputed, these are the sizes of the stage.
 static bool fill_pattern(struct cut_problem *problem, struct stage_price *price, const struct range *range,
                          struct error *error)
 {
@@ -114,8 +115,8 @@ static bool fill_sizes(struct cut_problem *problem, struct stage_price *price, s
     return true;
 }
 
-struct stage_price *stage_price_of(struct cut_problem *problem, struct stage_table *table, uint32_t stage, uint32_t from,
-                                   uint32_t to, struct error *error)
+struct stage_price *stage_price_of(struct cut_problem *problem, struct stage_table *table, uint32_t stage,
+                                   uint32_t from, uint32_t to, struct error *error)
 {
     stage = problem->alike[stage];
     struct stage_price *price = stage_table_get(table, stage, from, to);
@@ -135,32 +136,32 @@ struct stage_price *stage_price_of(struct cut_problem *problem, struct stage_tab
 
 // --- ways to recompute ------------------------------------------------------------------------
 
-// What is asked of a stage, and where its answers go.
+// A question about a stage, and where its answers go.
 struct asking {
     struct cut_problem *problem;
     struct stage_price *price;
     uint64_t capacity;
     enum recompute_wanted wanted;
     size_t most_labels;
-    uint32_t layer_count, *layers, *order;  // of the stage; ascending, and so far
+    uint32_t layer_count, *layers, *order;  // of the stage: ascending, and in the order so far
     bool *is_placed;
     uint32_t tried, most_orders;
     bool cut;                               // something was left out
-    uint64_t least_ns;                      // no way of any order that was tried takes less
+    uint64_t least_ns;                      // no way in any order that was tried takes less
     struct error *error;
 };
 
-// Whether another choice is as good, given what is wanted.
-static bool is_beaten(const struct asking *asking, const struct recompute_choice *by)
+// Whether another choice is as good in all that is wanted.
+static bool is_beaten(const struct asking *asking, const struct recompute_choice *choice)
 {
     const bool any_time = asking->wanted == RECOMPUTE_LEAST || asking->wanted == RECOMPUTE_FRONT;
     const bool any_bytes = asking->wanted == RECOMPUTE_LEAST || asking->wanted == RECOMPUTE_EVERY;
     for (size_t i = 0; i < asking->price->count; i++) {
         const struct stage_choice *other = &asking->price->choices[i];
-        if ((any_time ? other->forward_ns <= by->forward_ns : other->forward_ns == by->forward_ns)
-            && (any_bytes || (other->bytes <= by->bytes && other->workspace_bytes <= by->workspace_bytes
-                              && other->away.moved_bytes <= by->away.moved_bytes
-                              && other->away.host_bytes <= by->away.host_bytes)))
+        if ((any_time ? other->forward_ns <= choice->forward_ns : other->forward_ns == choice->forward_ns)
+            && (any_bytes || (other->bytes <= choice->bytes && other->workspace_bytes <= choice->workspace_bytes
+                              && other->away.moved_bytes <= choice->away.moved_bytes
+                              && other->away.host_bytes <= choice->away.host_bytes)))
             return true;
     }
     return false;
@@ -184,14 +185,22 @@ static bool add_choice(struct asking *asking, struct recompute_choice *choice, u
     choice->segments = NULL;  // taken
     for (size_t i = 0; i < made.count; i++)
         made.segments[i] = (struct segment){ made.segments[i].first - first, made.segments[i].end - first };
-    size_t at = price->count++;
-    for (; at > 0 && price->choices[at - 1].forward_ns > made.forward_ns; at--)
-        price->choices[at] = price->choices[at - 1];
-    price->choices[at] = made;
+    size_t place = price->count++;
+    for (; place > 0 && price->choices[place - 1].forward_ns > made.forward_ns; place--)
+        price->choices[place] = price->choices[place - 1];
+    price->choices[place] = made;
     return true;
 }
 
-// The ways in one order of the stage's layers.
+// Listing ways is cheap compared with what else counts as work. If each rank has one stage of a chain, memory is
+// tight more often, and more ways are listed for the same budget.
+static void count_labels(struct cut_problem *problem, uint64_t made)
+{
+    const bool is_plain = problem->places->is_chain && problem->schedule.is_alone;
+    problem->context->work += 1 + made / (is_plain ? 32 : 8);
+}
+
+// Lists the ways in one order of the stage's layers.
 static bool ask_order(struct asking *asking)
 {
     struct cut_problem *problem = asking->problem;
@@ -209,14 +218,14 @@ static bool ask_order(struct asking *asking)
     for (size_t i = 0; good && i < list.count; i++)
         if (!is_beaten(asking, &list.at[i]))
             good = add_choice(asking, &list.at[i], range.first);
-    problem->context->work += 1 + made / 8;
+    count_labels(problem, made);
     recompute_list_clear(&list);
     range_close(&range);
     asking->tried++;
     return good;
 }
 
-// Whether all that a layer of the stage reads from in the stage is placed.
+// Whether all layers of the stage from which a layer reads are placed.
 static bool is_ready(const struct asking *asking, uint32_t index)
 {
     const struct profile *profile = asking->problem->places->profile;
@@ -227,7 +236,7 @@ static bool is_ready(const struct asking *asking, uint32_t index)
     return true;
 }
 
-// One order after the other, the ascending one first.
+// Tries one order after the other, the ascending one first.
 static bool ask_orders(struct asking *asking, uint32_t placed)
 {
     struct search_context *context = asking->problem->context;
@@ -274,7 +283,7 @@ static bool ask_graph(struct asking *asking)
     return good;
 }
 
-// The one way that a pattern leaves.
+// Finds the one way that a pattern leaves.
 static bool find_pattern(struct cut_problem *problem, struct stage_price *price, uint64_t capacity, struct error *error)
 {
     struct range range;
@@ -296,14 +305,15 @@ static bool find_pattern(struct cut_problem *problem, struct stage_price *price,
     return good;
 }
 
-// `proves`: list all that may matter to a proof, or say that the list is not complete. The last lists of a search may
-// take as much work again as its budget, and no more: then they are short, but still of what a proof wants.
+// `proves`: list all that may matter to a proof, or say that the list is incomplete. The last lists of a search may
+// take as much work again as its budget, and no more. After that, lists are short, but still of the kind that a proof
+// needs.
 static bool find_choices(struct cut_problem *problem, struct stage_price *price, uint64_t capacity, bool proves,
                          struct error *error)
 {
     const bool exact = proves && !context_is_over(problem->context, multiply_clamped(2, problem->context->budget));
-    const bool is_alone = problem->schedule.is_alone && !problem->request->holding.activations_on_host;
-    const bool any_time = problem->is_monotone || !proves;  // a shorter one is never worse
+    const bool is_alone = problem->schedule.is_alone && !problem->request->storage.activations_on_host;
+    const bool any_time = problem->is_monotone || !proves;  // less time is never worse
     const uint32_t layers = places_size(problem->places, price->to) - places_size(problem->places, price->from);
     struct asking asking = { .problem = problem, .price = price, .capacity = capacity,
                              .most_orders = exact ? MOST_ORDERS : 1, .least_ns = NO_TIME, .error = error };
@@ -343,7 +353,7 @@ struct stage_price *stage_price_choices(struct cut_problem *problem, struct stag
         return NULL;
     price->has_choices = true;
     price->fits = price->count > 0;
-    // What does not fit lacks something, and how much is worth knowing while searching.
+    // A stage that does not fit lacks something, and the search needs to know how much.
     const bool complete = price->complete;
     const uint64_t least = price->least_ns;
     if (!price->fits && !proves && !find_choices(problem, price, ANY_CAPACITY, false, error))
@@ -393,26 +403,27 @@ bool stage_price_insist(struct cut_problem *problem, struct stage_price *price, 
 static struct held_bytes held_of(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct stage_view *view = &problem->views[problem->view_of[stage]];
-    const struct stage_states states = { .layers = places_size(problem->places, to) - places_size(problem->places, from),
+    const struct stage_states states = { .layers = places_size(problem->places, to)
+                                             - places_size(problem->places, from),
                                          .weights = cut_sum(problem, stage, SUM_WEIGHTS, from, to),
                                          .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to) };
-    return holding_bytes(&problem->request->holding, view->intervals->replicas, &states);
+    return storage_bytes(&problem->request->storage, view->intervals->replicas, &states);
 }
 
 uint64_t stage_price_most_bytes(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct stage_view *view = &problem->views[problem->view_of[stage]];
-    if (!holding_is_plain(&problem->request->holding) || problem->request->units)
+    if (!storage_is_plain(&problem->request->storage) || problem->request->units)
         return UINT64_MAX;
     const struct held_bytes held = held_of(problem, stage, from, to);
     struct stage_bytes bytes = { .input = view->cut_bytes[from], .output = view->cut_bytes[to],
                                  .input_life = INPUT_UNTIL_W,
                                  .kept = cut_sum(problem, stage, SUM_SAVED, from, to),
-                                 .carried = cut_sum(problem, stage, SUM_CARRIED, from, to),
+                                 .shared_by_parts = cut_sum(problem, stage, SUM_SHARED_BY_PARTS, from, to),
                                  .kept_through = cut_sum(problem, stage, SUM_OUTPUTS, from, to),
                                  .held = cut_sum(problem, stage, SUM_HELD, from, to),
                                  .transient = cut_sum(problem, stage, SUM_OUTPUTS, from, to) };
-    bytes.transient_apart = bytes.transient;
+    bytes.transient_with_recompute = bytes.transient;
     stage_put_held(&bytes, &held);
     bytes = stage_bytes_of_split(bytes, problem->schedule.order->splits);
     return stage_memory_of(&bytes, &problem->schedule.slots[stage]).peak_bytes;
@@ -447,16 +458,17 @@ uint64_t stage_price_floor(const struct cut_problem *problem, uint32_t stage, ui
     if (fixed > capacity)
         return NO_TIME;
     if (problem->request->units)
-        return units_again_ns(problem->request->units, view->intervals, places_size(problem->places, from),
-                              places_size(problem->places, to));
+        return units_recompute_ns(problem->request->units, view->intervals, places_size(problem->places, from),
+                                  places_size(problem->places, to));
     if (problem->floors && stage_price_surely_fits(problem, stage, from, to))
         return 0;
     if (problem->floors)
         return recompute_bound(problem->floors, problem->alike[stage], places_size(problem->places, from),
                                places_size(problem->places, to));
-    if (slots == 0 || problem->request->holding.activations_on_host)
+    if (slots == 0 || problem->request->storage.activations_on_host)
         return 0;
-    // What is carried takes at least as much as if each part kept its share, also of what is run again.
+    // Tensors that the parts of a sequence have in common take at least as much as if each part kept its
+    // share. This also holds for what is recomputed.
     const uint64_t room = multiply_clamped((capacity - fixed) / slots + 1, problem->schedule.order->splits);
     if (view->sums[SUM_SAVED][to] - view->sums[SUM_SAVED][from] <= room)
         return 0;
@@ -476,7 +488,7 @@ uint64_t stage_price_known_floor(const struct cut_problem *problem, uint32_t sta
     const struct stage_price *price = stage_table_get(&problem->exact, stage, from, to);
     if (!price || !price->has_choices)
         price = stage_table_get(&problem->narrow, stage, from, to);
-    // While searching not all orders of a stage's layers are asked.
+    // During the search not all orders of a stage's layers are tried.
     const bool holds = price && price->has_choices && problem->is_monotone
                     && (problem->places->is_chain || price->complete);
     return holds ? price->least_ns : stage_price_floor(problem, stage, from, to);
@@ -500,15 +512,15 @@ bool stage_price_find_least(struct cut_problem *problem, struct stage_price *pri
                                             &price->is_least, &made, error);
     price->is_least &= problem->places->is_chain;
     price->has_least_bytes = true;
-    problem->context->work += 1 + made / 8;
+    count_labels(problem, made);
     range_close(&range);
     return good;
 }
 
 void stage_prices_clear(struct stage_table *table)
 {
-    size_t at = 0;
-    for (struct stage_price *price; (price = stage_table_next(table, &at));) {
+    size_t cursor = 0;
+    for (struct stage_price *price; (price = stage_table_next(table, &cursor));) {
         for (size_t i = 0; i < price->count; i++) {
             free(price->choices[i].segments);
             free(price->choices[i].layers);

@@ -1,5 +1,5 @@
-// What layers take as a stage of some variant, with so many copies: running totals over the places, so that what lies
-// between any two of them is one subtraction.
+// The costs of layers as a stage of some variant, with some number of copies. The costs are running totals over the
+// places, so that what lies between any two places is one subtraction.
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static int compare_prices(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// Prices of a byte at which a layer is as well kept as run again, spread evenly over the layers.
+// Chooses prices of a byte at which some layer costs as much kept as recomputed, spread evenly over the layers.
 static bool choose_prices(struct stage_view *view, struct error *error)
 {
     const size_t layers = view->profile->layer_count;
@@ -53,7 +53,7 @@ static bool create_view(struct cut_problem *problem, uint32_t stage, struct stag
 {
     const struct search_request *request = problem->request;
     view->profile = variant_of(request->profile, cut_variant(problem, stage), error);
-    view->intervals = view->profile ? intervals_create(view->profile, &request->holding, error) : NULL;
+    view->intervals = view->profile ? intervals_create(view->profile, &request->storage, error) : NULL;
     if (!view->intervals)
         return false;
     view->apart = calloc(view->profile->layer_count + 1, sizeof view->apart[0]);
@@ -115,33 +115,33 @@ static bool grow(struct stage_view *view, uint32_t count)
     return true;
 }
 
-// What a layer adds to a sum.
+// The part of a sum that a layer adds.
 static uint64_t part_of(const struct stage_view *view, enum view_sum sum, uint32_t layer)
 {
-    const struct profile_layer *of = &view->profile->layers[layer];
+    const struct profile_layer *profiled = &view->profile->layers[layer];
     const struct intervals *intervals = view->intervals;
     const struct layer_memory *memory = &intervals->memory[layer];
     switch (sum) {
-    case SUM_FORWARD: return of->forward_ns;
-    case SUM_BACKWARD: return of->backward_ns;
-    case SUM_INPUT: return of->backward_input_ns;
-    case SUM_WEIGHT: return of->backward_weight_ns;
-    case SUM_AGAIN: return profile_recompute_ns(of);
+    case SUM_FORWARD: return profiled->forward_ns;
+    case SUM_BACKWARD: return profiled->backward_ns;
+    case SUM_INPUT: return profiled->backward_input_ns;
+    case SUM_WEIGHT: return profiled->backward_weight_ns;
+    case SUM_AGAIN: return profile_recompute_ns(profiled);
     case SUM_WITH_WEIGHTS: return memory->weights > 0;
     case SUM_WEIGHTS: return memory->weights;
     case SUM_OPTIMIZER: return intervals->before[layer + 1].optimizer - intervals->before[layer].optimizer;
     case SUM_SAVED: return memory->kept;
-    case SUM_CARRIED: return memory->carried;
+    case SUM_SHARED_BY_PARTS: return memory->shared_by_parts;
     case SUM_HELD: return memory->held;
     case SUM_OUTPUTS: return layer_workspace(memory, memory->output);
     default: break;
     }
     const double kept = view->price[sum - SUM_PRICES] * (double)memory->kept;
-    const uint64_t again = profile_recompute_ns(of);
+    const uint64_t again = profile_recompute_ns(profiled);
     return kept < (double)again ? (uint64_t)kept : again;
 }
 
-// Whether a tensor made in the place is read behind it.
+// Whether a tensor that is made in the place is read behind it.
 static bool crosses(const struct places *places, const struct intervals *intervals, uint32_t place, uint32_t layer)
 {
     bool crosses = false;
@@ -158,7 +158,7 @@ static void sum_layer(struct stage_view *view, uint32_t place, uint32_t layer, b
     }
 }
 
-// In one order a place has all that the one before it has.
+// In one order, a place has all layers of the place before it.
 static void sum_chain(struct stage_view *view, const struct places *places, uint32_t place)
 {
     for (size_t sum = 0; sum < VIEW_SUMS; sum++)
@@ -168,7 +168,7 @@ static void sum_chain(struct stage_view *view, const struct places *places, uint
     view->cut_bytes[place] = view->intervals->cut[places->first_of[place]];
 }
 
-// Counts a tensor again that one of the two places may have crossing it and the other not, once.
+// Counts a tensor anew, once, if it may cross one of the two places and not the other.
 static void recount(struct stage_view *view, const struct places *places, uint32_t place, uint32_t near, uint32_t layer)
 {
     if (view->counted[layer] == place)
@@ -179,8 +179,8 @@ static void recount(struct stage_view *view, const struct places *places, uint32
     view->cut_bytes[place] += crosses(places, view->intervals, place, layer) ? output : 0;
 }
 
-// In a graph places that were made one after the other differ by few layers. Whether a tensor crosses changes only for
-// these, and for what they read.
+// In a graph, places that were added one after the other differ by few layers. Whether a tensor crosses changes only
+// for these layers, and for those they read.
 static void sum_graph(struct stage_view *view, const struct places *places, uint32_t place)
 {
     const struct intervals *intervals = view->intervals;

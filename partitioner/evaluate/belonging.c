@@ -45,14 +45,14 @@ static bool foretells(const struct plan *plan, struct error *error)
     if (plan->iteration_ns == 0 || plan_evaluate_prediction(plan, &why))
         return true;
     if (why.kind != ERROR_ANSWER)
-        return error_set_kind(error, why.kind, "%s", why.text);
+        return error_hand_on(error, &why);
     return error_set_kind(error, ERROR_ANSWER, "the plan was changed since it was made: %s (weir price prices it anew)",
                           why.text);
 }
 
-static bool judge(enum belonging by, const struct plan *plan, struct plan_company with, struct error *error)
+static bool judge(enum belonging kind, const struct plan *plan, struct plan_company with, struct error *error)
 {
-    switch (by) {
+    switch (kind) {
     case BELONGS_BY_MODEL:
         return is_of_model(plan, with.model, error);
     case BELONGS_BY_PROFILE:
@@ -68,16 +68,16 @@ static bool judge(enum belonging by, const struct plan *plan, struct plan_compan
 bool plan_belongs(const struct plan *plan, struct plan_company with, unsigned asked, unsigned refused,
                   struct text *said, struct error *error)
 {
-    for (unsigned by = BELONGS_BY_MODEL; by <= BELONGS_BY_NUMBERS; by *= 2) {
+    for (unsigned kind = BELONGS_BY_MODEL; kind <= BELONGS_BY_NUMBERS; kind *= 2) {
         struct error why = { 0 };
-        if (!(asked & by) || judge(by, plan, with, &why))
+        if (!(asked & kind) || judge(kind, plan, with, &why))
             continue;
         if (why.kind != ERROR_ANSWER)
-            return error_set_kind(error, why.kind, "%s", why.text);
-        if (refused & by)
+            return error_hand_on(error, &why);
+        if (refused & kind)
             return error_set(error, "%s", why.text);
         text_add(said, "%s\n", why.text);
-        if (by == BELONGS_BY_MODEL)  // its profile is another one, too
+        if (kind == BELONGS_BY_MODEL)  // its profile is another one, too
             asked &= ~(unsigned)BELONGS_BY_PROFILE;
     }
     return true;

@@ -8,19 +8,19 @@
 #include "common/number.h"
 #include "partitioner/cost/predict.h"
 #include "partitioner/evaluate/belonging.h"
-#include "partitioner/evaluate/evaluate_holding.h"
+#include "partitioner/evaluate/evaluate_storage.h"
 #include "partitioner/evaluate/evaluate_slots.h"
 #include "schedules/board.h"
 
 // --- what is compared ----------------------------------------------------------------
 
-// `by` is what the plan is held against.
-static bool same_by(const char *by, uint64_t stated, uint64_t found, struct error *error, size_t stage,
+// `source` is what the plan is compared with.
+static bool same_by(const char *source, uint64_t stated, uint64_t found, struct error *error, size_t stage,
                     const char *what)
 {
     return stated == found
         || error_set_kind(error, ERROR_ANSWER, "stages[%zu].%s: the plan says %" PRIu64 ", its %s %" PRIu64, stage,
-                          what, stated, by, found);
+                          what, stated, source, found);
 }
 
 static bool same(uint64_t stated, uint64_t found, struct error *error, size_t stage, const char *what)
@@ -49,7 +49,7 @@ static uint64_t scaled(uint64_t ns, uint64_t speed_permille)
     return (uint64_t)((product + speed_permille - 1) / speed_permille);
 }
 
-// Of all devices that hold the stage the least speed and the least memory.
+// The lowest speed and the least memory of all devices that hold the stage.
 static struct cluster_device least_device(const struct plan *plan, const struct plan_stage *stage)
 {
     struct cluster_device least = { .speed_permille = UINT64_MAX, .memory_bytes = UINT64_MAX };
@@ -61,8 +61,8 @@ static struct cluster_device least_device(const struct plan *plan, const struct 
     return least;
 }
 
-// The numbers of the variant that the stage names, in place of its layers' own: of a copy
-// of the layers, which is all that is freed of it. Every layer keeps its output, unless devices have shares of it.
+// Replaces the layers' own numbers by those of the variant that the stage names, in a copy of the layers. Only this
+// copy is freed of `copy`. Every layer keeps its output, unless devices have shares of it.
 static bool take_variant(const struct plan_stage *stage, size_t s, struct profile *copy, struct error *error)
 {
     uint32_t group = stage->variant ? 0 : 1;
@@ -123,7 +123,7 @@ static bool check_times(const struct scope *scope, const struct sizes *sizes, ui
 static bool check_row_bytes(const struct scope *scope, const struct sizes *sizes, size_t s, struct error *error)
 {
     const struct cost_row *row = &scope->stage->costs;
-    const uint64_t moved = scope->plan->holding.activations_on_host ? sizes->kept + sizes->kept_through : 0;
+    const uint64_t moved = scope->plan->storage.activations_on_host ? sizes->kept + sizes->kept_through : 0;
     const uint64_t through = sizes->kept_through + (sizes->life == INPUT_UNTIL_W ? sizes->input : 0);
     const uint64_t forward = sizes->kept + through + (sizes->life == INPUT_UNTIL_I ? sizes->input : 0);
     return same(row->output_bytes, sizes->output, error, s, "costs.output_bytes")
@@ -152,7 +152,8 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
     const uint64_t through = replay_within(replay, stage, comes, LAST_BACKWARDS | leaves);
     const uint64_t away = replay_within(replay, stage, leaves, KIND(ACTION_PREFETCH));
     const uint64_t held = replay_within(replay, stage, KIND(ACTION_I), KIND(ACTION_W));
-    const uint64_t again = scope->runs_apart ? replay_within(replay, stage, KIND(ACTION_R) | BACKWARDS, BACKWARDS) : 0;
+    const uint64_t again =
+        scope->has_recompute ? replay_within(replay, stage, KIND(ACTION_R) | BACKWARDS, BACKWARDS) : 0;
     const uint64_t inputs = replay_within(replay, stage, KIND(ACTION_RECV_F), input_end[sizes->life]);
     const uint64_t gradients = replay_within(replay, stage, KIND(ACTION_RECV_B), BACKWARDS);
     const uint64_t outputs = is_last ? 0 : replay_handed(replay, stage, stage + 1, KIND(ACTION_F), LAST_BACKWARDS);
@@ -163,7 +164,7 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
     const uint64_t shared = replay_shared(replay, stage, KIND(ACTION_F), BACKWARDS)
                           + replay_shared(replay, stage, BACKWARDS, BACKWARDS);
     const uint64_t kept = inputs * sizes->input + all_kept + held * sizes->held
-                        + again * sizes->again + shared * sizes->carried;
+                        + again * sizes->again + shared * sizes->shared_by_parts;
     const uint64_t host = sizes->host + away * (sizes->kept + sizes->kept_through);
     const uint64_t buffers = (outputs + gradients) * sizes->output + input_gradients * sizes->input;
     const uint64_t fixed = sizes->weights + sizes->gradients + sizes->optimizer;
@@ -259,16 +260,17 @@ static bool check_cuts(const struct plan *plan, const struct profile *profile, s
         if (next > 0 && next < profile->layer_count && !profile_can_cut_after(profile, next - 1))
             return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: ends after layer %u, where no cut may be", s,
                                   next - 1);
-        for (size_t i = 0; i < profile->tied_count && !plan->holding.tied_apart; i++)
+        for (size_t i = 0; i < profile->tied_count && !plan->storage.tied_apart; i++)
             if ((profile->tied[i].from < next) != (profile->tied[i].to < next))
                 return error_set_kind(error, ERROR_ANSWER, "stages[%zu]: ends between the tied layers %u and %u", s,
                                       profile->tied[i].from, profile->tied[i].to);
     }
     return next == profile->layer_count
-        || error_set_kind(error, ERROR_ANSWER, "the stages hold %u layers, the profile %zu", next, profile->layer_count);
+        || error_set_kind(error, ERROR_ANSWER, "the stages hold %u layers, the profile %zu", next,
+                          profile->layer_count);
 }
 
-// How many layers have the variant, with each device having a share of what they hand on.
+// How many layers have this variant, with each device having a share of what they hand on.
 static size_t count_shared(const struct profile *profile, const char *variant)
 {
     size_t count = 0;
@@ -279,15 +281,15 @@ static size_t count_shared(const struct profile *profile, const char *variant)
     return count;
 }
 
-// Nobody brings the shares of devices together: where one stage has them, all do.
+// The shares of devices are never gathered: if one stage has them, all stages do.
 static bool check_shared(const struct plan *plan, const struct profile *profile, struct error *error)
 {
     for (size_t s = 0; s < plan->stage_count; s++) {
         const char *variant = plan->stages[s].variant, *first = plan->stages[0].variant;
         const size_t count = count_shared(profile, variant), of_first = count_shared(profile, first);
         if (count > 0 && count < profile->layer_count)
-            return error_set_kind(error, ERROR_ANSWER, "stages[%zu].variant: devices have a share of what %zu of %zu layers"
-                                  " hand on, not of all", s, count, profile->layer_count);
+            return error_set_kind(error, ERROR_ANSWER, "stages[%zu].variant: devices have a share of what %zu of %zu"
+                                  " layers hand on, not of all", s, count, profile->layer_count);
         if ((count > 0 || of_first > 0) && (!variant || !first || strcmp(variant, first) != 0))
             return error_set_kind(error, ERROR_ANSWER, "stages[%zu].variant: devices have a share of what is handed on"
                                   " there, or in stage 0, and not in both", s);
@@ -295,7 +297,7 @@ static bool check_shared(const struct plan *plan, const struct profile *profile,
     return true;
 }
 
-// Every stage's rank may hold others, too; of copies the largest counts.
+// A stage's rank may hold other stages, too. Among the copies of a stage the largest counts.
 static bool check_live_peaks(const struct plan *plan, const struct simulation *run, struct error *error)
 {
     struct placement *placement = plan_placement(plan, error);
@@ -310,7 +312,7 @@ static bool check_live_peaks(const struct plan *plan, const struct simulation *r
     return good;
 }
 
-// The stage with the most work, the first of equals.
+// The stage with the most work; of equal ones, the first.
 static bool check_bottleneck(const struct plan *plan, struct error *error)
 {
     uint32_t most = 0;
@@ -357,7 +359,7 @@ bool plan_evaluate_prediction(const struct plan *plan, struct error *error)
 static bool check_certificate(const struct plan *plan, struct error *error)
 {
     const struct certificate *certificate = &plan->certificate;
-    const bool is_of_time = strcmp(certificate->objective, "iteration_ns") == 0;  // else of another model's load
+    const bool is_of_time = strcmp(certificate->objective, "iteration_ns") == 0;  // else of the load in another model
     char why[160];
     if (is_of_time && certificate->value_ns != plan->iteration_ns)
         return error_set_kind(error, ERROR_ANSWER,
@@ -381,7 +383,7 @@ static bool check_all(const struct evaluation *evaluation, struct error *error)
     return plan_evaluate_prediction(plan, error) && check_certificate(plan, error);
 }
 
-// The profile's layers stand in the plan's order already.
+// The profile's layers are in the plan's order already.
 static bool evaluate_ordered(const struct plan *plan, const struct profile *profile, struct error *error)
 {
     if (!check_cuts(plan, profile, error) || !check_shared(plan, profile, error))
@@ -396,12 +398,12 @@ static bool evaluate_ordered(const struct plan *plan, const struct profile *prof
 
 bool plan_evaluate(const struct plan *plan, const struct profile *profile, struct error *error)
 {
-    const unsigned by = BELONGS_BY_MODEL | BELONGS_BY_PROFILE;
-    if (!plan_belongs(plan, (struct plan_company){ profile->model, profile->hash }, by, by, NULL, error)) {
+    const unsigned asked = BELONGS_BY_MODEL | BELONGS_BY_PROFILE;
+    if (!plan_belongs(plan, (struct plan_company){ profile->model, profile->hash }, asked, asked, NULL, error)) {
         error->kind = error->kind == ERROR_INPUT ? ERROR_ANSWER : error->kind;
         return false;
     }
-    if (!holding_check(&plan->holding, profile, plan->cluster, plan->weights == WEIGHTS_FLUSH, error))
+    if (!storage_check(&plan->storage, profile, plan->cluster, plan->weights == WEIGHTS_FLUSH, error))
         return false;
     struct profile *made;
     const struct profile *ordered = plan_ordered(plan, profile, &made, error);

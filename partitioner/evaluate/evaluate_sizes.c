@@ -1,7 +1,7 @@
 #include "partitioner/evaluate/evaluate_sizes.h"
 
 #include "common/number.h"
-#include "partitioner/evaluate/evaluate_holding.h"
+#include "partitioner/evaluate/evaluate_storage.h"
 
 static size_t edge_count(const struct profile *profile)
 {
@@ -13,7 +13,7 @@ static struct edge edge_at(const struct profile *profile, size_t i)
     return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
 }
 
-// The first edge that begins at a layer or behind it: edges stand in the order of their beginnings.
+// The first edge that begins at this layer or a later one. Edges are in the order of their beginnings.
 static size_t first_edge(const struct profile *profile, uint32_t layer)
 {
     size_t first = 0, end = edge_count(profile);
@@ -27,20 +27,11 @@ static size_t first_edge(const struct profile *profile, uint32_t layer)
     return first;
 }
 
-// Where the edges that begin at a layer are.
+// The range of edges that begin at a layer.
 static size_t edges_from(const struct profile *profile, uint32_t layer, size_t *end)
 {
     *end = first_edge(profile, layer + 1);
     return first_edge(profile, layer);
-}
-
-// The number of the segment that holds a layer, or -1.
-static int segment_of(const struct scope *scope, uint32_t layer)
-{
-    for (size_t i = 0; i < scope->stage->recompute_count; i++)
-        if (scope->stage->recompute[i].first <= layer && layer < scope->stage->recompute[i].end)
-            return (int)i;
-    return -1;
 }
 
 static bool needs_input(const struct scope *scope, uint32_t layer)
@@ -74,8 +65,8 @@ static uint64_t crossing(const struct scope *scope, uint32_t cut)
 
 enum reading { READ_KEPT, READ_HELD };
 
-// Whether a layer of the stage reads the output of `layer` in such a way that it
-// stays until the backward (kept), or from I to W inside a segment (held).
+// Whether a layer of the stage reads the output of `layer` so that this stays until the backward (kept), or from I
+// to W inside a segment (held).
 static bool is_read_so(const struct scope *scope, uint32_t layer, enum reading reading)
 {
     size_t end;
@@ -83,11 +74,11 @@ static bool is_read_so(const struct scope *scope, uint32_t layer, enum reading r
         const struct edge edge = edge_at(scope->profile, i);
         if (edge.from != layer || !evaluate_is_inside(scope, edge.to))
             continue;
-        const int reader = segment_of(scope, edge.to), own = segment_of(scope, layer);
+        const int reader = evaluate_segment_of(scope, edge.to), segment = evaluate_segment_of(scope, layer);
         const bool needed = needs_input(scope, edge.to);
-        if (reading == READ_HELD && reader >= 0 && reader == own && needed)
+        if (reading == READ_HELD && reader >= 0 && reader == segment && needed)
             return true;
-        if (reading == READ_KEPT && (reader < 0 ? needed : reader != own))
+        if (reading == READ_KEPT && (reader < 0 ? needed : reader != segment))
             return true;
     }
     return false;
@@ -116,7 +107,7 @@ static uint64_t alive(const struct scope *scope, uint32_t layer, uint32_t made_b
     return sum;
 }
 
-// What is there of a segment from its re-run on.
+// The bytes in memory for a segment from its re-run on.
 static uint64_t segment_data(const struct scope *scope, struct segment segment)
 {
     uint64_t data = 0;
@@ -130,19 +121,19 @@ static uint64_t segment_data(const struct scope *scope, struct segment segment)
 
 static uint64_t workspace_at(const struct scope *scope, uint32_t layer)
 {
-    const struct profile_layer *own = &scope->profile->layers[layer];
+    const struct profile_layer *profiled = &scope->profile->layers[layer];
     const uint64_t around = alive(scope, layer, layer + 1);
-    uint64_t forward = add_clamped(round_to_256(own->workspace_bytes), around);
-    uint64_t backward = add_clamped(round_to_256(own->backward_workspace_bytes), around);
+    uint64_t forward = add_clamped(round_to_256(profiled->workspace_bytes), around);
+    uint64_t backward = add_clamped(round_to_256(profiled->backward_workspace_bytes), around);
     uint64_t again = 0;
-    const int number = segment_of(scope, layer);
+    const int number = evaluate_segment_of(scope, layer);
     if (number >= 0) {
         const struct segment segment = scope->stage->recompute[number];
-        const uint64_t data = scope->runs_apart ? 0 : segment_data(scope, segment);
-        if (scope->runs_apart)  // what its F saves goes nowhere else
-            forward = add_clamped(forward, round_to_256(own->saved_bytes));
+        const uint64_t data = scope->has_recompute ? 0 : segment_data(scope, segment);
+        if (scope->has_recompute)  // what its F saves has no other place
+            forward = add_clamped(forward, round_to_256(profiled->saved_bytes));
         backward = add_clamped(backward, data);
-        again = add_clamped(data, round_to_256(own->workspace_bytes));
+        again = add_clamped(data, round_to_256(profiled->workspace_bytes));
         if (segment.end < scope->end)
             again = add_clamped(again, alive(scope, segment.end, segment.end));
     }
@@ -159,7 +150,7 @@ static enum input_life life_of_input(const struct scope *scope)
             continue;
         if (needs_input(scope, edge.to))
             return INPUT_UNTIL_W;
-        if (segment_of(scope, edge.to) >= 0)
+        if (evaluate_segment_of(scope, edge.to) >= 0)
             life = INPUT_UNTIL_I;
     }
     return life;
@@ -169,18 +160,18 @@ struct sizes evaluate_sizes(const struct scope *scope)
 {
     struct sizes sizes = { .input = crossing(scope, scope->first), .output = crossing(scope, scope->end),
                            .life = life_of_input(scope) };
-    evaluate_holding(scope, &sizes);
-    for (size_t i = 0; scope->runs_apart && i < scope->stage->recompute_count; i++)
+    evaluate_storage(scope, &sizes);
+    for (size_t i = 0; scope->has_recompute && i < scope->stage->recompute_count; i++)
         sizes.again = add_clamped(sizes.again, segment_data(scope, scope->stage->recompute[i]));
     for (uint32_t l = scope->first; l < scope->end; l++) {
         const struct profile_layer *layer = &scope->profile->layers[l];
         sizes.held = add_clamped(sizes.held, round_to_256(layer->held_for_weight_bytes));
         const uint64_t saved = round_to_256(layer->saved_bytes);
-        const uint64_t carried = min_u64(round_to_256(layer->carried_bytes), saved);
-        sizes.carried = add_clamped(sizes.carried, carried);
-        if (segment_of(scope, l) < 0) {
+        const uint64_t shared_by_parts = min_u64(round_to_256(layer->shared_by_parts_bytes), saved);
+        sizes.shared_by_parts = add_clamped(sizes.shared_by_parts, shared_by_parts);
+        if (evaluate_segment_of(scope, l) < 0) {
             sizes.kept = add_clamped(sizes.kept, saved);
-            sizes.kept_carried = add_clamped(sizes.kept_carried, carried);
+            sizes.kept_shared_by_parts = add_clamped(sizes.kept_shared_by_parts, shared_by_parts);
         }
         if (is_read_so(scope, l, READ_KEPT))
             sizes.kept_through = add_clamped(sizes.kept_through, output_of(scope, l));
@@ -197,13 +188,9 @@ struct sizes evaluate_part(struct sizes sizes, uint32_t splits)
     uint64_t *const parts[] = { &sizes.kept, &sizes.kept_through, &sizes.held, &sizes.input, &sizes.output,
                                &sizes.again };
     if (splits > 1)
-        sizes.kept -= sizes.kept_carried;
+        sizes.kept -= sizes.kept_shared_by_parts;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         *parts[i] = round_to_256((*parts[i] + splits - 1) / splits);
     return sizes;
 }
 
-bool evaluate_is_recomputed(const struct scope *scope, uint32_t layer)
-{
-    return segment_of(scope, layer) >= 0;
-}

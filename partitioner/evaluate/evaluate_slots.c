@@ -45,22 +45,23 @@ static bool is_of(struct action action, uint32_t stage, unsigned kinds)
 
 // --- slots -------------------------------------------------------------------------------
 
-// What lives on a rank from an action of `stage` to one of `end_stage`, whose kinds are in these sets; only what has
-// the stage `next` on the same rank (beside: on another). What nothing ends is a message.
+// A lifetime on a rank, from an action of `stage` to one of `end_stage`, whose kinds are in these sets. Only
+// micro-batches count for which the stage `next` is on the same rank (`elsewhere`: on another). If no action ends it,
+// it is a message.
 struct lifetime {
     uint32_t stage, end_stage;
     unsigned from, to;
     uint32_t next;
-    bool beside;
+    bool elsewhere;
 };
 
 static bool begins(const struct replay *replay, uint32_t rank, const struct lifetime *lifetime, struct action action)
 {
     return is_of(action, lifetime->stage, lifetime->from)
-        && (schedule_rank(replay->lowered, lifetime->next, action.micro_batch) == rank) != lifetime->beside;
+        && (schedule_rank(replay->lowered, lifetime->next, action.micro_batch) == rank) != lifetime->elsewhere;
 }
 
-// Joined actions run together: what begins in a group is there with what ends in it.
+// Joined actions run together: what begins in a group is there together with what ends in it.
 static uint64_t slots_of_rank(const struct replay *replay, uint32_t rank, const struct lifetime *lifetime)
 {
     const struct action_list *list = &replay->lowered->lists[rank];
@@ -88,7 +89,7 @@ static uint64_t slots_of_rank(const struct replay *replay, uint32_t rank, const 
     return most;
 }
 
-// The most that any rank of the stage needs.
+// The most slots that any rank of the stage needs.
 static uint64_t slots_between(const struct replay *replay, struct lifetime lifetime)
 {
     uint64_t most = 0;
@@ -145,8 +146,8 @@ uint64_t replay_handed(const struct replay *replay, uint32_t stage, uint32_t nex
 
 // --- versions ----------------------------------------------------------------------------
 
-// How many updates stage `stage` on `rank` has seen before the first action on the list
-// that is one of these kinds, for each micro-batch.
+// For each micro-batch, how many updates stage `stage` on `rank` has seen before the first action on the list that
+// is one of these kinds.
 static void note_updates(const struct replay *replay, uint32_t rank, uint32_t stage, unsigned kinds)
 {
     const struct action_list *list = &replay->lowered->lists[rank];
@@ -159,9 +160,8 @@ static void note_updates(const struct replay *replay, uint32_t rank, uint32_t st
     }
 }
 
-// The version each micro-batch meets on this rank: the newest when it goes forward
-// (stash), when it enters at stage 0 (vertical), or the one before the newest that its
-// update is made from (2bw).
+// The version that each micro-batch uses on this rank. With stash this is the newest at its F; with vertical the
+// newest when it enters at stage 0. With 2bw it is the one before the newest that its update is made from.
 static void note_versions(const struct replay *replay, uint32_t rank, uint32_t stage)
 {
     const enum weights weights = replay->lowered->weights;
@@ -181,7 +181,7 @@ static uint64_t versions_of_rank(const struct replay *replay, uint32_t rank, uin
     note_versions(replay, rank, stage);
     for (size_t i = 0; i < list->count; i++)
         newest += list->at[i].stage == stage && list->at[i].kind == ACTION_STEP;
-    // From the end: the oldest that is used behind this position, and the newest at it.
+    // From the end of the list: the oldest version that is used after this position, and the newest at it.
     uint64_t oldest = newest;
     for (size_t i = list->count; i-- > 0;) {
         const struct action action = list->at[i];

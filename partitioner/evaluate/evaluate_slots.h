@@ -1,5 +1,5 @@
-// How many buffers of each kind a stage needs at once, for the evaluator: the lists of a
-// lowered schedule are replayed, action by action, and what is alive is counted.
+// How many buffers of each kind a stage needs at once, for the evaluator. The lists of a lowered schedule are
+// replayed, action by action, and what is alive is counted.
 #ifndef PARTITIONER_EVALUATE_EVALUATE_SLOTS_H
 #define PARTITIONER_EVALUATE_EVALUATE_SLOTS_H
 
@@ -14,25 +14,26 @@ struct replay {
     struct placement *placement;
     bool *alive;         // per part of a micro-batch
     size_t *ends;        // per micro-batch: how many of its actions that end something are still to come
-    uint64_t *versions;  // of the weights that it meets; per part, too
+    uint64_t *versions;  // of the weights that it uses; per part, too
 };
 
-// Takes the schedule, also where that fails. Cleared by replay_clear().
+// Takes ownership of the schedule, also if this fails. Cleared by replay_clear().
 bool replay_begin(struct replay *replay, struct schedule *lowered, struct error *error);
 void replay_clear(struct replay *replay);
 
-// What lives from an action of a stage to another of its own, whose kinds are in these sets: the most that any rank of
-// the stage needs. What nothing goes back for is needed by its F alone.
+// The slots for what lives from one action of a stage to another of the same stage, whose kinds are in these sets.
+// It is the most that any rank of the stage needs. If a schedule only goes forward, F alone needs it.
 uint64_t replay_within(const struct replay *replay, uint32_t stage, unsigned from, unsigned to);
 
-// What all parts of a micro-batch share, from the first of such actions to the last; 0 where sequences are whole.
+// The slots for what all parts of a micro-batch share, from the first of such actions to the last; 0 if sequences
+// are whole.
 uint64_t replay_shared(const struct replay *replay, uint32_t stage, unsigned from, unsigned to);
 
-// What a stage hands to stage `next`: two slots for messages, and on the same rank what the other stage has not used
-// yet.
+// The slots for what a stage hands to stage `next`. These are two for messages, and, if that is on the same rank,
+// those for what the other stage has not used yet.
 uint64_t replay_handed(const struct replay *replay, uint32_t stage, uint32_t next, unsigned from, unsigned to);
 
-// Versions of a stage's weights, from the oldest that is still to be used to the newest.
+// The number of a stage's weight versions, from the oldest that is still to be used to the newest.
 uint64_t replay_versions(const struct replay *replay, uint32_t stage);
 
 #endif

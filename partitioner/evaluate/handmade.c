@@ -8,7 +8,6 @@
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/search/search_request.h"
 
-#define NEWEST_VERSION 5
 #define MOST_COUNT (1 << 20)
 
 // --- the head ---------------------------------------------------------------------------
@@ -20,11 +19,11 @@ static void read_schedule(struct json *root, struct handmade *handmade)
     if (json_has(&place, "weights"))
         json_string(&place, "weights");
     if (json_has(&place, "ranks"))
-        handmade->ranks = (uint32_t)json_u64(&place, "ranks", 1, 4096);
+        handmade->ranks = (uint32_t)json_u64(&place, "ranks", 1, ASKED_MOST_RANKS);
     if (json_has(&place, "chunks"))
-        handmade->chunks = (uint32_t)json_u64(&place, "chunks", 1, 1024);
+        handmade->chunks = (uint32_t)json_u64(&place, "chunks", 1, ASKED_MOST_CHUNKS);
     if (json_has(&place, "micro_batches"))
-        handmade->micro_batches = (uint32_t)json_u64(&place, "micro_batches", 1, 1 << 20);
+        handmade->micro_batches = (uint32_t)json_u64(&place, "micro_batches", 1, ASKED_MOST_MICRO_BATCHES);
     json_end(&place);
 }
 
@@ -32,12 +31,12 @@ static bool read_head(struct handmade *handmade, struct error *error)
 {
     struct json root = json_root(handmade->document);
     if (json_has(&root, "format"))
-        json_format(&root, "weir.plan", NEWEST_VERSION);
+        json_format(&root, "weir.plan");
     if (json_has(&root, "schedule"))
         read_schedule(&root, handmade);
     if (json_has(&root, "optimizer")) {
-        handmade->has_holding = true;
-        holding_read(&root, NEWEST_VERSION, NEWEST_VERSION, NEWEST_VERSION, &handmade->holding);
+        handmade->has_storage = true;
+        storage_read(&root, &handmade->storage);
     }
     if (json_has(&root, "cluster")) {
         struct json place = json_object(&root, "cluster");
@@ -54,7 +53,7 @@ static bool read_head(struct handmade *handmade, struct error *error)
     return json_ok(handmade->document, error);
 }
 
-// A whole plan says everything, and is read as one.
+// A whole plan says everything, and is read as a plan.
 static void take_whole(struct handmade *handmade, struct plan *whole)
 {
     handmade->whole = whole;
@@ -62,8 +61,8 @@ static void take_whole(struct handmade *handmade, struct plan *whole)
     handmade->ranks = whole->ranks;
     handmade->chunks = whole->chunks;
     handmade->micro_batches = whole->micro_batches;
-    handmade->has_holding = true;
-    handmade->holding = whole->holding;
+    handmade->has_storage = true;
+    handmade->storage = whole->storage;
     handmade->cluster = whole->cluster;
 }
 
@@ -115,21 +114,22 @@ struct making {
     const struct profile *profile;
     struct plan *plan;
     uint32_t next;      // the first layer that is on no stage yet
-    bool has_devices;   // whether stage 0 says its own
+    bool has_devices;   // whether stage 0 names its devices
 };
 
-// The stages before `stage` and [first, next) of it hold the layers up to `next`: what is wrong with this one.
+// Says what is wrong with this layer. The stages before `stage`, and [first, next) of it, hold the layers up to
+// `next`.
 static void refuse_layer(const struct making *making, size_t stage, uint32_t first, struct json *item, const char *name)
 {
     const struct profile *profile = making->profile;
-    const uint32_t at = profile_find_layer(profile, name);
-    if (at == profile->layer_count)
+    const uint32_t found = profile_find_layer(profile, name);
+    if (found == profile->layer_count)
         json_refuse(item, "the profile has no layer \"%.60s\"", name);
-    else if (at >= first && at < making->next)
+    else if (found >= first && found < making->next)
         json_refuse(item, "layer \"%.60s\" is on this stage already", name);
-    else if (at < making->next) {
+    else if (found < making->next) {
         size_t other = 0;
-        while (other < stage && at >= making->plan->stages[other].end)
+        while (other < stage && found >= making->plan->stages[other].end)
             other++;
         json_refuse(item, "layer \"%.60s\" is on stage %zu already", name, other);
     } else
@@ -164,8 +164,8 @@ static void take_count(struct making *making, struct json *place)
 
 // --- recomputation ----------------------------------------------------------------------
 
-// Segments, each the names of its layers; or how many layers at the front of the stage are run
-// again, each alone.
+// Reads segments, each the names of its layers; or how many layers at the front of the stage are run again, each as
+// a segment of its own.
 static bool read_recompute(struct json *place, struct plan_stage *stage, struct error *error)
 {
     if (json_kind(place) == JSON_ARRAY)
@@ -186,7 +186,7 @@ static bool read_recompute(struct json *place, struct plan_stage *stage, struct 
 
 // --- devices ----------------------------------------------------------------------------
 
-// [0, 1], or [[0], [1]] as plans are written.
+// Reads [0, 1], or [[0], [1]] as plans are written.
 static bool read_devices(struct making *making, size_t stage, struct json *place, struct error *error)
 {
     const size_t most = making->request->cluster->device_count;
@@ -217,13 +217,14 @@ static bool read_devices(struct making *making, size_t stage, struct json *place
     return good;
 }
 
-// The schedule says which ranks hold which stages; rank r is device r, or the one that the request names for it.
+// The schedule says which ranks hold which stages. Rank r is device r, or the device that the request names for it.
 static bool give_devices(struct making *making, struct error *error)
 {
     const struct search_request *request = making->request;
     const size_t stages = making->plan->stage_count;
     if (request->layout.replicas && request->layout.stages != stages)
-        return error_set(error, "--replicas: has %u numbers, but there are %zu stages", request->layout.stages, stages);
+        return error_named(error, "--replicas: has %u numbers, but there are %zu stages", request->layout.stages,
+                           stages);
     struct schedule *order = search_order(request, request->micro_batches, error);
     if (order && order->stages != stages)
         error_set(error, "there are %zu stages, but %s has %u on %u ranks", stages, request->schedule, order->stages,
@@ -242,19 +243,19 @@ static bool give_devices(struct making *making, struct error *error)
 
 // --- the whole --------------------------------------------------------------------------
 
-// Where the stages leave layers out, none is dropped in silence.
-static bool all_layers_are_placed(const struct making *making, const char *name, struct error *error)
+// Refuses stages that leave layers out: none is dropped in silence.
+static bool all_layers_are_placed(const struct making *making, struct error *error)
 {
     const struct profile *profile = making->profile;
     const size_t left = profile->layer_count - making->next;
     if (left == 0)
         return true;
-    return error_set(error, "%s: %zu of the profile's %zu layers %s on no stage, \"%.60s\" %s", name, left,
+    return error_set(error, "%zu of the profile's %zu layers %s on no stage, \"%.60s\" %s", left,
                      profile->layer_count, left == 1 ? "is" : "are", profile->layers[making->next].name,
                      left == 1 ? "alone" : "first");
 }
 
-// A plan cuts where the profile lets it.
+// A plan may only cut where the profile allows it.
 static bool cuts_are_allowed(const struct making *making, struct error *error)
 {
     const struct profile *profile = making->profile;
@@ -263,7 +264,7 @@ static bool cuts_are_allowed(const struct making *making, struct error *error)
         if (end > 0 && end < profile->layer_count && !profile_can_cut_after(profile, end - 1))
             return error_set(error, "stage %zu ends after layer \"%.60s\", where the profile forbids a cut"
                              " (no_cut_after)", s, profile->layers[end - 1].name);
-        for (size_t i = 0; i < profile->tied_count && !making->request->holding.tied_apart; i++)
+        for (size_t i = 0; i < profile->tied_count && !making->request->storage.tied_apart; i++)
             if (profile->tied[i].from < end && end <= profile->tied[i].to)
                 return error_set(error,
                                  "stage %zu ends between the layers \"%.60s\" and \"%.60s\", which are tied: without"
@@ -279,10 +280,9 @@ static bool begin(struct making *making, size_t stages, const struct search_requ
     *making = (struct making){ .request = request, .profile = request->profile };
     if (!search_check(request, error))
         return false;
-    struct generator generator;
-    making->plan = search_generator(request, &generator, error) ? search_begin_plan(request, stages, error) : NULL;
+    making->plan = search_begin_plan(request, stages, error);
     if (making->plan && !making->plan->chunks)
-        making->plan->chunks = generator.usual_chunks;
+        making->plan->chunks = search_generator(request)->usual_chunks;
     return making->plan != NULL;
 }
 
@@ -296,7 +296,7 @@ static struct plan *end(struct making *making, bool good, struct error *error)
     return NULL;
 }
 
-// The names of the stage's layers, or how many there are; and what of them is run again, or NULL.
+// Reads the names of the stage's layers, or how many there are; and which of them are run again (NULL: none).
 static bool read_decision(struct making *making, size_t s, struct json *layers, struct json *recompute,
                           struct error *error)
 {
@@ -310,7 +310,7 @@ static bool read_decision(struct making *making, size_t s, struct json *layers, 
         && (!recompute || read_recompute(recompute, &making->plan->stages[s], error));
 }
 
-// Numbers are compared later.
+// The numbers are compared later.
 static bool read_stage(struct making *making, size_t s, const struct json *object, struct error *error)
 {
     static const char *const known[] = { "stage", "first", "end", "layers", "costs", "memory", "recompute", "devices" };
@@ -339,7 +339,7 @@ static bool read_stages(struct making *making, struct json *stages, struct error
     for (size_t s = 0; json_next(stages, &item); s++)
         if (!read_stage(making, s, &item, error))
             return false;
-    return all_layers_are_placed(making, "stages", error);
+    return all_layers_are_placed(making, error) || error_at(error, "stages");
 }
 
 // How many stages the document has; 0 with an error.
@@ -398,7 +398,7 @@ static bool read_counts(struct making *making, struct json *cuts, struct json *r
     for (size_t s = 0; json_next(cuts, &layers); s++)
         if (!read_decision(making, s, &layers, recompute && json_next(recompute, &again) ? &again : NULL, error))
             return false;
-    return all_layers_are_placed(making, "--cuts", error);
+    return all_layers_are_placed(making, error) || error_name(error, "--cuts");
 }
 
 static struct plan *make_counted(struct json_document *cuts, struct json_document *recompute,

@@ -1,4 +1,4 @@
-// What a document made by hand says besides the decision, held against the plan.
+// Compares what a document made by hand says besides its decision with the plan.
 #include <math.h>
 #include <stdio.h>
 
@@ -25,7 +25,7 @@ static void compare_numbers(struct differences *differences, struct json *said, 
                                              : "%s: the document says %.6f, it is %.6f\n", path, a, b);
 }
 
-// Keys that only one of them has say nothing.
+// A key that only one of them has is skipped.
 static void compare_objects(struct differences *differences, struct json *said, struct json *found, const char *path)
 {
     struct json key, other;
@@ -54,7 +54,7 @@ static void compare(struct differences *differences, struct json *said, struct j
     }
 }
 
-// Stages and what is predicted; the certificate is about another search.
+// Compares stages and predictions. The certificate is about another search.
 static void compare_documents(struct differences *differences, struct json_document *said,
                               struct json_document *found)
 {

@@ -2,24 +2,27 @@
 
 #include <stdlib.h>
 
-// Of each rank the devices of its copy of a stage, one or a group.
+#include "partitioner/search/search_request.h"
+
+// The devices of each rank's copy of a stage, one device or a group.
 static void list_devices(const struct plan *plan, const struct placement *placement, struct question *question)
 {
     size_t count = 0;
-    bool own = true;
+    bool in_order = true;
     for (uint32_t rank = 0; rank < placement->ranks; rank++) {
         const uint32_t s = placement->held[placement->stage_at[rank]], copy = placement_find(placement, s, rank);
         const struct plan_stage *stage = &plan->stages[s];
         for (uint32_t i = 0; i < plan_stage_group(stage); i++, count++) {
             question->devices[count] = stage->devices[copy * plan_stage_group(stage) + i];
-            own &= question->devices[count] == count;
+            in_order &= question->devices[count] == count;
         }
     }
-    question->request.layout.devices = own ? NULL : question->devices;
+    question->request.layout.devices = in_order ? NULL : question->devices;
 }
 
-// By their names: the profile's layers may stand in another order.
-static bool list_pins(const struct plan *plan, const struct profile *profile, struct question *question, struct error *error)
+// Layers are found by name, since the profile's layers may be in another order.
+static bool list_pins(const struct plan *plan, const struct profile *profile, struct question *question,
+                      struct error *error)
 {
     size_t layers = 1;
     for (size_t s = 0; s < plan->stage_count; s++)
@@ -68,9 +71,10 @@ bool question_of(const struct plan *plan, const struct profile *profile, struct 
                                                 .schedule = plan->schedule, .given = plan->given,
                                                 .ranks = plan->ranks,
                                                 .chunks = plan->chunks, .micro_batches = plan->micro_batches,
-                                                .holding = plan->holding } };
+                                                .storage = plan->storage } };
     struct placement *placement = plan_placement(plan, error);
-    const bool good = placement && plan_replicas(plan, &question->replicas, error)
+    const bool good = placement && search_resolve(&question->request, error)
+        && plan_replicas(plan, &question->replicas, error)
                    && list_pins(plan, profile, question, error) && fill(plan, placement, question, error);
     placement_free(placement);
     if (!good)

@@ -1,5 +1,5 @@
-// What a plan of this profile was asked for, with the plan's own cluster, replicas, devices and variants, which it
-// borrows.
+// The request that a plan of this profile answers, with the plan's own cluster, replicas, devices and variants,
+// which it borrows.
 #ifndef PARTITIONER_EVALUATE_QUESTION_H
 #define PARTITIONER_EVALUATE_QUESTION_H
 
@@ -7,10 +7,10 @@
 
 struct question {
     struct search_request request;
-    uint32_t *replicas, *devices;  // the request's, which has NULL where they are the schedule's own
+    uint32_t *replicas, *devices;  // the request's; it has NULL if they are the schedule's own
     const char **variants;
     struct search_pin *pins;
-    uint32_t *begin;  // the plan's cuts, which the request does not have
+    uint32_t *begin;  // the plan's cuts, which are not in the request
 };
 
 // Cleared by question_clear().

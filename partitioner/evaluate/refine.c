@@ -8,7 +8,7 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-// What was planned to take `planned_ns` took `measured_ns`; nothing is known where the first is 0.
+// What was planned to take `planned_ns` took `measured_ns`. If `planned_ns` is 0, nothing is known.
 struct scale {
     uint64_t planned_ns, measured_ns;
 };
@@ -16,7 +16,7 @@ struct scale {
 // A stage's scales.
 struct scales {
     struct scale forward, backward, backward_input, backward_weight;
-    bool whole;  // a backward was measured as a whole: its halves share what it took
+    bool whole;  // a backward was measured as a whole: its halves share that time
 };
 
 // --- how much --------------------------------------------------------------------------
@@ -29,7 +29,8 @@ static uint64_t scaled(uint64_t ns, struct scale scale)
     return whole > JSON_MAX ? JSON_MAX + 1 : (uint64_t)whole;  // profile_overflow_at() refuses it
 }
 
-// Of a backward that also runs layers again: without that, which took as much longer as forwards did.
+// For a backward that also runs layers again: the scale without these. They are taken to be as much slower as
+// forwards.
 static struct scale without_recompute(struct scale scale, uint64_t own_ns, struct scale forward)
 {
     const uint64_t again_ns = scale.planned_ns > own_ns ? scaled(scale.planned_ns - own_ns, forward) : 0;
@@ -46,21 +47,21 @@ static struct scale sum_of(struct scale a, struct scale b)
 static struct scales stage_scales(const struct cost_row *costs, uint32_t stage, const struct deviation_row *rows,
                                   size_t row_count)
 {
-    struct scale of[CLASSES] = { { 0 } };
+    struct scale by_kind[CLASSES] = { { 0 } };
     for (size_t i = 0; i < row_count; i++) {
         if (rows[i].stage == stage)
-            of[rows[i].kind] = (struct scale){ rows[i].planned_ns, rows[i].measured_ns };
+            by_kind[rows[i].kind] = (struct scale){ rows[i].planned_ns, rows[i].measured_ns };
     }
-    const struct scale backward = without_recompute(of[ACTION_B], costs->backward_ns, of[ACTION_F]);
-    const struct scale input = without_recompute(of[ACTION_I], costs->backward_input_ns, of[ACTION_F]);
-    if (of[ACTION_B].planned_ns > 0)
-        return (struct scales){ of[ACTION_F], backward, backward, backward, true };
-    return (struct scales){ of[ACTION_F], sum_of(input, of[ACTION_W]), input, of[ACTION_W], false };
+    const struct scale backward = without_recompute(by_kind[ACTION_B], costs->backward_ns, by_kind[ACTION_F]);
+    const struct scale input = without_recompute(by_kind[ACTION_I], costs->backward_input_ns, by_kind[ACTION_F]);
+    if (by_kind[ACTION_B].planned_ns > 0)
+        return (struct scales){ by_kind[ACTION_F], backward, backward, backward, true };
+    return (struct scales){ by_kind[ACTION_F], sum_of(input, by_kind[ACTION_W]), input, by_kind[ACTION_W], false };
 }
 
 // --- layers ------------------------------------------------------------------------------
 
-// Of layer after layer: what is rounded away of one is the next one's, so that the sum is right.
+// For layers one after the other: what rounding takes from one goes to the next, so that the sum is right.
 struct carry {
     uint64_t before_ns;
 };
@@ -83,18 +84,18 @@ static void scale_spread(struct profile_layer *layer, enum phase phase, struct s
 
 static void scale_layer(struct profile_layer *layer, const struct scales *scales, struct carry carries[PHASES])
 {
-    const struct scale of[PHASES] = { [PHASE_FORWARD] = scales->forward,
-                                      [PHASE_BACKWARD_INPUT] = scales->backward_input,
-                                      [PHASE_BACKWARD_WEIGHT] = scales->backward_weight,
-                                      [PHASE_BACKWARD] = scales->backward, [PHASE_RECOMPUTE] = scales->forward };
+    const struct scale by_phase[PHASES] = { [PHASE_FORWARD] = scales->forward,
+                                            [PHASE_BACKWARD_INPUT] = scales->backward_input,
+                                            [PHASE_BACKWARD_WEIGHT] = scales->backward_weight,
+                                            [PHASE_BACKWARD] = scales->backward, [PHASE_RECOMPUTE] = scales->forward };
     uint64_t *const times[PHASES] = { [PHASE_FORWARD] = &layer->forward_ns,
                                       [PHASE_BACKWARD_INPUT] = &layer->backward_input_ns,
                                       [PHASE_BACKWARD_WEIGHT] = &layer->backward_weight_ns,
                                       [PHASE_BACKWARD] = &layer->backward_ns,
                                       [PHASE_RECOMPUTE] = &layer->recompute_ns };
     for (unsigned phase = 0; phase < PHASES; phase++) {
-        *times[phase] = next_scaled(&carries[phase], *times[phase], of[phase]);
-        scale_spread(layer, (enum phase)phase, of[phase]);
+        *times[phase] = next_scaled(&carries[phase], *times[phase], by_phase[phase]);
+        scale_spread(layer, (enum phase)phase, by_phase[phase]);
     }
     if (layer->has_backward)
         return;
@@ -112,11 +113,11 @@ static bool scale_stage(struct profile *profile, const struct plan *plan, uint32
     const struct plan_stage *stage = &plan->stages[number];
     struct carry carries[PHASES] = { { 0 } };
     for (uint32_t i = 0; i < stage->end - stage->first; i++) {
-        const uint32_t at = profile_find_layer(profile, stage->layers[i]);
-        if (at == profile->layer_count)
+        const uint32_t found = profile_find_layer(profile, stage->layers[i]);
+        if (found == profile->layer_count)
             return error_set(error, "stage %u of the plan has layer %s, which the profile has not", number,
                              stage->layers[i]);
-        struct profile_layer *layer = &profile->layers[at];
+        struct profile_layer *layer = &profile->layers[found];
         scale_layer(layer, scales, carries);
         for (size_t v = 0; v < layer->variant_count; v++)
             scale_layer(&layer->variants[v].layer, scales, (struct carry[PHASES]){ { 0 } });
@@ -155,7 +156,7 @@ bool profile_refine(struct profile *profile, const struct plan *plan, const stru
     const unsigned asked = BELONGS_BY_MODEL | BELONGS_BY_PROFILE;
     const uint64_t before_ns = sum_of_layers(profile);
     const char *of_what;
-    struct text said = { 0 };  // nothing: all that is asked is refused
+    struct text said = { 0 };  // stays empty: all that is asked is refused
     if (!plan_belongs(plan, with, asked, asked, &said, error))
         return false;
     for (uint32_t s = 0; s < plan->stage_count; s++) {

@@ -15,6 +15,7 @@ static void claim_nothing(struct plan *plan, const char *why)
 {
     plan->certificate = (struct certificate){ .objective = "iteration_ns", .value_ns = plan->iteration_ns,
                                               .by = BY_ENUMERATION, .gap = plan->iteration_ns > 0 };
+    plan->certificate.stop = STOP_OTHER;
     snprintf(plan->certificate.stopped, sizeof plan->certificate.stopped, "%s", why);
 }
 
@@ -26,15 +27,14 @@ bool plan_price(struct plan *plan, const struct profile *profile, struct error *
     return true;
 }
 
-// The profile's layer at each place of the plan, by its name. `seen` has room for all, and
-// is false.
+// The profile's layer at each position of the plan, found by name. `seen` has room for all layers, and is all false.
 static bool fill_order(const struct plan *plan, const struct profile *profile, uint32_t *order, bool *seen,
                        struct error *error)
 {
-    uint32_t at = 0;
+    uint32_t position = 0;
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        for (uint32_t i = 0; i < stage->end - stage->first; i++, at++) {
+        for (uint32_t i = 0; i < stage->end - stage->first; i++, position++) {
             const uint32_t layer = profile_find_layer(profile, stage->layers[i]);
             if (layer == profile->layer_count)
                 return error_set(error, "the profile has no layer \"%.60s\", which the plan has on stage %zu",
@@ -42,7 +42,7 @@ static bool fill_order(const struct plan *plan, const struct profile *profile, u
             if (seen[layer])
                 return error_set(error, "the plan has layer \"%.60s\" twice", stage->layers[i]);
             seen[layer] = true;
-            order[at] = layer;
+            order[position] = layer;
         }
     }
     for (uint32_t layer = 0; layer < profile->layer_count; layer++)
@@ -52,7 +52,7 @@ static bool fill_order(const struct plan *plan, const struct profile *profile, u
     return true;
 }
 
-// Takes an order that is more than the profile's own.
+// Takes the plan's order, if it differs from the profile's own.
 static bool give_order(struct plan *to, const struct plan *from, const struct profile *profile, struct error *error)
 {
     uint32_t *order = calloc(profile->layer_count + 1, sizeof order[0]);
@@ -94,7 +94,7 @@ static bool copy_decision(struct plan *to, const struct plan *from, const struct
     const struct profile *profile = request->profile;
     if (!give_order(to, from, profile, error))
         return false;
-    // Of an order whose stages are not set yet nothing else is known.
+    // The stages are not set yet, so that only the order is known.
     struct profile *made = to->order ? profile_reorder(profile, to->order, error) : NULL;
     bool good = made || !to->order;
     for (size_t s = 0; good && s < from->stage_count; s++)
@@ -107,16 +107,16 @@ bool plan_take_pins(struct plan *plan, const struct search_request *request, str
 {
     for (size_t i = 0; i < request->pinned.count; i++) {
         const struct search_pin *pin = &request->pinned.at[i];
-        uint32_t at = plan->order ? 0 : pin->layer;  // its place in the plan's own order
-        while (plan->order && plan->order[at] != pin->layer)
-            at++;
+        uint32_t position = plan->order ? 0 : pin->layer;  // its position in the plan's own order
+        while (plan->order && plan->order[position] != pin->layer)
+            position++;
         size_t s = 0;
-        while (at >= plan->stages[s].end)
+        while (position >= plan->stages[s].end)
             s++;
         if (s != pin->stage)
             return error_set_kind(error, ERROR_ANSWER, "layer \"%.60s\" is on stage %zu, but it is pinned to stage %u",
                                   request->profile->layers[pin->layer].name, s, pin->stage);
-        if (!plan_pin_layer(plan, s, at, error))
+        if (!plan_pin_layer(plan, s, position, error))
             return false;
     }
     return true;
@@ -126,11 +126,11 @@ struct plan *plan_reprice(const struct plan *plan, const struct search_request *
 {
     if (!search_check(request, error))
         return NULL;
-    struct plan *again = search_begin_plan(request, plan->stage_count, error);
-    if (again && copy_decision(again, plan, request, error) && plan_price(again, request->profile, error)
-        && plan_take_pins(again, request, error))
-        return again;
-    plan_free(again);
+    struct plan *repriced = search_begin_plan(request, plan->stage_count, error);
+    if (repriced && copy_decision(repriced, plan, request, error) && plan_price(repriced, request->profile, error)
+        && plan_take_pins(repriced, request, error))
+        return repriced;
+    plan_free(repriced);
     return NULL;
 }
 
@@ -173,7 +173,7 @@ bool plan_same_decision(const struct plan *a, const struct plan *b)
 static void find_host_excess(const struct plan *plan, struct plan_excess *excess)
 {
     const struct cluster *cluster = plan->cluster;
-    for (size_t machine = 0; machine <= holding_machine(cluster, cluster->device_count - 1); machine++) {
+    for (size_t machine = 0; machine <= storage_machine(cluster, cluster->device_count - 1); machine++) {
         const uint64_t needs = plan_host_bytes(plan, machine), has = cluster->host_memory_bytes;
         if (needs > has && needs - has > excess->lacks_bytes)
             *excess = (struct plan_excess){ .is_host = true, .machine = machine, .needs_bytes = needs,
@@ -232,5 +232,5 @@ void plan_certify_by(struct plan *plan, const struct certificate *found, bool fi
     if (!is_known)
         return;
     plan->certificate.by = found->by;
-    certificate_bound(&plan->certificate, bound, found->stopped);
+    certificate_bound(&plan->certificate, bound, found->stop, found->stopped);
 }

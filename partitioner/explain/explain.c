@@ -12,12 +12,12 @@
 
 const char *const binding_names[] = { "stage", "largest layer", "memory", "link", NULL };
 
-// What is less than this much of a gain does not bind.
+// A constraint with less gain than this does not bind.
 #define LEAST_GAIN 0.01
 
 // --- where the time goes -----------------------------------------------------------------
 
-// Of the devices that the plan uses.
+// The fastest of the devices that the plan uses. (A seat is a device of a stage.)
 static uint64_t fastest_speed(const struct plan *plan)
 {
     uint64_t speed = 1;
@@ -27,7 +27,7 @@ static uint64_t fastest_speed(const struct plan *plan)
     return speed;
 }
 
-// What one layer and one micro-batch take there, with nothing recomputed.
+// The time of one layer for one micro-batch at this speed, without recomputation.
 static uint64_t layer_ns(const struct profile_layer *layer, uint64_t speed, bool forward_only)
 {
     const uint64_t split = add_clamped(layer->backward_input_ns, layer->backward_weight_ns);
@@ -35,7 +35,7 @@ static uint64_t layer_ns(const struct profile_layer *layer, uint64_t speed, bool
     return stage_scaled_ns(layer->forward_ns, speed) + (forward_only ? 0 : stage_scaled_ns(backward, speed));
 }
 
-// The largest of a stage's layers, as its variant has them, becomes the largest of all if it is.
+// Updates `largest` if one of the stage's layers is larger. The layers are those of the stage's variant.
 static bool find_layer_of(const struct plan *plan, const struct profile *profile, uint32_t s, uint32_t copies,
                           bool forward_only, struct largest_layer *largest, struct error *error)
 {
@@ -78,9 +78,9 @@ static bool look_around(const struct explain_request *request, struct explanatio
     const uint32_t first = placement->stage_at[balance->busiest], end = placement->stage_at[balance->busiest + 1];
     explanation->neighbours = calloc((end - first) * MOST_NEIGHBOURS + 1, sizeof explanation->neighbours[0]);
     bool good = explanation->neighbours || error_no_memory(error, "an explanation");
-    for (uint32_t at = first; good && at < end; at++) {
+    for (uint32_t i = first; good && i < end; i++) {
         size_t count;
-        good = neighbours_of_stage(request->plan, request->profile, placement->held[at],
+        good = neighbours_of_stage(request->plan, request->profile, placement->held[i],
                                    explanation->neighbours + explanation->neighbour_count, &count, error);
         explanation->neighbour_count += count;
     }
@@ -89,9 +89,8 @@ static bool look_around(const struct explain_request *request, struct explanatio
 
 // --- what binds ----------------------------------------------------------------------------
 
-// What an iteration would take less if the layer that is the busiest rank's work could be
-// divided among all ranks evenly: no more than that. A rank that has other work, too, can
-// hand that on.
+// How much less time an iteration would take, at most, if a layer could be divided evenly among all ranks. This is
+// asked of the layer that is the busiest rank's work. A rank that also has other work can hand that on.
 static double gain_of_dividing(const struct explanation *explanation)
 {
     const struct balance *balance = &explanation->balance;
@@ -125,7 +124,7 @@ static bool name_binding(struct explanation *explanation, struct error *error)
     return good;
 }
 
-// What binds is the constraint with the largest gain; it leads by what it has more than the next.
+// The constraint with the largest gain binds. It leads by what it gains more than the next.
 static bool find_binding(struct explanation *explanation, struct error *error)
 {
     const double gains[] = {

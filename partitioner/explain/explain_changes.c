@@ -1,4 +1,4 @@
-// What can be changed of a request, and what planning it anew gives.
+// Lists what can be changed about a request, and what planning the changed request gives.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum { MOST_TIGHT = 4, MOST_STEPS = 3 };
 
 struct changing {
     const struct explain_request *request;
-    const struct plan *best;  // of the request unchanged
+    const struct plan *best;  // of the unchanged request
     struct search_request unchanged;
     struct explanation *explanation;
     size_t capacity;
@@ -60,7 +60,7 @@ static struct what_if *add(struct changing *changing, const struct what_if *chan
     return &explanation->changes[explanation->change_count - 1];
 }
 
-// On another cluster the plan there is may be better than what the search finds anew.
+// On another cluster, the existing plan may be better than what the search finds anew.
 static bool hold_against_best(struct changing *changing, const struct search_request *search, struct sweep_row *row)
 {
     const struct plan *best = changing->best;
@@ -76,7 +76,7 @@ static bool hold_against_best(struct changing *changing, const struct search_req
     return good;
 }
 
-// Plans the changed request. What there is no schedule for is no row.
+// Plans the changed request. A change for which there is no schedule is not added.
 static bool try_change(struct changing *changing, struct search_request *search, struct what_if *change)
 {
     const struct explain_request *request = changing->request;
@@ -105,7 +105,7 @@ static bool try_and_add(struct changing *changing, struct search_request *search
 
 // --- memory ---------------------------------------------------------------------------
 
-// All devices with `permille` of what they have (0: as it is), and so much more on one of them.
+// Gives all devices `permille` of their memory (0: unchanged), and one of them `more_bytes` more.
 static bool try_memory(struct changing *changing, struct what_if *change, uint64_t permille, uint32_t device,
                        uint64_t more_bytes)
 {
@@ -125,7 +125,7 @@ static bool try_memory(struct changing *changing, struct what_if *change, uint64
     search.cluster = cluster;
     const bool good = try_change(changing, &search, change);
     cluster_free(cluster);
-    // More room takes nothing away: with it the best cannot be slower.
+    // More memory takes nothing away. With it, the best plan cannot be slower.
     change->least_gain =
         good && change->row.found.outcome == SWEEP_PLANNED && change->least_gain < 0 ? 0 : change->least_gain;
     return good;
@@ -139,7 +139,7 @@ static bool try_all_memory(struct changing *changing, enum what_if_kind kind, ui
         && (change.row.found.outcome != SWEEP_PLANNED || add(changing, &change));
 }
 
-// A step that some neighbour of the plan would take if its rank had so much more.
+// A step that some neighbour of the plan would take if its rank had so many bytes more.
 struct step {
     uint32_t rank;
     uint64_t bytes;
@@ -153,7 +153,7 @@ static int by_rank_and_bytes(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-// Steps that would gain if there was room.
+// Finds the steps that would gain if there were room.
 static bool find_steps(const struct changing *changing, struct step **steps, size_t *count)
 {
     const struct plan *best = changing->best;
@@ -174,7 +174,7 @@ static bool find_steps(const struct changing *changing, struct step **steps, siz
     return true;
 }
 
-// Of a rank's steps the smallest that gains once it is planned.
+// Adds the smallest of a rank's steps that gains once it is planned.
 static bool try_steps_of_rank(struct changing *changing, uint32_t device, const struct step *steps, size_t count)
 {
     for (size_t i = 0; i < count && i < MOST_STEPS && !is_interrupted(changing); i++) {
@@ -204,24 +204,25 @@ static bool try_steps(struct changing *changing, const struct balance *balance)
     return good;
 }
 
-// States that replicas share, or that wait on the host, make room as well.
-static bool change_holding(struct changing *changing)
+// States that replicas share (sharding), or that are on the host, make room as well.
+static bool change_storage(struct changing *changing)
 {
-    const struct search_request *own = &changing->unchanged;
-    struct search_request shared = *own, optimizer = *own, activations = *own;
+    const struct search_request *unchanged = &changing->unchanged;
+    struct search_request shared = *unchanged, optimizer = *unchanged, activations = *unchanged;
     struct what_if change = what_if_shard(&shared, SHARD_OPTIMIZER);
-    if (own->layout.replicas && own->holding.shard == SHARD_NONE && !try_and_add(changing, &shared, &change))
+    if (unchanged->layout.replicas && unchanged->storage.shard == SHARD_NONE
+        && !try_and_add(changing, &shared, &change))
         return false;
     if (!changing->best->cluster->has_host)
         return true;
     change = what_if_host(&optimizer, true, false);
-    if (!own->holding.optimizer_on_host && !try_and_add(changing, &optimizer, &change))
+    if (!unchanged->storage.optimizer_on_host && !try_and_add(changing, &optimizer, &change))
         return false;
     change = what_if_host(&activations, false, true);
-    return own->holding.activations_on_host || try_and_add(changing, &activations, &change);
+    return unchanged->storage.activations_on_host || try_and_add(changing, &activations, &change);
 }
 
-// Where memory without limits gains nothing, no part of it does.
+// If unlimited memory gains nothing, no part of it does.
 static bool change_memory(struct changing *changing)
 {
     if (!try_all_memory(changing, WHAT_IF_NO_MEMORY_LIMIT, 0, "no limit of memory"))
@@ -233,7 +234,7 @@ static bool change_memory(struct changing *changing)
     if (!balance_read(changing->best, &balance, changing->error))
         return false;
     const bool good = try_all_memory(changing, WHAT_IF_MEMORY, 1100, "10 % more memory on all devices")
-                   && try_steps(changing, &balance) && change_holding(changing);
+                   && try_steps(changing, &balance) && change_storage(changing);
     balance_clear(&balance);
     return good;
 }
@@ -318,7 +319,7 @@ static bool change_ranks(struct changing *changing)
     return try_ranks(changing, ranks + 1) && (ranks == 1 || try_ranks(changing, ranks - 1));
 }
 
-// Of a schedule with so many stages per rank; 0: its usual number.
+// Tries a schedule with this many stages per rank; 0: its usual number.
 static bool try_schedule(struct changing *changing, const struct generator *generator, uint32_t chunks)
 {
     struct search_request search = changing->unchanged;
@@ -329,16 +330,14 @@ static bool try_schedule(struct changing *changing, const struct generator *gene
     return try_and_add(changing, &search, &change);
 }
 
-// Those that a sweep tries of the same class.
+// Tries the schedules of the same class that a sweep tries.
 static bool change_schedule(struct changing *changing)
 {
-    struct generator own;
-    if (!plan_generator(changing->best, &own, changing->error))
-        return false;
-    if (own.is_inference)
+    const struct generator *current = search_generator(&changing->unchanged);
+    if (current->is_inference)
         return true;
     for (const struct generator *other = generators; other->name; other++) {
-        const bool is_alike = (other->weights == WEIGHTS_FLUSH) == (own.weights == WEIGHTS_FLUSH);
+        const bool is_alike = (other->weights == WEIGHTS_FLUSH) == (current->weights == WEIGHTS_FLUSH);
         const uint32_t more = sweep_more_chunks(other);
         if (is_alike && search_offers(other, changing->request->profile)
             && (!try_schedule(changing, other, 0) || (more && !try_schedule(changing, other, more))))
@@ -349,7 +348,8 @@ static bool change_schedule(struct changing *changing)
 
 // --- all of it ----------------------------------------------------------------------------
 
-// By gain; what does not fit last, by what it lacks; ties as they were tried.
+// Sorted by gain. What does not fit comes last, sorted by what it lacks. Ties stay in the order in which they were
+// tried.
 static int by_gain(const void *a, const void *b)
 {
     const struct what_if *x = a, *y = b;

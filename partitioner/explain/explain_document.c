@@ -2,20 +2,6 @@
 #include "common/json.h"
 #include "partitioner/explain/explain.h"
 
-enum { SINCE_NONE_FOUND = 2 };  // and since layers may be pinned
-
-// The first that knows all there is to say.
-static unsigned version_of(const struct explanation *explanation)
-{
-    for (size_t i = 0; i < explanation->change_count; i++)
-        if (explanation->changes[i].row.found.outcome == SWEEP_NONE_FOUND)
-            return SINCE_NONE_FOUND;
-    for (size_t i = 0; i < explanation->neighbour_count; i++)
-        if (explanation->neighbours[i].outcome == NEIGHBOUR_PINNED)
-            return SINCE_NONE_FOUND;
-    return 1;
-}
-
 static void write_load(struct json_writer *writer, const char *key, const struct balance *balance, uint32_t rank)
 {
     const struct rank_load *load = &balance->of[rank];
@@ -111,8 +97,7 @@ static void write_change(struct json_writer *writer, const struct what_if *chang
 static void write_head(struct json_writer *writer, const struct explanation *explanation)
 {
     const struct plan *plan = explanation->plan;
-    json_put_string(writer, "format", "weir.explanation");
-    json_put_u64(writer, "version", version_of(explanation));
+    json_put_format(writer, "weir.explanation");
     json_begin_object(writer, "profile", JSON_INLINE);
     json_put_string(writer, "model", plan->model);
     json_put_string(writer, "hash", plan->profile_hash);

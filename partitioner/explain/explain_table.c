@@ -1,4 +1,4 @@
-// An explanation as a person reads it.
+// Prints an explanation for people.
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static double part_of(uint64_t part, uint64_t whole)
 
 // --- what binds ---------------------------------------------------------------------------
 
-// What the plan's file says beyond that.
+// What the plan's file claims beyond that.
 static void print_claim(const struct explanation *explanation, struct text *text)
 {
     const struct certificate *certificate = &explanation->plan->certificate;
@@ -29,7 +29,8 @@ static void print_claim(const struct explanation *explanation, struct text *text
     if (certificate->proved)
         text_add(text, "Its file says that it is proved optimal");
     else
-        text_add(text, "Its file says that nothing takes less than %s", time_format(certificate->lower_bound_ns, bound));
+        text_add(text, "Its file says that nothing takes less than %s",
+                 time_format(certificate->lower_bound_ns, bound));
     text_add(text, ", which was not checked.\n");
 }
 
@@ -104,7 +105,7 @@ static void print_work_binding(const struct explanation *explanation, struct tex
     }
 }
 
-// What the other constraints would gain.
+// What removing the other constraints would gain.
 static void print_others(const struct explanation *explanation, struct text *text)
 {
     const double memory = explain_gain(explanation, WHAT_IF_NO_MEMORY_LIMIT);
@@ -162,7 +163,7 @@ static void print_busiest(const struct explanation *explanation, struct text *te
                  time_format(explanation->path.run_ns - busiest->last_ns, after));
 }
 
-// Its largest parts, and what is left.
+// The largest parts of the critical path, and the rest.
 static void print_path(const struct explanation *explanation, struct text *text)
 {
     const struct plan_path *path = &explanation->path;
@@ -214,7 +215,7 @@ static void print_layer_and_memory(const struct explanation *explanation, struct
 static void print_neighbour(const struct explanation *explanation, const struct neighbour *neighbour, struct text *text)
 {
     char lacks[NUMBER_SIZE];
-    const uint64_t own = explanation->plan->iteration_ns;
+    const uint64_t plan_ns = explanation->plan->iteration_ns;
     if (neighbour->kind == NEIGHBOUR_SPARES)
         text_add(text, "  stage %u runs less again: ", neighbour->stage);
     else
@@ -228,19 +229,20 @@ static void print_neighbour(const struct explanation *explanation, const struct 
         text_add(text, "the model cannot be cut there\n");
     } else if (neighbour->outcome == NEIGHBOUR_NO_ROOM) {
         text_add(text, "no room, rank %u lacks %s", neighbour->rank, bytes_format(neighbour->lacks_bytes, lacks));
-        if (neighbour->iteration_ns < own) {
+        if (neighbour->iteration_ns < plan_ns) {
             text_add(text, "; with it ");
-            add_percent(text, 1 - part_of(neighbour->iteration_ns, own));
+            add_percent(text, 1 - part_of(neighbour->iteration_ns, plan_ns));
             text_add(text, " faster\n");
         } else {
             text_add(text, ", and no faster with it\n");
         }
-    } else if (neighbour->iteration_ns == own) {
+    } else if (neighbour->iteration_ns == plan_ns) {
         text_add(text, "fits, and takes as long\n");
     } else {
-        const bool is_faster = neighbour->iteration_ns < own;
+        const bool is_faster = neighbour->iteration_ns < plan_ns;
         text_add(text, "fits, and is ");
-        add_percent(text, part_of(is_faster ? own - neighbour->iteration_ns : neighbour->iteration_ns - own, own));
+        add_percent(text, part_of(is_faster ? plan_ns - neighbour->iteration_ns : neighbour->iteration_ns - plan_ns,
+                                  plan_ns));
         text_add(text, is_faster ? " faster\n" : " slower\n");
     }
 }
@@ -256,7 +258,8 @@ static void print_neighbours(const struct explanation *explanation, struct text 
 
 // --- what would help ----------------------------------------------------------------------------
 
-// What has a line with others: gains that certainly round to nothing, and schedules, of which there are many, that gain none.
+// Which changes share a line: those whose gains certainly round to nothing, and schedules, of which there are many,
+// without gain.
 enum line { LINE_OWN, LINE_NOTHING, LINE_SLOWER, LINE_NO_ROOM, LINE_NOT_FOUND, LINES };
 
 static enum line line_of(const struct what_if *change)
@@ -296,7 +299,7 @@ static void print_change(const struct what_if *change, struct text *text)
     text_add(text, "\n");
 }
 
-// "  Nothing is gained by: ..; ..", of all that have this line.
+// Prints "  Nothing is gained by: ..; ..", with all changes that belong on this line.
 static void print_line(const struct explanation *explanation, enum line line, const char *words, struct text *text)
 {
     size_t printed = 0;

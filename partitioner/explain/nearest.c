@@ -17,8 +17,8 @@ enum { PROBE_BUDGET = 5000, NEAREST_WORK = 500000 };  // nearest.h
 struct finding {
     const struct nearest_request *request;
     struct nearest *nearest;
-    uint64_t until_ns;  // by the clock; 0: any time
-    uint64_t work;      // that all of them took
+    uint64_t until_ns;  // deadline on the clock; 0: none
+    uint64_t work;      // units of work of all plans so far
     struct error *error;
 };
 
@@ -28,15 +28,15 @@ static bool is_over(const struct finding *finding)
         || (finding->until_ns > 0 && clock_now_ns() >= finding->until_ns);
 }
 
-// What is asked of a request: whether it fits, which is asked often and needs little; about its time; or its time, as
-// well planned as there is work left for.
+// What is asked about a request. FITS, whether it fits, is asked often and needs little work. COMPARED asks about its
+// time. SHOWN asks for its time, planned as well as the remaining work allows.
 enum wanted { FITS, COMPARED, SHOWN };
 
-// What came of one request: whether it fits, and if not, whether that is certain.
+// The result for one request: whether it fits, and if not, whether that is certain.
 struct probe {
     struct what_if change;
     bool fits, certainly_not;
-    uint64_t excess_bytes;  // of what the plan takes over the memory that there was, on the rank where that is most
+    uint64_t excess_bytes;  // of the plan beyond the requested memory, on the rank where that is most
 };
 
 // --- one request ----------------------------------------------------------------------
@@ -69,7 +69,7 @@ static bool probe(struct finding *finding, enum wanted wanted, const struct sear
     const bool is_open = row->found.outcome == SWEEP_NONE_FOUND;
     finding->nearest->failed[result->change.kind] |= is_open || result->certainly_not;
     finding->nearest->open[result->change.kind] |= is_open;
-    struct plan_excess excess = { 0 };  // over the memory that was asked for
+    struct plan_excess excess = { 0 };  // over the requested memory
     const bool good =
         !row->plan || plan_find_excess(row->plan, finding->request->search->cluster, &excess, finding->error);
     if (row->plan)
@@ -90,14 +90,14 @@ static bool add(struct finding *finding, const struct what_if *change)
     return true;
 }
 
-// Adds what was found, planned as well as there is work left for; where that finds nothing, the first plan stands.
+// Adds a request, planned as well as the remaining work allows. If that finds no plan, the first plan is used.
 static bool show(struct finding *finding, const struct search_request *search, const struct probe *found)
 {
     struct probe shown = *found;
     return probe(finding, SHOWN, search, &shown) && add(finding, shown.fits ? &shown.change : &found->change);
 }
 
-// Adds a change if something fits then.
+// Adds a change if something fits with it.
 static bool try_change(struct finding *finding, const struct search_request *search, const struct what_if *change,
                        bool *fits)
 {
@@ -109,7 +109,7 @@ static bool try_change(struct finding *finding, const struct search_request *sea
 
 // --- memory ---------------------------------------------------------------------------
 
-// The request with so much more memory on each device; its cluster is the caller's.
+// The request with `more_bytes` more memory on each device. The caller frees its cluster.
 static struct cluster *with_memory(struct finding *finding, uint64_t more_bytes, struct search_request *search)
 {
     *search = *finding->request->search;
@@ -137,7 +137,7 @@ static uint64_t most_memory(const struct cluster *cluster)
     return most;
 }
 
-// From what is known to be lacking, twice as much each time until something fits.
+// Starts from what is known to be lacking, and doubles it until something fits.
 static bool find_enough(struct finding *finding, uint64_t from_bytes, struct probe *found)
 {
     uint64_t more = from_bytes > 0 ? from_bytes : most_memory(finding->request->search->cluster) / 4 + STEP_BYTES;
@@ -147,8 +147,8 @@ static bool find_enough(struct finding *finding, uint64_t from_bytes, struct pro
     return true;
 }
 
-// `found` fits, and 0 more does not, which may be certain. First just one step less, where what was lacking is known
-// exactly; then by halves, to a part of all there is.
+// `found` fits, and 0 more bytes do not, which may be certain. If the shortage is known exactly, the first probe is
+// just one step less. Then follows bisection, to a fraction of the whole memory.
 static bool find_least(struct finding *finding, uint64_t lacks_bytes, struct probe *found, bool low_is_certain)
 {
     const uint64_t has = most_memory(finding->request->search->cluster);
@@ -181,15 +181,15 @@ static bool is_uniform(const struct cluster *cluster)
     return true;
 }
 
-static bool nearest_memory(struct finding *finding, const struct probe *own)
+static bool nearest_memory(struct finding *finding, const struct probe *probed)
 {
     const struct cluster *cluster = finding->request->search->cluster;
     struct probe found = { .change.kind = WHAT_IF_MEMORY };
-    if (!find_enough(finding, own->change.row.found.lacks_bytes, &found))
+    if (!find_enough(finding, probed->change.row.found.lacks_bytes, &found))
         return false;
     if (!found.fits)
         return true;
-    if (!find_least(finding, own->change.row.found.lacks_bytes, &found, own->certainly_not))
+    if (!find_least(finding, probed->change.row.found.lacks_bytes, &found, probed->certainly_not))
         return false;
     struct what_if *change = &found.change;
     const uint64_t each = add_clamped(cluster->devices[0].memory_bytes, found.excess_bytes);
@@ -218,7 +218,7 @@ static bool probe_micro_batches(struct finding *finding, uint32_t micro_batches,
     return probe(finding, FITS, &search, result);
 }
 
-// The most that fit, by halves: fewer need no more.
+// The most that fit, by bisection: fewer micro-batches need no more memory.
 static bool nearest_micro_batches(struct finding *finding, bool high_is_certain)
 {
     uint32_t low = 1, high = finding->request->search->micro_batches;  // low fits, high does not
@@ -245,7 +245,7 @@ static bool nearest_micro_batches(struct finding *finding, bool high_is_certain)
     return !found.fits || show(finding, &search, &found);
 }
 
-// Adds so many ranks if something fits on them, as the least where it is certain that nothing does on fewer.
+// Adds this number of ranks if something fits on them. It is the least if it is certain that nothing fits on fewer.
 static bool try_ranks(struct finding *finding, uint32_t ranks, uint32_t *certain, bool *fits)
 {
     struct search_request search = *finding->request->search;
@@ -262,13 +262,13 @@ static bool try_ranks(struct finding *finding, uint32_t ranks, uint32_t *certain
     return good;
 }
 
-// The next few, as long as it is certain that fewer do not; then twice and four times as many.
+// Tries the next few numbers as long as it is certain that fewer are too few; then twice and four times as many.
 static bool nearest_ranks(struct finding *finding)
 {
-    const uint32_t own = finding->request->search->ranks;
-    const uint32_t numbers[] = { own + 1, own + 2, own + 3, own + 4, 2 * own, 4 * own };
-    uint32_t certain = own;  // up to which it is certain that none fits
-    finding->nearest->open[WHAT_IF_RANKS] = true;  // of still more
+    const uint32_t ranks = finding->request->search->ranks;
+    const uint32_t numbers[] = { ranks + 1, ranks + 2, ranks + 3, ranks + 4, 2 * ranks, 4 * ranks };
+    uint32_t certain = ranks;  // the largest number of ranks for which it is certain that nothing fits
+    finding->nearest->open[WHAT_IF_RANKS] = true;  // with still more ranks
     bool fits = false;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && !fits && !is_over(finding); i++) {
         const bool is_next = i > 0 && i <= 3;
@@ -280,23 +280,24 @@ static bool nearest_ranks(struct finding *finding)
     return true;
 }
 
-// Into the quickest so far, in order of their times; of equals the first stays first.
+// Inserts into the quickest so far, sorted by time. If two are equal, the first stays first.
 static void keep_quickest(struct what_if *quickest, size_t *count, const struct what_if *found)
 {
-    size_t at = *count;
-    while (at > 0 && found->row.found.iteration_ns < quickest[at - 1].row.found.iteration_ns)
-        at--;
-    if (at == MOST_SCHEDULES)
+    size_t place = *count;
+    while (place > 0 && found->row.found.iteration_ns < quickest[place - 1].row.found.iteration_ns)
+        place--;
+    if (place == MOST_SCHEDULES)
         return;
     *count += *count < MOST_SCHEDULES;
-    memmove(quickest + at + 1, quickest + at, (*count - at - 1) * sizeof quickest[0]);
-    quickest[at] = *found;
+    memmove(quickest + place + 1, quickest + place, (*count - place - 1) * sizeof quickest[0]);
+    quickest[place] = *found;
 }
 
-// Whether a schedule can take the place of the request's own: as its weights go, and of this model.
-static bool is_instead(const struct search_request *request, const struct generator *own, const struct generator *other)
+// Whether a schedule can replace the request's own: it has the same weight semantics, and it can take this model.
+static bool is_instead(const struct search_request *request, const struct generator *current,
+                       const struct generator *other)
 {
-    return strcmp(other->name, own->name) != 0 && other->weights == own->weights
+    return strcmp(other->name, current->name) != 0 && other->weights == current->weights
         && search_offers(other, request->profile);
 }
 
@@ -307,11 +308,12 @@ static bool probe_schedule(struct finding *finding, enum wanted wanted, const ch
     return probe(finding, wanted, &search, result);
 }
 
-static bool find_quickest(struct finding *finding, const struct generator *own, struct what_if *quickest, size_t *count)
+static bool find_quickest(struct finding *finding, const struct generator *current, struct what_if *quickest,
+                          size_t *count)
 {
     for (const struct generator *other = generators; other->name && !is_over(finding); other++) {
         struct probe result = { .fits = false };
-        if (is_instead(finding->request->search, own, other)
+        if (is_instead(finding->request->search, current, other)
             && (!probe_schedule(finding, FITS, other->name, &result)
                 || (result.fits && !probe_schedule(finding, COMPARED, other->name, &result))))
             return false;
@@ -323,18 +325,16 @@ static bool find_quickest(struct finding *finding, const struct generator *own, 
 
 static bool nearest_schedules(struct finding *finding)
 {
-    struct generator own;
+    const struct generator *current = search_generator(finding->request->search);
     struct what_if quickest[MOST_SCHEDULES], shown[MOST_SCHEDULES];
     size_t count = 0, shown_count = 0;
-    if (!search_generator(finding->request->search, &own, finding->error))
-        return false;
-    if (own.is_inference)
+    if (current->is_inference)
         return true;
-    bool good = find_quickest(finding, &own, quickest, &count);
+    bool good = find_quickest(finding, current, quickest, &count);
     for (size_t i = 0; good && i < count; i++) {
-        struct probe again;
-        good = probe_schedule(finding, SHOWN, quickest[i].row.schedule, &again);
-        keep_quickest(shown, &shown_count, again.fits ? &again.change : &quickest[i]);
+        struct probe planned;
+        good = probe_schedule(finding, SHOWN, quickest[i].row.schedule, &planned);
+        keep_quickest(shown, &shown_count, planned.fits ? &planned.change : &quickest[i]);
     }
     for (size_t i = 0; good && i < count; i++)
         good = add(finding, &shown[i]);
@@ -343,15 +343,16 @@ static bool nearest_schedules(struct finding *finding)
 
 static uint64_t state_bytes(const struct search_request *search, enum optimizer_kind kind)
 {
-    struct holding holding = search->holding;
+    struct storage storage = search->storage;
     uint64_t sum = 0;
-    holding.optimizer = kind;
+    storage.optimizer = kind;
     for (uint32_t l = 0; l < search->profile->layer_count; l++)
-        sum = add_clamped(sum, holding_state_bytes(&holding, search->profile, l));
+        sum = add_clamped(sum, storage_state_bytes(&storage, search->profile, l));
     return sum;
 }
 
-// The optimizer with most state below so many bytes; of equals the first. False: none.
+// Finds the optimizer with the most state below this number of bytes; if several are equal, the first. False if there
+// is none.
 static bool find_optimizer(const struct search_request *search, uint64_t below, enum optimizer_kind *kind)
 {
     bool found = false;
@@ -365,20 +366,20 @@ static bool find_optimizer(const struct search_request *search, uint64_t below, 
     return found;
 }
 
-// One way after the other to hold states; false: there is none after those.
-typedef bool next_holding(struct search_request *search, unsigned number, struct what_if *change);
+// A sequence of ways to hold states, by number; false after the last one.
+typedef bool next_storage(struct search_request *search, unsigned number, struct what_if *change);
 
-// What replicas hold once between them.
+// The sharding modes: what replicas hold only once between them.
 static bool next_shard(struct search_request *search, unsigned number, struct what_if *change)
 {
-    const unsigned shard = search->holding.shard + 1 + number;
+    const unsigned shard = search->storage.shard + 1 + number;
     if (shard > SHARD_WEIGHTS || (!search->layout.replicas && !search->free.replicas))
         return false;
     *change = what_if_shard(search, (enum shard)shard);
     return true;
 }
 
-// What waits on the host, if there is one: the optimizer, what is kept, both.
+// What is on the host, if there is one: optimizer state, kept activations, both.
 static bool next_host(struct search_request *search, unsigned number, struct what_if *change)
 {
     if (!search->cluster->has_host || number > 2)
@@ -387,10 +388,10 @@ static bool next_host(struct search_request *search, unsigned number, struct wha
     return true;
 }
 
-// Other optimizers in order of less state.
+// Other optimizers, in order of decreasing state.
 static bool next_optimizer(struct search_request *search, unsigned number, struct what_if *change)
 {
-    enum optimizer_kind kind = search->holding.optimizer;
+    enum optimizer_kind kind = search->storage.optimizer;
     for (unsigned i = 0; i <= number; i++)
         if (!find_optimizer(search, state_bytes(search, kind), &kind))
             return false;
@@ -398,15 +399,15 @@ static bool next_optimizer(struct search_request *search, unsigned number, struc
     return true;
 }
 
-// The first of them that is enough.
-static bool nearest_holding(struct finding *finding, next_holding *next)
+// Adds the first way that is enough.
+static bool nearest_storage(struct finding *finding, next_storage *next)
 {
-    const struct search_request *own = finding->request->search;
-    struct search_request search = *own;
+    const struct search_request *unchanged = finding->request->search;
+    struct search_request search = *unchanged;
     struct what_if change;
     bool found = false;
-    for (unsigned number = 0; !found && next(&search, number, &change); number++, search = *own) {
-        const struct holding *now = &search.holding, *before = &own->holding;
+    for (unsigned number = 0; !found && next(&search, number, &change); number++, search = *unchanged) {
+        const struct storage *now = &search.storage, *before = &unchanged->storage;
         const bool is_same = now->shard == before->shard && now->optimizer == before->optimizer
                           && now->optimizer_on_host == before->optimizer_on_host
                           && now->activations_on_host == before->activations_on_host;
@@ -422,14 +423,14 @@ bool nearest_find(const struct nearest_request *request, struct nearest *nearest
 {
     struct finding finding = { .request = request, .nearest = nearest, .error = error,
                                .until_ns = request->deadline_ns > 0 ? clock_now_ns() + request->deadline_ns : 0 };
-    struct probe own = { .fits = false };
+    struct probe probed = { .fits = false };
     *nearest = (struct nearest){ .count = 0 };
-    const bool good = probe(&finding, FITS, request->search, &own)
-                   && (own.fits
-                       || (nearest_memory(&finding, &own) && nearest_micro_batches(&finding, own.certainly_not)
+    const bool good = probe(&finding, FITS, request->search, &probed)
+                   && (probed.fits
+                       || (nearest_memory(&finding, &probed) && nearest_micro_batches(&finding, probed.certainly_not)
                            && nearest_ranks(&finding) && nearest_schedules(&finding)
-                           && nearest_holding(&finding, next_shard) && nearest_holding(&finding, next_host)
-                           && nearest_holding(&finding, next_optimizer)));
+                           && nearest_storage(&finding, next_shard) && nearest_storage(&finding, next_host)
+                           && nearest_storage(&finding, next_optimizer)));
     for (size_t i = 0; i < nearest->count; i++)
         nearest->failed[nearest->at[i].kind] = false;
     for (size_t kind = 0; kind < WHAT_IF_KINDS; kind++)

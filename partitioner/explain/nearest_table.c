@@ -1,8 +1,8 @@
-// The nearest requests as a person reads them.
+// Prints the nearest requests for people.
 #include "common/number.h"
 #include "partitioner/explain/nearest.h"
 
-// Of which kinds none was found, where that is certain, or where it is not.
+// Prints the kinds of which none was found; with `is_open`, those for which that is not certain.
 static void print_failed(const struct nearest *nearest, bool is_open, const char *words, struct text *text)
 {
     static const struct {
@@ -11,7 +11,7 @@ static void print_failed(const struct nearest *nearest, bool is_open, const char
     } kinds[] = { { WHAT_IF_MICRO_BATCHES, "fewer micro-batches" },
                   { WHAT_IF_RANKS, "more ranks" },
                   { WHAT_IF_SCHEDULE, "other schedules" },
-                  { WHAT_IF_HOLDING, "other ways to hold states" } };
+                  { WHAT_IF_STORAGE, "other ways to hold states" } };
     size_t printed = 0;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (nearest->failed[kinds[i].kind] && nearest->open[kinds[i].kind] == is_open)

@@ -14,9 +14,10 @@
 #include "partitioner/search/search_request.h"
 
 const char *const neighbour_kind_names[] = { "gives back", "gives on", "spares", NULL };
-const char *const neighbour_outcome_names[] = { "faster", "no faster", "no room", "no cut", "only layer", "pinned", NULL };
+const char *const neighbour_outcome_names[] = { "faster", "no faster", "no room", "no cut", "only layer", "pinned",
+                                                NULL };
 
-// What a front may hold: a good part of it is enough to say what is missing.
+// The most that a front of recomputation choices may hold. A good part of the front is enough to say what is missing.
 #define FRONT_LABELS 4000
 #define MOST_BYTES ((uint64_t)1 << 60)
 
@@ -24,8 +25,8 @@ struct sight {
     const struct plan *plan;
     const struct profile *profile;
     struct profile *made;
-    const struct profile *ordered;  // as the plan's layers stand
-    struct plan *copy;  // the neighbour that is looked at
+    const struct profile *ordered;  // with the layers in the plan's order
+    struct plan *copy;  // the neighbour that is being examined
     struct placement *placement;
     struct slots *slots;  // of each stage
     bool *can_cut;
@@ -56,14 +57,14 @@ static void end(struct sight *sight)
 
 // --- a stage's layers and what it runs again -------------------------------------------
 
-// Layers, and what is run again of them, keeping what else the stage is.
+// Sets the layers of a stage and which of them are recomputed; everything else about the stage stays.
 static bool set_layers(struct sight *sight, uint32_t s, struct segment layers, const struct segment *again,
                        size_t count, struct error *error)
 {
-    const struct plan_stage *own = &sight->plan->stages[s];
+    const struct plan_stage *stage = &sight->plan->stages[s];
     return plan_set_stage(sight->copy, s, sight->ordered, layers, 0, again, count, error)
-        && plan_set_variant(sight->copy, s, own->variant, own->devices, own->device_count, plan_stage_group(own),
-                            error);
+        && plan_set_variant(sight->copy, s, stage->variant, stage->devices, stage->device_count,
+                            plan_stage_group(stage), error);
 }
 
 static bool set_segments(struct plan_stage *stage, const struct segment *segments, size_t count, struct error *error)
@@ -79,14 +80,15 @@ static bool set_segments(struct plan_stage *stage, const struct segment *segment
     return true;
 }
 
-// Back to the plan itself.
+// Restores the stage as the plan has it.
 static bool restore(struct sight *sight, uint32_t s, struct error *error)
 {
-    const struct plan_stage *own = &sight->plan->stages[s];
-    return set_layers(sight, s, (struct segment){ own->first, own->end }, own->recompute, own->recompute_count, error);
+    const struct plan_stage *stage = &sight->plan->stages[s];
+    return set_layers(sight, s, (struct segment){ stage->first, stage->end }, stage->recompute, stage->recompute_count,
+                      error);
 }
 
-// What the copy takes, on the ranks that hold a stage.
+// The time of the copy, and what it lacks on the ranks that hold a stage.
 static bool price_of(struct sight *sight, uint32_t s, struct neighbour *price, struct error *error)
 {
     const struct placement *placement = sight->placement;
@@ -119,7 +121,7 @@ static bool list_ways(struct sight *sight, uint32_t s, const struct profile *vie
                       struct error *error)
 {
     const struct plan_stage *stage = &sight->copy->stages[s];
-    struct intervals *intervals = intervals_create(view, &sight->plan->holding, error);
+    struct intervals *intervals = intervals_create(view, &sight->plan->storage, error);
     uint64_t work = 0;
     if (!intervals)
         return false;
@@ -130,7 +132,7 @@ static bool list_ways(struct sight *sight, uint32_t s, const struct profile *vie
     return good;
 }
 
-// Only those that are smaller than all quicker ones.
+// Keeps only the ways that are smaller than all quicker ones.
 static bool front_of(struct sight *sight, uint32_t s, struct recompute_list *front, struct error *error)
 {
     struct profile *view = variant_of(sight->ordered, sight->copy->stages[s].variant, error);
@@ -160,7 +162,7 @@ static bool price_choice(struct sight *sight, uint32_t s, const struct recompute
 
 enum aim { FITS, GAINS_NOTHING };
 
-// The first choice that is so, as all behind it are; `count` where none is.
+// The first choice that meets the aim; all later ones meet it, too. `count` if there is none.
 static bool first_that(enum aim aim, struct sight *sight, uint32_t s, const struct recompute_list *front,
                        size_t *found, struct error *error)
 {
@@ -181,7 +183,7 @@ static bool first_that(enum aim aim, struct sight *sight, uint32_t s, const stru
 
 // --- the neighbours ---------------------------------------------------------------------
 
-// The quickest way that fits; where there is none, the smallest that gains, or the smallest.
+// Takes the quickest way that fits. If there is none, it takes the smallest that gains, or else the smallest.
 static bool settle(struct sight *sight, uint32_t s, struct neighbour *price, struct error *error)
 {
     struct recompute_list front;
@@ -210,22 +212,22 @@ static bool make_smallest(struct sight *sight, uint32_t s, struct error *error)
     return good;
 }
 
-// Moves the cut between stages `s` and `s` + 1 to `cut`; `giver` is the one that gets smaller. It may lack more, since
-// another cut has other messages; the time is that of both.
+// Moves the cut between stages `s` and `s` + 1 to `cut`; `giver` is the stage that gets smaller. The giver may lack
+// more than the taker, since another cut has other messages. The time is that of both.
 static bool move_cut(struct sight *sight, uint32_t s, uint32_t cut, uint32_t giver, struct neighbour *neighbour,
                      struct error *error)
 {
     const struct plan_stage *stages = sight->plan->stages;
     const uint32_t taker = giver == s ? s + 1 : s;
-    struct neighbour own = *neighbour;
+    struct neighbour for_giver = *neighbour;
     if (!set_layers(sight, s, (struct segment){ stages[s].first, cut }, NULL, 0, error)
         || !set_layers(sight, s + 1, (struct segment){ cut, stages[s + 1].end }, NULL, 0, error)
-        || !make_smallest(sight, taker, error) || !settle(sight, giver, &own, error)
+        || !make_smallest(sight, taker, error) || !settle(sight, giver, &for_giver, error)
         || !settle(sight, taker, neighbour, error))
         return false;
-    own.iteration_ns = neighbour->iteration_ns;
-    if (own.lacks_bytes > neighbour->lacks_bytes)
-        *neighbour = own;
+    for_giver.iteration_ns = neighbour->iteration_ns;
+    if (for_giver.lacks_bytes > neighbour->lacks_bytes)
+        *neighbour = for_giver;
     return restore(sight, s, error) && restore(sight, s + 1, error);
 }
 

@@ -1,6 +1,6 @@
-// Plans one small step from a plan: a stage hands its first or last layer to the
-// stage beside it, or runs less again. Each is priced as the plan itself was, with the
-// quickest recomputation that fits, so that it can be said why it is not the plan:
+// Plans that are one small step away from a plan: a stage gives its first or last layer to the stage beside it, or
+// recomputes less. Each is priced as the plan itself was, with the quickest recomputation that fits. The result says
+// why it is not the plan:
 //
 //     stage        2              3 (busiest)
 //     layers    .. l7 | l8 l9 l10 l11 ..
@@ -17,23 +17,25 @@ enum neighbour_outcome {
     NEIGHBOUR_NO_ROOM,
     NEIGHBOUR_NO_CUT,      // the model cannot be cut there
     NEIGHBOUR_ONLY_LAYER,  // the stage would be left with nothing
-    NEIGHBOUR_PINNED,      // somebody wants the layer there
+    NEIGHBOUR_PINNED,      // the user has pinned the layer there
 };
 extern const char *const neighbour_kind_names[];     // "gives back", "gives on", "spares", NULL
-extern const char *const neighbour_outcome_names[];  // "faster", "no faster", "no room", "no cut", "only layer", "pinned", NULL
+// "faster", "no faster", "no room", "no cut", "only layer", "pinned", NULL
+extern const char *const neighbour_outcome_names[];
 
 struct neighbour {
     enum neighbour_kind kind;
     enum neighbour_outcome outcome;
-    uint32_t stage;         // that gives a layer away, or runs less again
-    char layer[64];         // its name; of NEIGHBOUR_SPARES empty
-    uint64_t iteration_ns;  // NEIGHBOUR_NO_ROOM: of the way that lacks least of those that are faster, or else least
-    uint32_t rank;          // NEIGHBOUR_NO_ROOM: which lacks most
-    uint64_t lacks_bytes;   // in that way
+    uint32_t stage;         // which gives a layer away, or recomputes less
+    char layer[64];         // its name; empty for NEIGHBOUR_SPARES
+    // NEIGHBOUR_NO_ROOM: of the way that lacks least among those that are faster, or else among all
+    uint64_t iteration_ns;
+    uint32_t rank;          // NEIGHBOUR_NO_ROOM: the rank that lacks most
+    uint64_t lacks_bytes;   // what that rank lacks
 };
 
-// Of one stage; at most three of them into `found`. Returns false only for a
-// machine's trouble.
+// Writes the neighbours of one stage into `found`, at most three, and their number into `count`. False only for a
+// failure of the machine.
 enum { MOST_NEIGHBOURS = 3 };
 bool neighbours_of_stage(const struct plan *plan, const struct profile *profile, uint32_t stage,
                          struct neighbour found[MOST_NEIGHBOURS], size_t *count, struct error *error);

@@ -20,7 +20,8 @@ static void judge(const struct plan *plan, const struct plan *found, uint64_t le
                  (unsigned long long)found_ns);
     } else if (claimed->lower_bound_ns > found_ns) {
         snprintf(why, SIZE, "its bound is %s (%llu ns), and a plan takes %s (%llu ns)", claim,
-                 (unsigned long long)claimed->lower_bound_ns, time_format(found_ns, other), (unsigned long long)found_ns);
+                 (unsigned long long)claimed->lower_bound_ns, time_format(found_ns, other),
+                 (unsigned long long)found_ns);
     } else if (plan->iteration_ns < least_ns) {
         snprintf(why, SIZE, "it is no plan that a search looks at, and nothing is proved of it");
     } else if (claimed->lower_bound_ns <= least_ns) {
@@ -33,8 +34,8 @@ static void judge(const struct plan *plan, const struct plan *found, uint64_t le
             snprintf(why, SIZE, "nothing that fits takes less than %s, as its certificate says", claim);
     } else {
         proof->verdict = CLAIM_OPEN;
-        snprintf(why, SIZE, "its certificate claims a bound of %s, and the search proves %s; a larger budget may tell", claim,
-                 least_ns ? time_format(least_ns, other) : "none");
+        snprintf(why, SIZE, "its certificate claims a bound of %s, and the search proves %s; a larger budget may tell",
+                 claim, least_ns ? time_format(least_ns, other) : "none");
     }
 }
 
@@ -55,7 +56,7 @@ bool plan_prove(const struct plan *plan, const struct profile *profile, const st
     struct plan *found = plan_search_for(&question.request, plan->target, &why);
     question_clear(&question);
     if (!found && why.kind == ERROR_MACHINE)
-        return error_set_kind(error, why.kind, "%s", why.text);
+        return error_hand_on(error, &why);
     judge(plan, found, least_ns, proof);
     plan_free(found);
     return true;

@@ -1,8 +1,8 @@
-// Whether what a plan's certificate claims holds. Anybody can write a file; here its request is searched anew, on the
+// Checks what a plan's certificate claims. A file can claim anything, so the plan's request is searched anew, on the
 // devices that the plan has:
 //
 //     claimed bound   <=  the quickest plan that is found        else it is refuted: there is a plan below it
-//     plan's time     >=  what the search proves of all plans    else it is none that the search knows
+//     plan's time     >=  what the search proves of all plans    else the search does not know such plans
 //     claimed bound   <=  what the search proves of all plans    then the claim is proved; else it stays open
 #ifndef PARTITIONER_EXPLAIN_PLAN_PROVE_H
 #define PARTITIONER_EXPLAIN_PLAN_PROVE_H
@@ -12,16 +12,16 @@
 enum plan_verdict {
     CLAIM_HOLDS,
     CLAIM_FAILS,
-    CLAIM_OPEN,  // nothing was found that contradicts it; a longer search may tell
+    CLAIM_OPEN,  // no contradiction was found; a longer search may decide
 };
 
 struct plan_proof {
     enum plan_verdict verdict;
-    char why[240];  // a sentence, without its end
+    char why[240];  // a sentence without its full stop
 };
 
-// The plan is one that plan_evaluate() finds good. Of `limits` the budget is that of the search, the usual one where it is
-// 0. False only for what is no answer: another model's measure, or a machine's trouble.
+// The plan must be one that plan_evaluate() accepts. The budget in `limits` is that of the search; 0: the usual one.
+// False only if there is no verdict: the certificate is of another measure, or the machine fails.
 bool plan_prove(const struct plan *plan, const struct profile *profile, const struct search_limits *limits,
                 struct plan_proof *proof, struct error *error);
 

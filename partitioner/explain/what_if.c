@@ -10,18 +10,18 @@
 
 const char *const what_if_kind_names[] = {
     "nothing", "device memory", "memory", "no memory limit", "rate",    "latency",
-    "no link cost", "micro-batches", "ranks", "schedule", "holding", NULL,
+    "no link cost", "micro-batches", "ranks", "schedule", "storage", NULL,
 };
 
-bool what_if_plan(const struct search_request *request, struct what_if *change, struct error *error)
+bool what_if_plan(struct search_request *request, struct what_if *change, struct error *error)
 {
-    struct generator generator;
-    if (!search_generator(request, &generator, error))
+    if (!search_resolve(request, error))
         return false;
-    change->row = (struct sweep_row){ .weights = generator.weights, .ranks = request->ranks,
-                                      .chunks = request->chunks ? request->chunks : generator.usual_chunks,
+    const struct generator *generator = &request->generator;
+    change->row = (struct sweep_row){ .weights = generator->weights, .ranks = request->ranks,
+                                      .chunks = request->chunks ? request->chunks : generator->usual_chunks,
                                       .micro_batches = request->micro_batches, .found.outcome = SWEEP_NOT_TRIED };
-    snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator.name);
+    snprintf(change->row.schedule, sizeof change->row.schedule, "%s", generator->name);
     return sweep_plan_row(request, &change->row, error);
 }
 
@@ -31,7 +31,7 @@ void what_if_keep(struct sweep_row *row, const struct plan *plan, const struct s
         return;
     row->found.outcome = SWEEP_PLANNED;
     sweep_note_time(row, plan->iteration_ns, plan->bubble.makespan);
-    // A plan below the bound is one that the search does not look at: nothing is known of others like it.
+    // A plan below the bound is one that the search does not consider. Nothing is known of similar plans.
     if (row->found.lower_bound_ns > row->found.iteration_ns)
         row->found.lower_bound_ns = 0;
     row->found.proved = row->found.lower_bound_ns == row->found.iteration_ns;
@@ -55,7 +55,7 @@ void what_if_compare(struct what_if *change, const struct sweep_row *unchanged)
     const uint32_t m = row->micro_batches, before_m = unchanged->micro_batches;
     change->gain = gain_of(row->found.iteration_ns, m, unchanged->found.iteration_ns, before_m);
     change->most_gain = gain_of(row->found.lower_bound_ns, m, unchanged->found.iteration_ns, before_m);
-    // Of a bound of 0 nothing follows.
+    // Nothing follows from a bound of 0.
     if (unchanged->found.lower_bound_ns > 0)
         change->least_gain = gain_of(row->found.iteration_ns, m, unchanged->found.lower_bound_ns, before_m);
     else
@@ -69,7 +69,7 @@ bool what_if_is_certain(const struct what_if *change)
 
 // --- changes --------------------------------------------------------------------------
 
-// A change of which an option says `value`, in words that may have it, too.
+// A change whose option takes `value`. If the words end in a space, they get the value, too.
 static struct what_if change_to(enum what_if_kind kind, const char *words, const char *option, const char *value)
 {
     struct what_if change = { .kind = kind };
@@ -88,8 +88,8 @@ struct what_if what_if_micro_batches(struct search_request *search, uint32_t mic
     return change;
 }
 
-// Other ranks, and other schedules, have other replicas, devices and variants: where the request had any, the search is
-// to choose them.
+// Other ranks and other schedules need other replicas, devices and variants. If the request had any, the search is
+// free to choose them.
 static void arrange_anew(struct search_request *search)
 {
     search->free.replicas |= search->layout.replicas != NULL;
@@ -121,24 +121,24 @@ struct what_if what_if_shard(struct search_request *search, enum shard shard)
         [SHARD_GRADIENTS] = "the optimizer's state and gradients shared by replicas",
         [SHARD_WEIGHTS] = "the optimizer's state, gradients and weights shared by replicas",
     };
-    search->holding.shard = shard;
-    return change_to(WHAT_IF_HOLDING, words[shard], "shard", shard_names[shard]);
+    search->storage.shard = shard;
+    return change_to(WHAT_IF_STORAGE, words[shard], "shard", shard_names[shard]);
 }
 
 struct what_if what_if_host(struct search_request *search, bool optimizer, bool activations)
 {
-    search->holding.optimizer_on_host |= optimizer;
-    search->holding.activations_on_host |= activations;
+    search->storage.optimizer_on_host |= optimizer;
+    search->storage.activations_on_host |= activations;
     if (optimizer && activations)
-        return change_to(WHAT_IF_HOLDING, "the optimizer and activations on the host", "host", "optimizer,activations");
-    return optimizer ? change_to(WHAT_IF_HOLDING, "the optimizer on the host", "host", "optimizer")
-                     : change_to(WHAT_IF_HOLDING, "activations on the host", "host", "activations");
+        return change_to(WHAT_IF_STORAGE, "the optimizer and activations on the host", "host", "optimizer,activations");
+    return optimizer ? change_to(WHAT_IF_STORAGE, "the optimizer on the host", "host", "optimizer")
+                     : change_to(WHAT_IF_STORAGE, "activations on the host", "host", "activations");
 }
 
 struct what_if what_if_optimizer(struct search_request *search, enum optimizer_kind kind)
 {
-    search->holding.optimizer = kind;
-    return change_to(WHAT_IF_HOLDING, "optimizer ", "optimizer", optimizer_names[kind]);
+    search->storage.optimizer = kind;
+    return change_to(WHAT_IF_STORAGE, "optimizer ", "optimizer", optimizer_names[kind]);
 }
 
 static bool add_devices(struct cluster *cluster, size_t count, struct error *error)

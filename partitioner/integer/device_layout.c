@@ -7,7 +7,8 @@
 
 // --- the value of a layout ------------------------------------------------------------
 
-// What the tensor of a layer costs a device: it is handed on, or gotten, where of the layer and a reader one is there.
+// The time that the tensor of a layer costs a device. It is handed on or received there if either the layer or a
+// reader, but not both, is on the device.
 static uint64_t transfers_of(const struct layout_problem *problem, const uint32_t *device_of, uint32_t layer,
                              uint32_t device)
 {
@@ -69,13 +70,13 @@ uint64_t layout_value(const struct layout_problem *problem, const uint32_t *devi
 
 // --- the program ----------------------------------------------------------------------
 
-// Where the program's columns and rows are.
+// The program, and where its columns and rows are.
 struct program {
     const struct layout_problem *problem;
     struct linear_model model;
     uint32_t largest;       // the column that is minimised
     uint32_t first;         // that of layer v on device d is first + v * devices + d
-    size_t memory_rows;     // the first of those of the devices
+    size_t memory_rows;     // the first of the devices' rows
 };
 
 static uint32_t column_of(const struct program *program, uint32_t v, uint32_t d)
@@ -83,7 +84,7 @@ static uint32_t column_of(const struct program *program, uint32_t v, uint32_t d)
     return program->first + v * program->problem->devices + d;
 }
 
-// Each layer is on one device, which is one it can be on.
+// Each layer is on exactly one device, which can run it.
 static void add_places(struct program *program)
 {
     const struct layout_problem *problem = program->problem;
@@ -105,8 +106,8 @@ static void add_places(struct program *program)
     }
 }
 
-// What device d pays for the tensor of layer v takes two columns: one that is 1 at least where the layer is on the
-// device and some reader of it is not, and one for the other way round.
+// The transfers that device d pays for the tensor of layer v take two columns. One is at least 1 if the layer is on
+// the device and some reader of it is not. The other is for the opposite case.
 static bool has_crossings(const struct layout_problem *problem, uint32_t v, uint32_t d)
 {
     bool is_read = false;
@@ -169,7 +170,7 @@ static void add_memory(struct program *program, uint32_t d)
             linear_add_term(&program->model, column_of(program, v, d), (int64_t)problem->bytes[v]);
 }
 
-// A load that no device passes: all layers where they are slowest, and all transfers twice.
+// A load that no device exceeds: all layers where they are slowest, and all transfers twice.
 static uint64_t ceiling_of(const struct layout_problem *problem)
 {
     uint64_t sum = 1;
@@ -185,11 +186,11 @@ static uint64_t ceiling_of(const struct layout_problem *problem)
     return sum;
 }
 
-// `ceiling`: a value that some layout has, or that none passes.
+// `ceiling`: a value that some layout has, or that none exceeds.
 static void program_write(const struct layout_problem *problem, uint64_t ceiling, struct program *program)
 {
     *program = (struct program){ .problem = problem };
-    // The largest load in millionths of what it can be.
+    // The largest load is counted in millionths of what it can be.
     const double unit = ceiling > 1000000 ? (double)ceiling / 1e6 : 1;
     program->largest = linear_add_column(&program->model, (struct linear_column){ 1, (int64_t)ceiling, false, unit });
     program->first = program->largest + 1;
@@ -203,7 +204,7 @@ static void program_write(const struct layout_problem *problem, uint64_t ceiling
 
 // --- its answer -------------------------------------------------------------------------
 
-// All columns of a known layout.
+// The values of all columns for a known layout.
 static double *values_of(const struct program *program, const uint32_t *device_of, uint64_t value)
 {
     const struct layout_problem *problem = program->problem;
@@ -214,7 +215,7 @@ static double *values_of(const struct program *program, const uint32_t *device_o
     for (uint32_t v = 0; v < problem->layers; v++)
         for (uint32_t d = 0; d < problem->devices; d++)
             values[column_of(program, v, d)] = device_of[v] == d;
-    // What is left are the crossings, each in rows of its own: crossing >= the rest.
+    // The columns left are the crossings, each in rows of its own: crossing >= the rest.
     for (size_t r = 0; r < program->model.row_count; r++) {
         const struct linear_row *row = &program->model.rows[r];
         const struct linear_term *terms = &program->model.terms[row->first];
@@ -251,7 +252,7 @@ static bool read_layout(const struct program *program, const double *values, str
     return false;
 }
 
-// What the duals of the relaxation prove and say.
+// Reads what the duals of the relaxation prove and say.
 static bool read_prices(const struct program *program, const double *duals, struct device_layout *layout,
                         struct error *error)
 {

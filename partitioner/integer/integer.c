@@ -24,7 +24,7 @@ static bool is_program(const char *path)
     return access(path, X_OK) == 0;
 }
 
-// Whether it is in ../libexec, seen from the folder of this program or library.
+// Whether the solver is in ../libexec, seen from the folder of this program or library.
 static bool is_beside(const char *file, char path[PATH_MAX])
 {
     const char *slash = strrchr(file, '/');
@@ -32,7 +32,7 @@ static bool is_beside(const char *file, char path[PATH_MAX])
     return slash && snprintf(path, PATH_MAX, "%.*s/../libexec/weir-glpk", folder, file) < PATH_MAX && is_program(path);
 }
 
-// A program that loads libweir.so, such as Python, is anywhere; then the library knows.
+// A program that loads libweir.so, such as Python, can be anywhere; then the library's own path is used.
 static bool find_solver(char path[PATH_MAX], struct error *error)
 {
     const char *folder = getenv("WEIR_LIBEXEC");
@@ -50,7 +50,7 @@ static bool find_solver(char path[PATH_MAX], struct error *error)
                           " installed)");
 }
 
-// A file without a name, holding `text`.
+// A file without a name, with `text` as its content.
 static int file_of(const struct text *text, struct error *error)
 {
     const int file = memfd_create("weir-glpk", MFD_CLOEXEC);
@@ -80,7 +80,7 @@ enum { START_FILE = 3 };  // where the solver finds it
 
 // --- the solver's process -------------------------------------------------------------
 
-// How long at most nobody looks for an interrupt, and what a solver that is told to end may take.
+// The longest time between two looks for an interrupt, and the time that a solver has to end once it is told to.
 #define LOOK_MS 20
 #define FAREWELL_NS 300000000u
 
@@ -89,19 +89,19 @@ static bool must_end(struct integer_limits limits)
     return (limits.interrupted && *limits.interrupted) || (limits.until_ns > 0 && clock_now_ns() >= limits.until_ns);
 }
 
-// Told to end it prints the best it has where it can; within the relaxation it hears nothing, and is killed. A signal
-// that comes just before a wait would not end it, so no wait is long.
-static pid_t wait_or_tell(pid_t child, struct integer_limits limits, int *status, bool *was_told)
+// A solver that is told to end prints the best answer it has, if it can. Within the relaxation it does not react,
+// and is killed. A signal that comes just before a wait would not end it, so no wait is long.
+static pid_t wait_or_tell(pid_t child, struct integer_limits limits, int *status, bool *was_asked)
 {
-    const bool may_be_told = limits.interrupted || limits.until_ns > 0;
+    const bool may_be_asked = limits.interrupted || limits.until_ns > 0;
     uint64_t kill_ns = 0;
     pid_t ended;
-    for (int ms = 1; (ended = waitpid(child, status, may_be_told ? WNOHANG : 0)) == 0;) {
-        if (!*was_told && must_end(limits)) {
-            *was_told = true;
+    for (int ms = 1; (ended = waitpid(child, status, may_be_asked ? WNOHANG : 0)) == 0;) {
+        if (!*was_asked && must_end(limits)) {
+            *was_asked = true;
             kill_ns = clock_now_ns() + FAREWELL_NS;
             kill(child, SIGTERM);
-        } else if (*was_told && clock_now_ns() > kill_ns) {
+        } else if (*was_asked && clock_now_ns() > kill_ns) {
             kill(child, SIGKILL);
         }
         poll(NULL, 0, ms);
@@ -110,10 +110,11 @@ static pid_t wait_or_tell(pid_t child, struct integer_limits limits, int *status
     return ended;
 }
 
-// Whether it ended well, or without an answer because of a signal to both of us (Ctrl-C) or to us: no fault of its.
-static bool judge_end(int status, struct integer_limits limits, bool was_told, bool *interrupted, struct error *error)
+// Whether the solver ended well. If it has no answer because of a signal, to both processes (Ctrl-C) or to this one,
+// that is not its fault.
+static bool judge_end(int status, struct integer_limits limits, bool was_asked, bool *interrupted, struct error *error)
 {
-    *interrupted = WIFSIGNALED(status) && (was_told || WTERMSIG(status) == SIGINT);
+    *interrupted = WIFSIGNALED(status) && (was_asked || WTERMSIG(status) == SIGINT);
     if (*interrupted)
         return true;
     char memory[NUMBER_SIZE];
@@ -158,11 +159,11 @@ static bool spawn_and_wait(const char *path, struct integer_limits limits, bool 
     if (!start_solver(path, limits, relaxed, with, &child, error))
         return false;
     int status;
-    bool was_told = false;
-    while (wait_or_tell(child, limits, &status, &was_told) < 0)
+    bool was_asked = false;
+    while (wait_or_tell(child, limits, &status, &was_asked) < 0)
         if (errno != EINTR)
             return error_set_kind(error, ERROR_MACHINE, "weir-glpk was lost: %s", strerror(errno));
-    return judge_end(status, limits, was_told, interrupted, error);
+    return judge_end(status, limits, was_asked, interrupted, error);
 }
 
 // --- its answer -----------------------------------------------------------------------
@@ -196,7 +197,7 @@ static bool read_answer(int file, struct integer_answer *answer, struct error *e
     if (!document)
         return false;
     struct json root = json_root(document);
-    json_format(&root, "weir.integer", 2);
+    json_format(&root, "weir.integer");
     if (json_has(&root, "error")) {
         error_set_kind(error, ERROR_INPUT, "weir-glpk: %s", json_string(&root, "error"));
         json_free(document);

@@ -55,8 +55,8 @@ void linear_clear(struct linear_model *model)
 
 // --- for the solver -----------------------------------------------------------------
 
-// What a row is divided by, so that its numbers are of a size with those of others: the unit
-// of a column with one, else its largest factor.
+// The divisor of a row, which brings its numbers to the size of other rows': the unit of a column with one, else the
+// row's largest factor.
 static double scale_of(const struct linear_model *model, const struct linear_row *row)
 {
     double unit = 1, largest = 1;
@@ -126,7 +126,7 @@ static void write_start(const struct linear_model *model, const double *start, s
             text_add(text, "x%zu %.15g\n", j, start[j] / model->columns[j].unit);
 }
 
-// The number behind the letter of a name; `count` where it is none.
+// The number after the letter of a name; `count` if there is none.
 static size_t number_of(const char *name, char letter, size_t count)
 {
     size_t number;
@@ -208,7 +208,7 @@ void linear_solution_clear(struct linear_solution *solution)
 // Multipliers are whole numbers of 1 / PARTS.
 #define PARTS ((__int128)1 << 30)
 #define MOST_MULTIPLIER 0x1p70
-// Of all products together, as they are added up: no sum passes 128 bits.
+// The limit for all products together, as they are added up: no sum exceeds 128 bits.
 #define MOST_IN_ALL 0x1p125L
 
 static __int128 multiplier_of(const struct linear_row *row, double dual)
@@ -217,11 +217,11 @@ static __int128 multiplier_of(const struct linear_row *row, double dual)
     if (!isfinite(parts) || fabs(parts) > MOST_MULTIPLIER)
         return 0;
     if ((row->sense == LINEAR_AT_LEAST && parts < 0) || (row->sense == LINEAR_AT_MOST && parts > 0))
-        return 0;  // rounding's doing, and no proof
+        return 0;  // this comes from rounding, and proves nothing
     return (__int128)parts;
 }
 
-// A product, whose size is added to `size`; 0 once that is too large to go on.
+// A product, whose size is added to `size`; 0 once `size` is too large to go on.
 static __int128 product(__int128 a, int64_t b, long double *size)
 {
     *size += fabsl((long double)a * (long double)b);

@@ -7,7 +7,7 @@
 #include "common/shown.h"
 #include "partitioner/objectives/max_load.h"
 
-// What a layer takes on an accelerator of this speed, rounded up, or on a CPU (speed 0).
+// The time of a layer on an accelerator of this speed, rounded up, or on a CPU (speed 0).
 static uint64_t time_of(const struct profile_layer *layer, uint64_t speed_permille)
 {
     const struct profile_layer *way = speed_permille ? layer : max_load_on_cpu(layer);
@@ -69,7 +69,7 @@ static bool make_problem(const struct bottleneck_request *request, struct layout
     return true;
 }
 
-// The best contiguous plan, as devices of layers; NULL where there is none to be had.
+// The best contiguous plan, as the device of each layer; NULL if there is none.
 static uint32_t *find_start(const struct bottleneck_request *request, struct scattered *scattered, struct error *error)
 {
     struct error none = { 0 };
@@ -80,8 +80,8 @@ static uint32_t *find_start(const struct bottleneck_request *request, struct sca
     uint32_t accelerator = 0, cpu = scattered->accelerators;
     for (size_t s = 0; device_of && s < plan->stage_count; s++) {
         const uint32_t device = plan->stages[s].on_cpu ? cpu++ : accelerator++;
-        for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++)
-            device_of[plan->order[at]] = device;
+        for (uint32_t position = plan->stages[s].first; position < plan->stages[s].end; position++)
+            device_of[plan->order[position]] = device;
     }
     if (device_of) {
         scattered->contiguous_ns = (uint64_t)plan->value_ns;
@@ -132,7 +132,7 @@ void scattered_clear(struct scattered *scattered)
     *scattered = (struct scattered){ 0 };
 }
 
-// "node1 .. node4, node9, ...": runs of layers that follow each other.
+// "node1 .. node4, node9, ...": runs of consecutive layers.
 static void print_pieces(const struct profile *profile, const uint32_t *device_of, uint32_t d, struct text *text)
 {
     enum { MOST_PIECES = 6 };
@@ -158,15 +158,15 @@ static void print_pieces(const struct profile *profile, const uint32_t *device_o
         text_add(text, "nothing");
 }
 
-// What the relaxation gains by more memory where that binds it.
+// Prints what the relaxation gains from more memory, if memory binds it.
 static void print_memory_prices(const struct scattered *scattered, struct text *text)
 {
     char buffer[NUMBER_SIZE];
     for (uint32_t d = 0; scattered->layout.memory_price && d < scattered->accelerators; d++) {
         const double per_gibibyte = scattered->layout.memory_price[d] * 0x1p30;
         if (per_gibibyte >= 1000)
-            text_add(text, "Memory binds on device %u: were layers divisible, each GiB more there would take %s off the "
-                     "bound.\n", d, time_format((uint64_t)per_gibibyte, buffer));
+            text_add(text, "Memory binds on device %u: were layers divisible, each GiB more there would take %s off"
+                     " the bound.\n", d, time_format((uint64_t)per_gibibyte, buffer));
     }
 }
 
@@ -201,6 +201,7 @@ void scattered_print(const struct bottleneck_request *request, const struct scat
         text_add(text,
                  "proved, by duals summed up in whole numbers, is that none is below %.6f ms: at most %.2f %% could be"
                  " gained.\n", (double)layout->bound_ns / 1e6,
-                 layout->value_ns ? 100.0 * (double)(layout->value_ns - layout->bound_ns) / (double)layout->value_ns : 0);
+                 layout->value_ns ? 100.0 * (double)(layout->value_ns - layout->bound_ns) / (double)layout->value_ns
+                                  : 0);
     print_memory_prices(scattered, text);
 }

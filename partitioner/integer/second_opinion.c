@@ -7,7 +7,7 @@
 #include "partitioner/integer/linear_program.h"
 #include "partitioner/search/search_request.h"
 
-// More variables than this are no small case.
+// A case with more variables than this is not small.
 #define MOST_VARIABLES 20000
 
 // What is cut: one stage on each rank, in the profile's own order of layers.
@@ -24,8 +24,8 @@ struct cutting {
 struct program {
     const struct cutting *problem;
     struct linear_model model;
-    uint32_t value;  // z
-    uint32_t first;  // y(l, s) is first + s * layers + l; of the last stage, which is 1, there are none
+    uint32_t value;  // z, the value
+    uint32_t first;  // y(l, s) is first + s * layers + l; the last stage has no columns, since its y is 1
 };
 
 static uint32_t column_of(const struct program *program, uint32_t l, uint32_t s)
@@ -42,7 +42,7 @@ static void add_y(struct program *program, uint32_t l, uint32_t s, int64_t facto
         *constant += factor;
 }
 
-// Rounded down, so that what is proved of the model holds of what it stands for.
+// Rounded down, so that what is proved for the model holds for what it stands for.
 static int64_t work_of(const struct cutting *problem, uint32_t s, uint32_t l)
 {
     const unsigned __int128 ns = interval_forward_ns(problem->intervals, l, l + 1)
@@ -50,7 +50,7 @@ static int64_t work_of(const struct cutting *problem, uint32_t s, uint32_t l)
     return (int64_t)(ns * 1000 / search_device(problem->of->request, s)->speed_permille);
 }
 
-// The way of a micro-batch over the cut behind layer l, and back.
+// The time of a micro-batch over the cut behind layer l, and back.
 static int64_t way_of(const struct cutting *problem, uint32_t s, uint32_t l)
 {
     const struct network *network = problem->of->devices.network;
@@ -71,7 +71,8 @@ static uint64_t stage_work(const struct cutting *problem, uint32_t s, uint32_t f
          + stage_scaled_ns(interval_backward_ns(problem->intervals, first, end), speed);
 }
 
-// What a micro-batch takes on stage s, `times`; and, if asked for, on the way to the next and back.
+// Subtracts the time of a micro-batch on stage s, `times` over; and, if asked, on the way to the next stage and
+// back.
 static void add_stage(struct program *program, uint32_t s, int64_t times, bool ways, int64_t *constant)
 {
     const struct cutting *problem = program->problem;
@@ -118,7 +119,8 @@ static void add_order(struct program *program)
             add_difference(program, problem->can_cut[l] ? LINEAR_AT_MOST : LINEAR_EQUAL, l, s, l - 1, s);
         for (uint32_t l = 0; s > 0 && l < problem->layers; l++)  // after the one before
             add_difference(program, LINEAR_AT_MOST, l, s - 1, l, s);
-        // Every stage has a layer: stage s ends behind its s-th layer at least, and leaves one for each after it.
+        // Every stage has a layer: stage s ends behind its s-th layer at the earliest, and leaves one for each stage
+        // after it.
         linear_begin_row(&program->model, LINEAR_EQUAL, 1);
         linear_add_term(&program->model, column_of(program, s, s), 1);
         linear_begin_row(&program->model, LINEAR_EQUAL, 0);
@@ -128,7 +130,7 @@ static void add_order(struct program *program)
     }
 }
 
-// All work on one stage, m times, and all ways.
+// A bound on the value: all work on one stage, m times, and all ways.
 static int64_t ceiling_of(const struct cutting *problem)
 {
     int64_t ceiling = 1;
@@ -159,7 +161,7 @@ static void write_model(const struct cutting *problem, struct program *program)
 
 // --- the answer -----------------------------------------------------------------------
 
-// The value of cuts, the long way; NO_TIME if they are none.
+// The value of cuts, computed by plain loops; NO_TIME if they are not valid cuts.
 static uint64_t value_of(const struct cutting *problem, const uint32_t *cuts)
 {
     uint64_t rounds = 0, value = 0;
@@ -167,8 +169,8 @@ static uint64_t value_of(const struct cutting *problem, const uint32_t *cuts)
         if (cuts[s] >= cuts[s + 1] || !problem->can_cut[cuts[s + 1]])
             return NO_TIME;
         const uint64_t work = stage_work(problem, s, cuts[s], cuts[s + 1]);
-        const uint64_t own = rounds + problem->micro_batches * work;
-        value = own > value ? own : value;
+        const uint64_t load = rounds + problem->micro_batches * work;
+        value = load > value ? load : value;
         rounds += work + (uint64_t)way_of(problem, s, cuts[s + 1] - 1);
     }
     return value;
@@ -202,7 +204,7 @@ static bool judge(const struct program *program, const struct linear_solution *s
     free(cuts);
     if (!good)
         return error_set_kind(error, ERROR_MACHINE, "weir-glpk's answer is no way to cut the model");
-    // Times are rounded up per stage here and down per layer in the model, which is solved to 1e-6.
+    // Times are rounded up per stage here, and down per layer in the model, which is solved to 1e-6.
     const uint64_t rounding =
         opinion->ours_ns / 1000000 + ((uint64_t)problem->micro_batches + problem->ranks) * problem->layers;
     opinion->agrees = solution->status == INTEGER_OPTIMAL && opinion->solver_ns >= opinion->ours_ns
@@ -221,8 +223,8 @@ static double *values_of(const struct program *program, const struct plan *plan)
         int64_t work = 0;
         for (uint32_t l = first; l < end; l++)
             work += work_of(problem, s, l);
-        const int64_t own = rounds + problem->micro_batches * work;
-        largest = own > largest ? own : largest;
+        const int64_t load = rounds + problem->micro_batches * work;
+        largest = load > largest ? load : largest;
         rounds += work + (s + 1 < problem->ranks ? way_of(problem, s, end - 1) : 0);
         for (uint32_t l = 0; s + 1 < problem->ranks && l < end; l++)
             values[column_of(program, l, s)] = 1;
@@ -232,7 +234,7 @@ static double *values_of(const struct program *program, const struct plan *plan)
     return values;
 }
 
-// What the duals prove and say. The rows of the stages' times are the program's first.
+// Reads what the duals prove and say. The rows of the stages' times are the first of the program.
 static bool read_prices(const struct program *program, const struct linear_solution *solution,
                         struct second_opinion *opinion, struct error *error)
 {
@@ -253,7 +255,7 @@ static bool ask(const struct cutting *problem, const struct plan *plan, struct i
     struct program program;
     struct linear_solution solution;
     write_model(problem, &program);
-    // A plan in another order of the layers, or with replicas, is not one of these.
+    // A plan in another order of the layers, or with replicas, is not one of these cuts.
     const bool begins = plan && !plan->order && plan->stage_count == problem->ranks && !program.model.failed;
     double *start = begins ? values_of(&program, plan) : NULL;
     bool good = !begins || start || error_no_memory(error, "a second opinion");
@@ -267,7 +269,8 @@ static bool ask(const struct cutting *problem, const struct plan *plan, struct i
     return good;
 }
 
-// The same by dynamic programming, from the last stage up: of stages s on, from a layer on, the least of the largest of
+// The same by dynamic programming, from the last stage up. It is, for stages s on, from a layer on, the least of the
+// larger of
 //     m (F + B) of stage s, and its round with what follows. False only without memory.
 static bool find_least(const struct cutting *problem, uint64_t *least_ns, struct error *error)
 {
@@ -285,8 +288,8 @@ static bool find_least(const struct cutting *problem, uint64_t *least_ns, struct
                     continue;
                 const uint64_t work = stage_work(problem, s, first, end);
                 const uint64_t behind = work + (uint64_t)way_of(problem, s, end - 1) + next[end];
-                const uint64_t all = problem->micro_batches * work, own = all > behind ? all : behind;
-                best = own < best ? own : best;
+                const uint64_t all = problem->micro_batches * work, value = all > behind ? all : behind;
+                best = value < best ? value : best;
             }
             next[first] = best;  // what follows it begins behind it
         }
@@ -306,22 +309,24 @@ bool second_opinion_ask(const struct search_request *request, const struct plan 
     struct search_context context = context_of(request, 1);
     struct search_request one = *request;
     one.chunks = 1;
-    struct cut_problem *of = cut_problem_create(&one, CUT_OWN_ORDER, &context, error);
-    if (!of)
+    struct cut_problem *problem = cut_problem_create(&one, CUT_OWN_ORDER, &context, error);
+    if (!problem)
         return false;
-    struct cutting cutting = { .of = of, .intervals = of->views[0].intervals, .layers = of->places->layers,
-                               .ranks = of->ranks, .micro_batches = request->micro_batches };
+    struct cutting cutting = { .of = problem, .intervals = problem->views[0].intervals,
+                               .layers = problem->places->layers, .ranks = problem->ranks,
+                               .micro_batches = request->micro_batches };
     bool good = true;
-    if (cutting.ranks < 2 || cutting.ranks != of->stages || (uint64_t)cutting.layers * (cutting.ranks - 1) > MOST_VARIABLES)
+    if (cutting.ranks < 2 || cutting.ranks != problem->stages
+        || (uint64_t)cutting.layers * (cutting.ranks - 1) > MOST_VARIABLES)
         good = error_set(error, "a second opinion is for 2 ranks or more and up to %d layers times ranks",
                          MOST_VARIABLES);
     if (good && request->pinned.count > 0)
         good = error_set(error, "a second opinion knows nothing of pinned layers");
-    cutting.can_cut = good ? search_cuts(&one, of->stages, error) : NULL;
+    cutting.can_cut = good ? search_cuts(&one, problem->stages, error) : NULL;
     good = good && cutting.can_cut && find_least(&cutting, &opinion->ours_ns, error)
         && ask(&cutting, plan, limits, opinion, error);
     free(cutting.can_cut);
-    cut_problem_free(of);
+    cut_problem_free(problem);
     if (!good)
         second_opinion_clear(opinion);
     return good;
@@ -333,7 +338,7 @@ void second_opinion_clear(struct second_opinion *opinion)
     *opinion = (struct second_opinion){ 0 };
 }
 
-// Which stages the relaxation's bound hangs on, as shares.
+// Prints which stages the relaxation's bound depends on, as shares.
 static void print_prices(const struct second_opinion *opinion, struct text *text)
 {
     char relaxed[NUMBER_SIZE];
@@ -364,7 +369,8 @@ void second_opinion_print(const struct second_opinion *opinion, struct text *tex
         text_add(text, "without recomputation no cut has a bound below %s, as we say.\n", ours);
     else
         text_add(text, "its best cut has the bound %s without recomputation, and ours %s: %s.\n", solver, ours,
-                 opinion->solver_ns > opinion->ours_ns ? "ours is better" : "its cut is better, which is a fault of Weir");
+                 opinion->solver_ns > opinion->ours_ns ? "ours is better"
+                                                       : "its cut is better, which is a fault of Weir");
     if (opinion->relaxed_ns > 0)
         print_prices(opinion, text);
 }

@@ -68,20 +68,20 @@ bool layout_ties_hold(const struct layout *layout, const struct profile *profile
 
 struct search_request layout_request(const struct search_request *request, const struct layout *layout)
 {
-    struct search_request of = *request;
+    struct search_request fixed = *request;
     bool has_replicas = false, has_variants = false;
     for (uint32_t s = 0; layout->replicas && s < layout->stages; s++)
         has_replicas |= layout->replicas[s] > 1;
     for (uint32_t s = 0; layout->variants && s < layout->stages; s++)
         has_variants |= layout->variants[s] != NULL;
-    of.free = (struct search_freedom){ 0 };
-    of.ranks = layout->ranks;
-    of.layout.replicas = has_replicas ? layout->replicas : NULL;
-    of.layout.stages = has_replicas || has_variants ? layout->stages : 0;
-    of.layout.variants = has_variants ? layout->variants : NULL;
-    of.layout.devices = layout->devices;
-    of.layout.begin = has_replicas || has_variants ? layout->cuts : NULL;
-    return of;
+    fixed.free = (struct search_freedom){ 0 };
+    fixed.ranks = layout->ranks;
+    fixed.layout.replicas = has_replicas ? layout->replicas : NULL;
+    fixed.layout.stages = has_replicas || has_variants ? layout->stages : 0;
+    fixed.layout.variants = has_variants ? layout->variants : NULL;
+    fixed.layout.devices = layout->devices;
+    fixed.layout.begin = has_replicas || has_variants ? layout->cuts : NULL;
+    return fixed;
 }
 
 bool layout_names_read(const struct search_request *request, struct layout_names *names, struct error *error)
@@ -90,10 +90,10 @@ bool layout_names_read(const struct search_request *request, struct layout_names
     if (request->free.variants)
         names->count += variant_names(request->profile, names->names + 1, LAYOUT_MOST_VARIANTS);
     for (size_t i = 1; i < names->count; i++) {
-        struct profile *of = variant_of(request->profile, names->names[i], error);
-        if (!of)
+        struct profile *variant = variant_of(request->profile, names->names[i], error);
+        if (!variant)
             return false;
-        variant_free(of);
+        variant_free(variant);
         names->devices[i] = variant_devices(request->profile, names->names[i]);
     }
     return true;

@@ -1,30 +1,31 @@
-// What no plan of a layout can beat: by dynamic programming over the cuts, the
-// least of the largest, over the stages, of paths that every plan has. Stage s holds
-// layers [first, end), a rank of it does `own` micro-batches and is w ahead (schedules/generators/replicas.c):
+// Lower bounds of a layout's plans: by dynamic programming over the cuts, the least of the largest, over the stages,
+// of paths that every plan has. Stage s holds layers [first, end). A rank of it does `own` micro-batches and is w
+// ahead (schedules/generators/replicas.c):
 //
 //     before + own (F + B)                                    the way in and out, and its work
 //     before + round + (own - w) F + (own - 1) B              the first micro-batch goes on and comes back
 //     before + k round + (own - 1 - (k - 1) w) (F + B)        so do the last, and others; work between
 //
-// or, of each, the way in, and adding up instead of the way out; with B and what must be run again at least so that it
-// fits (layout_memory.h). round: F + after + B. before, after: the least that one micro-batch takes in the stages
-// on either side, with the fastest of the links between them. Times are on the slowest of a stage's devices.
+// Each of these also holds with only the way in, and with the all-reduce of gradients instead of the way out. B
+// includes what must be recomputed at least to fit (layout_memory.h). The sum F + after + B is round. The least that
+// one micro-batch takes in the stages on either side, with the fastest of the links between them, is before and
+// after. Times are on the slowest of a stage's devices.
 //
-// Where the schedule never flushes that only says where to look first. What is timed there is a run of 3 m
-// micro-batches less one of 2 m. Take the longest path of the shorter run, and its last action, of stage s. In the
-// longer run all its actions are there, in the same order on each rank: so the path is one of the longer run as well,
+// If the schedule never flushes, this only says where to look first. What is timed there is a run of 3 m
+// micro-batches less one of 2 m. Take the longest path of the shorter run, and its last action, which is of stage s.
+// The longer run has all its actions, in the same order on each rank. So the path is one of the longer run as well,
 // and goes on there with whatever follows its end:
 //
 //     run of 2 m   F0 ............................ B REDUCE STEP
 //     run of 3 m   F0 ............................ B REDUCE STEP F B REDUCE STEP F B ......
 //                  |<----------- T(2 m) ----------------------->|<-- any path of the rest -->|
 //
-// down to a stage behind it with its next F, or back to one in front of it with its next B; and there all that the rank
-// has left. A run ends with stage 0, or, only if that has several ranks or a STEP takes time, with another: of all
-// these the least counts. Where channels share links, messages of the shorter run may wait for others that do not hold them
-// up in the longer one: nothing is known then.
+// It goes down to a stage behind it with its next F, or back to one in front of it with its next B. There it goes
+// through all that the rank still has to do. A run ends with stage 0. It ends with another stage only if that has
+// several ranks or a STEP takes time. The least of all these counts. If channels share links, messages of the shorter
+// run may wait for others that do not hold them up in the longer one. Then nothing is known.
 //
-// Of all layouts at once only the average of the work is known.
+// For all layouts at once, only the average of the work is known.
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,47 +44,47 @@ typedef unsigned __int128 wide;
 struct layout_bounds {
     const struct search_request *request;
     const struct layout_names *names;
-    struct generator generator;
+    const struct generator *generator;
     bool flushes;
-    struct layout_memory *memory;  // where not all surely fits
-    struct totals of[LAYOUT_MOST_VARIANTS + 1];  // as `names`, then those of the request
+    struct layout_memory *memory;  // NULL if everything surely fits
+    struct totals of[LAYOUT_MOST_VARIANTS + 1];  // as `names`
     size_t of_count;
-    struct totals least;   // of all of them, layer by layer
+    struct totals least;   // of these and of the request's variants, layer by layer
     bool *can_cut;         // layers + 1
     uint64_t *way;         // of a message over a cut: [level * (layers + 1) + cut]
-    uint64_t *cell[4];     // rows of stages: before, after, the largest, before on the way in
+    uint64_t *cell[4];     // rows of stages: before, after, the largest path, the way in alone
     uint32_t layers;
     bool has_backward;
 };
 
-// A stage of the layout that is looked at.
+// A stage of the layout in question.
 struct slot {
     const struct totals *of;
     uint64_t speed;        // of its slowest device
-    uint64_t memory;       // of its smallest
+    uint64_t memory;       // of its smallest device
     uint32_t own, ahead;   // micro-batches of its first rank
-    uint32_t copies, left; // left: ranks of it and all behind it
-    uint64_t forwards, backwards;  // without a flush: what one of its ranks still does behind a run of 2 m
+    uint32_t copies, left; // left: ranks of it and of all stages behind it
+    uint64_t forwards, backwards;  // without a flush: what one of its ranks still does after a run of 2 m
     unsigned levels_on;    // bits: levels of links to the next stage
     unsigned levels_among; // and among its copies
 };
 
 // --- what is known beforehand -----------------------------------------------------------
 
-// Of a variant by name, also into the least of all.
-static bool total_of(struct layout_bounds *bounds, const char *name, bool is_first, struct totals *of,
+// Fills in the totals of a variant by name, and lowers the least of all to them.
+static bool total_of(struct layout_bounds *bounds, const char *name, bool is_first, struct totals *totals,
                      struct error *error)
 {
     struct profile *view = variant_of(bounds->request->profile, name, error);
-    const bool good = view && (totals_fill(view, bounds->has_backward, bounds->generator.takes_replicas, of)
+    const bool good = view && (totals_fill(view, bounds->has_backward, bounds->generator->takes_replicas, totals)
                                || error_no_memory(error, "the bounds of a plan"));
     variant_free(view);
     if (!good)
         return false;
-    totals_lower(of->forward, bounds->least.forward, bounds->layers, is_first);
-    totals_lower(of->backward, bounds->least.backward, bounds->layers, is_first);
-    totals_lower(of->weights, bounds->least.weights, bounds->layers, is_first);
-    totals_lower(of->through, bounds->least.through, bounds->layers, is_first);
+    totals_lower(totals->forward, bounds->least.forward, bounds->layers, is_first);
+    totals_lower(totals->backward, bounds->least.backward, bounds->layers, is_first);
+    totals_lower(totals->weights, bounds->least.weights, bounds->layers, is_first);
+    totals_lower(totals->through, bounds->least.through, bounds->layers, is_first);
     return true;
 }
 
@@ -105,12 +106,12 @@ static bool total_all(struct layout_bounds *bounds, struct error *error)
     return true;
 }
 
-// Of a variant by name, the bytes of a message over each cut, where they are less than what is known.
+// Lowers the bytes of a message over each cut to those of a variant by name, if these are less.
 static bool lower_cuts(const struct layout_bounds *bounds, const char *name, uint64_t *cut, struct error *error)
 {
     const struct search_request *request = bounds->request;
     struct profile *view = variant_of(request->profile, name, error);
-    struct intervals *intervals = view ? intervals_create(view, &request->holding, error) : NULL;
+    struct intervals *intervals = view ? intervals_create(view, &request->storage, error) : NULL;
     for (uint32_t l = 1; intervals && l < bounds->layers; l++)
         cut[l] = min_u64(cut[l], intervals->cut[l]);
     intervals_free(intervals);
@@ -165,7 +166,7 @@ static bool fill(struct layout_bounds *bounds, struct error *error)
     if (!bounds->least.forward || !bounds->least.backward || !bounds->least.weights
         || !bounds->least.through)
         return error_no_memory(error, "the bounds of a plan");
-    if (bounds->generator.takes_replicas && bounds->has_backward)
+    if (bounds->generator->takes_replicas && bounds->has_backward)
         bounds->memory = layout_memory_create(request, error);
     if (error->kind != ERROR_NONE || !total_all(bounds, error))
         return false;
@@ -182,11 +183,11 @@ struct layout_bounds *layout_bounds_create(const struct search_request *request,
     }
     bounds->request = request;
     bounds->names = names;
-    const bool is_known = search_generator(request, &bounds->generator, error);
+    bounds->generator = search_generator(request);
     bounds->layers = (uint32_t)request->profile->layer_count;
-    bounds->has_backward = !bounds->generator.is_inference;
-    bounds->flushes = bounds->generator.weights == WEIGHTS_FLUSH;
-    if (is_known && fill(bounds, error))
+    bounds->has_backward = !bounds->generator->is_inference;
+    bounds->flushes = bounds->generator->weights == WEIGHTS_FLUSH;
+    if (fill(bounds, error))
         return bounds;
     layout_bounds_free(bounds);
     return NULL;
@@ -212,8 +213,8 @@ void layout_bounds_free(struct layout_bounds *bounds)
 static const struct totals *totals_of(const struct layout_bounds *bounds, const char *name)
 {
     for (size_t i = 0; i < bounds->names->count; i++) {
-        const char *own = bounds->names->names[i];
-        if (own == name || (own && name && strcmp(own, name) == 0))
+        const char *known = bounds->names->names[i];
+        if (known == name || (known && name && strcmp(known, name) == 0))
             return &bounds->of[i];
     }
     return &bounds->least;
@@ -234,19 +235,20 @@ static unsigned levels_between(const struct cluster *cluster, const uint32_t *a,
 static struct slot *slots_of(const struct layout_bounds *bounds, const struct layout *layout)
 {
     const struct search_request *request = bounds->request;
+    const bool keeps_all = bounds->generator->keeps_all;
     struct slot *slots = calloc((size_t)layout->stages + 1, sizeof slots[0]);
     const uint32_t *devices = layout->devices, *before = NULL;
     uint32_t group_before = 1, left = layout->ranks;
     for (uint32_t s = 0; slots && s < layout->stages; s++) {
         const uint32_t copies = layout->replicas[s];
         const uint32_t group = variant_devices(request->profile, layout->variants[s]);
-        const uint32_t own = (request->micro_batches + copies - 1) / copies, ahead = (left + copies - 1) / copies;
+        const uint32_t each = (request->micro_batches + copies - 1) / copies, ahead = (left + copies - 1) / copies;
         slots[s] = (struct slot){
             .of = totals_of(bounds, layout->variants[s]),
             .speed = UINT64_MAX,
             .memory = UINT64_MAX,
-            .own = own,
-            .ahead = ahead < own && strcmp(request->schedule, "gpipe") != 0 ? ahead : own,
+            .own = each,
+            .ahead = ahead < each && !keeps_all ? ahead : each,
             .copies = copies,
             .left = left,
             .levels_among = levels_between(request->cluster, devices, copies, group, devices, copies, group),
@@ -272,16 +274,17 @@ static uint64_t up(uint64_t count, uint32_t copies)
     return (count + copies - 1) / copies;
 }
 
-// What the rank of micro-batch i has left from its F or B of that one on, in a run of so many.
+// The actions that the rank of micro-batch i has left, from its F or B of that one on, in a run of `all`
+// micro-batches.
 static void see_rest(struct slot *slot, uint64_t all, uint64_t i, bool is_forward)
 {
     uint64_t forwards = 0, backwards = 0;
     if (i < all) {
-        const uint64_t own = all / slot->copies + (i % slot->copies < all % slot->copies);
-        const uint64_t most = up(slot->left, slot->copies), ahead = most < own ? most : own;
-        const uint64_t left = own - i / slot->copies;
+        const uint64_t each = all / slot->copies + (i % slot->copies < all % slot->copies);
+        const uint64_t most = up(slot->left, slot->copies), ahead = most < each ? most : each;
+        const uint64_t left = each - i / slot->copies;
         forwards = is_forward ? left : left > ahead ? left - ahead : 0;
-        backwards = !is_forward ? left : left + ahead - 1 < own ? left + ahead - 1 : own;
+        backwards = !is_forward ? left : left + ahead - 1 < each ? left + ahead - 1 : each;
     }
     slot->forwards = forwards < slot->forwards ? forwards : slot->forwards;
     slot->backwards = backwards < slot->backwards ? backwards : slot->backwards;
@@ -295,11 +298,11 @@ static void see_rests(const struct layout_bounds *bounds, struct slot *slots, ui
         slots[s].forwards = slots[s].backwards = UINT64_MAX;
     for (uint32_t from = 0; from < stages; from++) {
         const struct slot *begun = &slots[from];
-        if (from > 0 && begun->copies == 1 && holding_is_plain(&bounds->request->holding))
+        if (from > 0 && begun->copies == 1 && storage_is_plain(&bounds->request->storage))
             continue;
-        const uint64_t updates = up(2 * m, begun->copies), own = up(3 * m, begun->copies);
+        const uint64_t updates = up(2 * m, begun->copies), all = up(3 * m, begun->copies);
         const uint64_t most = up(begun->left, begun->copies);
-        const uint64_t forward = begun->copies * (updates - 1 + (most < own ? most : own));
+        const uint64_t forward = begun->copies * (updates - 1 + (most < all ? most : all));
         for (uint32_t s = 0; s < stages; s++) {
             const bool is_back = s < from || (s == from && forward >= 3 * m);
             see_rest(&slots[s], 3 * m, is_back ? begun->copies * updates : forward, !is_back);
@@ -322,7 +325,7 @@ static uint64_t backward_of(const struct slot *slot, uint32_t first, uint32_t en
     return scaled(slot->of->backward[end] - slot->of->backward[first], slot->speed);
 }
 
-// The way of a message over a cut, on the fastest of these levels.
+// The time of a message over a cut, on the fastest of these levels.
 static uint64_t way_of(const struct layout_bounds *bounds, unsigned levels, uint32_t cut)
 {
     uint64_t least = UINT64_MAX;
@@ -334,49 +337,49 @@ static uint64_t way_of(const struct layout_bounds *bounds, unsigned levels, uint
     return least == UINT64_MAX ? 0 : least;
 }
 
-// As predict_reduce_ns(): over the slowest link among the copies.
+// The same as predict_reduce_ns(): over the slowest link among the copies.
 static uint64_t reduce_of(const struct layout_bounds *bounds, const struct slot *slot, uint32_t first,
                           uint32_t end)
 {
     const uint64_t weights = slot->of->weights[end] - slot->of->weights[first];
     uint64_t most = 0;
     for (unsigned level = 0; slot->levels_among >> level; level++) {
-        const struct cluster_level *of = &bounds->request->cluster->levels[level];
-        const struct link link = { of->latency_ns, of->bytes_per_second };
+        const struct cluster_level *cluster_level = &bounds->request->cluster->levels[level];
+        const struct link link = { cluster_level->latency_ns, cluster_level->bytes_per_second };
         if (slot->levels_among >> level & 1 && bounds->has_backward)
-            most = max_u64(most, holding_reduce_ns(&bounds->request->holding, slot->copies, weights, link));
+            most = max_u64(most, storage_reduce_ns(&bounds->request->storage, slot->copies, weights, link));
     }
     return most;
 }
 
-// What a micro-batch takes there and back over a cut behind the stage.
+// The time of a micro-batch over a cut behind the stage, there and back.
 static uint64_t round_over(const struct layout_bounds *bounds, const struct slot *slot, uint32_t cut)
 {
     return (bounds->has_backward ? 2 : 1) * way_of(bounds, slot->levels_on, cut);
 }
 
-// F of the first s stages, layers up to b, with the ways there.
+// The way in: F of the first s stages, with layers up to a cut, and the messages between them.
 static void fill_in(struct layout_bounds *bounds, const struct slot *slots, uint32_t stages)
 {
     const size_t row = (size_t)bounds->layers + 1;
-    uint64_t *in = bounds->cell[3];
+    uint64_t *way_in = bounds->cell[3];
     for (size_t i = 0; i < (stages + 1) * row; i++)
-        in[i] = UINT64_MAX;
-    in[0] = 0;
+        way_in[i] = UINT64_MAX;
+    way_in[0] = 0;
     for (uint32_t s = 0; s < stages; s++) {
         for (uint32_t end = s + 1; end <= bounds->layers; end++) {
             uint64_t least = UINT64_MAX;
             for (uint32_t first = s; first < end && bounds->can_cut[end]; first++) {
-                const uint64_t before = in[s * row + first], own = forward_of(&slots[s], first, end);
-                least = before != UINT64_MAX && before + own < least ? before + own : least;
+                const uint64_t before = way_in[s * row + first], forward = forward_of(&slots[s], first, end);
+                least = before != UINT64_MAX && before + forward < least ? before + forward : least;
             }
             const uint64_t way = s + 1 < stages ? way_of(bounds, slots[s].levels_on, end) : 0;
-            in[(s + 1) * row + end] = least == UINT64_MAX ? least : least + way;
+            way_in[(s + 1) * row + end] = least == UINT64_MAX ? least : least + way;
         }
     }
 }
 
-// before: of the first s stages, layers up to b; after: of stages from s on, layers from b.
+// before: of the first s stages, with layers up to a cut. after: of stages from s on, with layers from a cut on.
 static void fill_sides(struct layout_bounds *bounds, const struct slot *slots, uint32_t stages)
 {
     const size_t row = (size_t)bounds->layers + 1;
@@ -388,9 +391,9 @@ static void fill_sides(struct layout_bounds *bounds, const struct slot *slots, u
         for (uint32_t end = s + 1; end <= bounds->layers; end++) {
             uint64_t least = UINT64_MAX;
             for (uint32_t first = s; first < end && bounds->can_cut[end]; first++) {
-                const uint64_t own = forward_of(&slots[s], first, end) + backward_of(&slots[s], first, end);
-                if (before[s * row + first] != UINT64_MAX && before[s * row + first] + own < least)
-                    least = before[s * row + first] + own;
+                const uint64_t work = forward_of(&slots[s], first, end) + backward_of(&slots[s], first, end);
+                if (before[s * row + first] != UINT64_MAX && before[s * row + first] + work < least)
+                    least = before[s * row + first] + work;
             }
             before[(s + 1) * row + end] = least == UINT64_MAX ? least : least + round_over(bounds, &slots[s], end);
         }
@@ -400,16 +403,16 @@ static void fill_sides(struct layout_bounds *bounds, const struct slot *slots, u
             uint64_t least = UINT64_MAX;
             for (uint32_t end = first + 1; end <= bounds->layers && bounds->can_cut[first]; end++) {
                 const uint64_t rest = after[(s + 1) * row + end];
-                const uint64_t own = forward_of(&slots[s], first, end) + backward_of(&slots[s], first, end);
-                if (rest != UINT64_MAX && own + rest + round_over(bounds, &slots[s], end) < least)
-                    least = own + rest + round_over(bounds, &slots[s], end);
+                const uint64_t work = forward_of(&slots[s], first, end) + backward_of(&slots[s], first, end);
+                if (rest != UINT64_MAX && work + rest + round_over(bounds, &slots[s], end) < least)
+                    least = work + rest + round_over(bounds, &slots[s], end);
             }
             after[s * row + first] = least;
         }
     }
 }
 
-// The largest path of stage s from these layers; UINT64_MAX where no plan has them.
+// The longest path of stage s with these layers; UINT64_MAX if no plan has them.
 static uint64_t path_bound(const struct layout_bounds *bounds, const struct slot *slots, uint32_t s,
                             uint32_t first, uint32_t end)
 {
@@ -418,8 +421,8 @@ static uint64_t path_bound(const struct layout_bounds *bounds, const struct slot
     if (before == UINT64_MAX || after == UINT64_MAX)
         return UINT64_MAX;
     const struct slot *slot = &slots[s];
-    // With an update for each micro-batch of a copy, it adds up that often.
-    const uint64_t reduces = bounds->generator.weights == WEIGHTS_FLUSH ? 1 : slot->own;
+    // If there is an update for each micro-batch of a copy, its gradients are all-reduced that often.
+    const uint64_t reduces = bounds->generator->weights == WEIGHTS_FLUSH ? 1 : slot->own;
     const uint64_t again =
         layout_memory_least(bounds->memory, first, end, slot->copies, slot->ahead, slot->memory);
     if (again == UINT64_MAX)
@@ -433,7 +436,7 @@ static uint64_t path_bound(const struct layout_bounds *bounds, const struct slot
     return inner + max_u64(before, bounds->cell[3][s * row + first] + reduce);
 }
 
-// Without a flush: all that a rank of stage s does behind the run of 2 m.
+// Without a flush: all that a rank of stage s does after the run of 2 m.
 static uint64_t rest_bound(const struct layout_bounds *bounds, const struct slot *slots, uint32_t s, uint32_t first,
                            uint32_t end)
 {
@@ -470,13 +473,13 @@ static uint64_t least_of_largest(struct layout_bounds *bounds, const struct slot
     return largest[stages * row + bounds->layers];
 }
 
-// All work, evenly on all devices, and the way of one micro-batch: what is known of any schedule. Parts of a sequence
-// (splits) are on several stages at once.
+// All work, evenly on all devices, and the way of one micro-batch: this is known of any schedule. The way does not
+// count if sequences are split, since their parts are on several stages at once.
 static uint64_t work_bound(const struct layout_bounds *bounds, uint64_t speeds, uint64_t fastest)
 {
     const uint64_t round = bounds->least.forward[bounds->layers] + bounds->least.backward[bounds->layers];
     const wide work = (wide)round * bounds->request->micro_batches * 1000 / speeds;
-    const uint64_t through = bounds->generator.takes_splits ? 0 : bounds->least.through[bounds->layers];
+    const uint64_t through = bounds->generator->takes_splits ? 0 : bounds->least.through[bounds->layers];
     const wide way = (wide)through * 1000 / fastest;
     return work > way ? (uint64_t)work : (uint64_t)way;
 }
@@ -515,7 +518,7 @@ bool layout_bound(struct layout_bounds *bounds, struct layout *layout, struct er
 
 // --- all layouts -----------------------------------------------------------------------
 
-// How many devices of the cluster are faster, or as fast and before it.
+// How many devices of the cluster are faster, or as fast and in front of it.
 static uint32_t count_faster(const struct cluster *cluster, uint32_t device)
 {
     const uint64_t speed = cluster->devices[device].speed_permille;
@@ -525,7 +528,7 @@ static uint32_t count_faster(const struct cluster *cluster, uint32_t device)
     return count;
 }
 
-// Of the devices that are given, or of the fastest there are.
+// The bound for the devices that are given, or for the fastest there are.
 static uint64_t work_of_all(const struct layout_bounds *bounds)
 {
     const struct search_request *request = bounds->request;

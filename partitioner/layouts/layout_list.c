@@ -1,9 +1,7 @@
-// All layouts, one after the other: stage by stage a variant and a number of ranks,
-// then rank by rank a device.
+// All layouts, one after the other: stage by stage a variant and a number of ranks, then rank by rank a device.
 //
-// Devices that can be exchanged without changing anything are one class, and the first
-// of each class is taken. Two are, when they are alike, not yet used, and so is all
-// around them:
+// Devices that can be exchanged without changing anything are one class, and the first of each class is taken. Two
+// devices are of a class if they are alike, neither is used yet, and the same holds for everything around them:
 //
 //     2 nodes x 2 devices     0 1 | 2 3       rank 0 can be 0 (like 1, 2, 3); then
 //                             ^               rank 1 can be 1, or 2 (like 3)
@@ -15,11 +13,10 @@
 #include "partitioner/search/search_request.h"
 #include "schedules/generators/generate.h"
 
-enum { MOST_DEVICES = 64 };  // whose classes are worked out
+enum { MOST_DEVICES = 64 };  // with more devices, classes are not worked out
 
 struct listing {
     const struct search_request *request;
-    struct generator generator;
     const struct layout_names *names;
     size_t most;
     struct layouts *to;
@@ -47,8 +44,8 @@ static bool is_same_device(const struct listing *listing, size_t a, size_t b)
         && devices[a].memory_bytes == devices[b].memory_bytes;
 }
 
-// Whether the groups of this level that begin with devices a and b (level 0: devices) can
-// be exchanged, with all that is in them in some order.
+// Whether the groups of this level that begin with devices a and b (level 0: devices) can be exchanged, with their
+// contents in some order.
 static bool is_same_group(const struct listing *listing, size_t level, size_t a, size_t b)
 {
     if (a == b)
@@ -95,7 +92,7 @@ static bool is_same_place(const struct listing *listing, size_t level, size_t a,
     return true;
 }
 
-// Whether a device before this one is of the same class.
+// Whether an unused device before this one is of the same class.
 static bool is_repeated(const struct listing *listing, size_t device)
 {
     for (size_t other = 0; other < device; other++)
@@ -119,7 +116,8 @@ static void note(struct listing *listing)
         layout_add(listing->to, &listing->now, listing->error);
 }
 
-// Seats of one stage are filled with ascending devices where links cannot tell them apart.
+// A seat is a place for a device in a layout. The seats of one stage are filled with ascending devices if links
+// cannot tell these apart.
 static size_t first_choice(const struct listing *listing, uint32_t seat, const uint32_t *stage_of)
 {
     const bool ascending = listing->levels == 1 && listing->now.replicas && seat > 0
@@ -164,7 +162,7 @@ static void list_devices(struct listing *listing)
     choose_devices(listing, 0, stage_of);
 }
 
-// Whether so many devices may be all that are used.
+// Whether a layout may use just so many devices.
 static bool is_enough(const struct listing *listing, uint32_t devices)
 {
     return devices == listing->request->ranks || (listing->request->free.fewer && devices > 0);
@@ -201,7 +199,7 @@ static void choose_stages(struct listing *listing)
     now->device_count = devices;
 }
 
-// A schedule with its own way to lay stages on ranks: all stages take the same variant.
+// For a schedule with its own way to lay stages on ranks: all stages take the same variant.
 static void choose_ranks(struct listing *listing)
 {
     struct layout *now = &listing->now;
@@ -251,9 +249,9 @@ bool layouts_list(const struct search_request *request, const struct layout_name
     layouts->complete = true;
     if (!listing.now.replicas || !listing.now.variants || !listing.now.devices)
         error_no_memory(error, "the layouts of a plan");
-    else if (search_generator(request, &listing.generator, error) && listing.generator.takes_replicas)
+    else if (search_generator(request)->takes_replicas)
         choose_stages(&listing);
-    else if (error->kind == ERROR_NONE)
+    else
         choose_ranks(&listing);
     layout_clear(&listing.now);
     return error->kind == ERROR_NONE;

@@ -5,6 +5,7 @@
 
 #include "common/number.h"
 #include "partitioner/search/recompute_prices.h"
+#include "partitioner/search/search_request.h"
 
 struct layout_memory {
     struct intervals *intervals;
@@ -12,11 +13,11 @@ struct layout_memory {
     uint64_t *outputs;  // running totals; layers + 1
 };
 
-// Windows and hosts hold less of a stage than its sums.
+// With a window, or with states on the host, a device holds less of a stage than its sums.
 static bool is_known(const struct search_request *request)
 {
-    const struct holding *holding = &request->holding;
-    return !request->layout.variants && !request->free.variants && holding->window == 0 && !holding_uses_host(holding);
+    const struct storage *storage = &request->storage;
+    return !request->layout.variants && !request->free.variants && storage->window == 0 && !storage_uses_host(storage);
 }
 
 static uint64_t largest_memory(const struct cluster *cluster)
@@ -27,30 +28,31 @@ static uint64_t largest_memory(const struct cluster *cluster)
     return most;
 }
 
-// What the layers have without an input, or a workspace, or a layer that is brought whole.
+// The bytes of the layers without an input, a workspace, or a layer that is gathered whole.
 static uint64_t fixed_bytes(const struct layout_memory *memory, uint32_t first, uint32_t end, uint32_t ranks)
 {
-    const struct intervals *of = memory->intervals;
-    const struct interval_sums *from = &of->before[first], *to = &of->before[end];
+    const struct intervals *intervals = memory->intervals;
+    const struct interval_sums *from = &intervals->before[first], *to = &intervals->before[end];
     const struct stage_states states = { .layers = end - first, .weights = to->weights - from->weights,
                                          .optimizer = to->optimizer - from->optimizer };
-    const struct held_bytes held = holding_bytes(&of->holding, ranks, &states);
+    const struct held_bytes held = storage_bytes(&intervals->storage, ranks, &states);
     return add_clamped(add_clamped(held.weights, held.gradients), held.optimizer);
 }
 
-// At most what a micro-batch keeps in them if nothing is run again; of parts, with what is carried, its gradient and
-// that of one more micro-batch, of which some part is there.
+// At most what a micro-batch keeps in the layers if nothing is recomputed. With splits, this includes what
+// parts share, its gradient, and that of one more micro-batch, of which some part is there.
 static uint64_t kept_bytes(const struct layout_memory *memory, uint32_t first, uint32_t end)
 {
     const struct interval_sums *before = memory->intervals->before;
-    const uint64_t kept = before[end].kept - before[first].kept, carried = before[end].carried - before[first].carried;
-    return add_clamped(kept + 2 * carried, memory->outputs[end] - memory->outputs[first]);
+    const uint64_t kept = before[end].kept - before[first].kept;
+    const uint64_t shared_by_parts = before[end].shared_by_parts - before[first].shared_by_parts;
+    return add_clamped(kept + 2 * shared_by_parts, memory->outputs[end] - memory->outputs[first]);
 }
 
 static bool surely_fits(const struct layout_memory *memory, const struct search_request *request, uint64_t capacity)
 {
     const uint32_t layers = memory->intervals->layers, m = request->micro_batches;
-    const uint64_t slots = strcmp(request->schedule, "gpipe") == 0 || m < request->ranks ? m : request->ranks;
+    const uint64_t slots = search_generator(request)->keeps_all || m < request->ranks ? m : request->ranks;
     return add_clamped(fixed_bytes(memory, 0, layers, 1), multiply_clamped(slots, kept_bytes(memory, 0, layers)))
         <= capacity;
 }
@@ -58,7 +60,7 @@ static bool surely_fits(const struct layout_memory *memory, const struct search_
 static bool fill(struct layout_memory *memory, const struct search_request *request, struct error *error)
 {
     const uint32_t layers = (uint32_t)request->profile->layer_count;
-    memory->intervals = intervals_create(request->profile, &request->holding, error);
+    memory->intervals = intervals_create(request->profile, &request->storage, error);
     memory->outputs = calloc((size_t)layers + 1, sizeof memory->outputs[0]);
     if (!memory->intervals)
         return false;
@@ -100,13 +102,15 @@ void layout_memory_free(struct layout_memory *memory)
     free(memory);
 }
 
-// What of the bytes of a slot the way through the layers is priced for and they need not have: what they read of before
-// the first of them. If that one's backward wants its input, that is there as long as what is kept: for this one, or,
-// where it is run again, for that.
-static uint64_t may_lack(const struct intervals *of, uint32_t first)
+// The bytes of a slot for which the way through the layers is priced, but which the layers need not have: what they
+// read from before the first of them. If the backward of the first layer needs its input, that is there as long as
+// what is kept: for this layer or, if it is recomputed, for that.
+static uint64_t may_lack(const struct intervals *intervals, uint32_t first)
 {
-    const uint32_t at = of->source_at[first];
-    return at < of->source_at[first + 1] && interval_reads_until(of, first) > INPUT_UNTIL_F ? 0 : of->cut[first];
+    const uint32_t source = intervals->source_at[first];
+    return source < intervals->source_at[first + 1] && interval_reads_until(intervals, first) > INPUT_UNTIL_F
+             ? 0
+             : intervals->cut[first];
 }
 
 uint64_t layout_memory_least(const struct layout_memory *memory, uint32_t first, uint32_t end, uint32_t ranks,

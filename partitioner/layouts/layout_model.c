@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/cost/holding_cost.h"
+#include "partitioner/cost/storage_cost.h"
 #include "partitioner/cost/variant.h"
 #include "partitioner/layouts/layout_memory.h"
 #include "partitioner/layouts/path_around.h"
@@ -12,7 +12,7 @@
 #include "partitioner/search/interval.h"
 #include "partitioner/search/search_request.h"
 
-// What is known of a stage before its layers are.
+// The facts of a stage that are known before its layers.
 struct slot {
     const struct intervals *of;
     uint32_t ranks, ahead;  // ahead: micro-batches that one of them has in flight
@@ -23,13 +23,13 @@ struct slot {
 struct layout_model {
     const struct search_request *request;
     const struct layout_names *names;
-    enum replica_order order;
+    enum generator_order order;
     uint32_t layers;
     struct profile *views[LAYOUT_MOST_VARIANTS + 1];  // as `names`
     struct intervals *of[LAYOUT_MOST_VARIANTS + 1];
     bool *can_cut;
-    struct layout_memory *memory;  // where not all surely fits
-    uint64_t capacity, speed;      // of a device, for what is held and kept; and of all devices on average
+    struct layout_memory *memory;  // NULL if everything surely fits
+    uint64_t capacity, speed;      // of a device, for what is held and kept; and the average of all devices
     struct replica_clock *clock;
     struct slot *slots;
     struct replica_stage *stages;
@@ -37,28 +37,20 @@ struct layout_model {
 
 // --- what is known beforehand -----------------------------------------------------------
 
-static const struct { const char *name; enum replica_order order; } known[] = {
-    { "1f1b", REPLICA_1F1B }, { "gpipe", REPLICA_GPIPE }, { "forward-only", REPLICA_FORWARD_ONLY },
-    { "pipedream", REPLICA_PIPEDREAM },
-};
-
-static bool find_order(const char *schedule, enum replica_order *order)
+static bool find_order(const struct search_request *request, enum generator_order *order)
 {
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        *order = known[i].order;
-        if (strcmp(schedule, known[i].name) == 0)
-            return true;
-    }
-    return false;
+    *order = search_generator(request)->order;
+    return *order == ORDER_1F1B || *order == ORDER_GPIPE || *order == ORDER_FORWARD_ONLY || *order == ORDER_PIPEDREAM;
 }
 
 bool layout_model_knows(const struct search_request *request)
 {
-    enum replica_order order;
-    return find_order(request->schedule, &order);
+    enum generator_order order;
+    return find_order(request, &order);
 }
 
-// Of the smallest device, less about what a stage needs besides: a segment of two layers, and messages on their way.
+// The memory of the smallest device, less about what a stage needs besides: a segment of two layers, and messages on
+// their way.
 static uint64_t capacity_of(const struct search_request *request)
 {
     uint64_t memory = UINT64_MAX, most = 0, output = 0;
@@ -80,7 +72,7 @@ static bool fill(struct layout_model *model, struct error *error)
     const uint32_t most = request->ranks < model->layers ? request->ranks : model->layers;
     for (size_t v = 0; v < model->names->count; v++) {
         model->views[v] = variant_of(request->profile, model->names->names[v], error);
-        model->of[v] = model->views[v] ? intervals_create(model->views[v], &request->holding, error) : NULL;
+        model->of[v] = model->views[v] ? intervals_create(model->views[v], &request->storage, error) : NULL;
         if (!model->of[v])
             return false;
     }
@@ -88,7 +80,7 @@ static bool fill(struct layout_model *model, struct error *error)
     model->clock = model->can_cut ? replica_clock_create(model->order, most, request->micro_batches, error) : NULL;
     if (!model->clock)
         return false;
-    if (model->order != REPLICA_FORWARD_ONLY)
+    if (model->order != ORDER_FORWARD_ONLY)
         model->memory = layout_memory_create(request, error);
     model->slots = calloc(most, sizeof model->slots[0]);
     model->stages = calloc(most, sizeof model->stages[0]);
@@ -111,7 +103,7 @@ struct layout_model *layout_model_create(const struct search_request *request, c
     for (size_t d = 0; d < request->cluster->device_count; d++)
         model->speed += request->cluster->devices[d].speed_permille;
     model->speed /= request->cluster->device_count;
-    if (find_order(request->schedule, &model->order) && fill(model, error))
+    if (find_order(request, &model->order) && fill(model, error))
         return model;
     layout_model_free(model);
     return NULL;
@@ -148,13 +140,14 @@ static const struct intervals *intervals_of(const struct layout_model *model, co
     return model->of[v];
 }
 
-// The slowest link between any two of these devices: none of them are further apart than two neighbours are.
+// The slowest link between any two of these devices. No two of them are further apart than some two neighbours in the
+// list.
 static struct link link_of(const struct cluster *cluster, const uint32_t *devices, uint32_t count)
 {
     size_t level = 0;
     for (uint32_t i = 0; i + 1 < count && level + 1 < cluster->level_count; i++) {
-        const size_t own = cluster_level_between(cluster, devices[i], devices[i + 1]);
-        level = own > level ? own : level;
+        const size_t pair_level = cluster_level_between(cluster, devices[i], devices[i + 1]);
+        level = pair_level > level ? pair_level : level;
     }
     if (cluster->level_count == 0)
         return (struct link){ 0 };
@@ -166,16 +159,17 @@ static uint32_t devices_of(const struct layout_model *model, const struct layout
     return layout->replicas[s] * variant_devices(model->request->profile, layout->variants[s]);
 }
 
-// A stage of so many ranks on these devices, with `left` ranks from it on, and so many devices in the stage behind it.
+// A stage of `ranks` ranks on these devices, with `left` ranks from it on, and `behind` devices in the stage behind
+// it.
 static struct slot slot_of(const struct layout_model *model, const char *variant, uint32_t ranks, uint32_t left,
                            const uint32_t *devices, uint32_t behind)
 {
     const struct cluster *cluster = model->request->cluster;
-    const bool goes_back_soon = model->order == REPLICA_1F1B || model->order == REPLICA_PIPEDREAM;
+    const bool goes_back_soon = model->order == ORDER_1F1B || model->order == ORDER_PIPEDREAM;
     const uint32_t count = ranks * variant_devices(model->request->profile, variant);
-    const uint32_t own = (model->request->micro_batches + ranks - 1) / ranks, ahead = (left + ranks - 1) / ranks;
+    const uint32_t each = (model->request->micro_batches + ranks - 1) / ranks, ahead = (left + ranks - 1) / ranks;
     struct slot slot = { .of = intervals_of(model, variant), .ranks = ranks, .speed = UINT64_MAX,
-                         .ahead = goes_back_soon && ahead < own ? ahead : own,
+                         .ahead = goes_back_soon && ahead < each ? ahead : each,
                          .among = link_of(cluster, devices, count), .next = link_of(cluster, devices, count + behind) };
     for (uint32_t i = 0; i < count; i++)
         slot.speed = min_u64(slot.speed, cluster->devices[devices[i]].speed_permille);
@@ -184,12 +178,12 @@ static struct slot slot_of(const struct layout_model *model, const char *variant
 
 static void fill_slots(struct layout_model *model, const struct layout *layout)
 {
-    uint32_t left = layout->ranks, at = 0;
+    uint32_t left = layout->ranks, device = 0;
     for (uint32_t s = 0; s < layout->stages; s++) {
         const uint32_t behind = s + 1 < layout->stages ? devices_of(model, layout, s + 1) : 0;
-        model->slots[s] = slot_of(model, layout->variants[s], layout->replicas[s], left, layout->devices + at,
+        model->slots[s] = slot_of(model, layout->variants[s], layout->replicas[s], left, layout->devices + device,
                                   behind);
-        at += devices_of(model, layout, s);
+        device += devices_of(model, layout, s);
         left -= layout->replicas[s];
     }
 }
@@ -197,28 +191,28 @@ static void fill_slots(struct layout_model *model, const struct layout *layout)
 static struct replica_stage stage_of(const struct layout_model *model, const struct slot *slot, uint32_t first,
                                      uint32_t end)
 {
-    const struct intervals *of = slot->of;
+    const struct intervals *intervals = slot->of;
     struct replica_stage stage = { .ranks = slot->ranks };
-    stage.forward_ns = stage_scaled_ns(interval_forward_ns(of, first, end), slot->speed);
+    stage.forward_ns = stage_scaled_ns(interval_forward_ns(intervals, first, end), slot->speed);
     if (end < model->layers) {
         stage.latency_ns = slot->next.latency_ns;
-        stage.busy_ns = transfer_ns(of->cut[end], slot->next.bytes_per_second, 0);
+        stage.busy_ns = transfer_ns(intervals->cut[end], slot->next.bytes_per_second, 0);
     }
-    if (model->order == REPLICA_FORWARD_ONLY)
+    if (model->order == ORDER_FORWARD_ONLY)
         return stage;
-    const uint64_t backward = interval_backward_ns(of, first, end);
+    const uint64_t backward = interval_backward_ns(intervals, first, end);
     const uint64_t again = layout_memory_least(model->memory, first, end, slot->ranks, slot->ahead, model->capacity);
-    // Much where it cannot fit.
+    // It takes very long if it cannot fit.
     stage.backward_ns = stage_scaled_ns(again == UINT64_MAX ? 1000 * (backward + 1) : backward + again, slot->speed);
-    const uint64_t weights = of->before[end].weights - of->before[first].weights;
+    const uint64_t weights = intervals->before[end].weights - intervals->before[first].weights;
     if (slot->ranks > 1)
-        stage.reduce_ns = holding_reduce_ns(&model->request->holding, slot->ranks, weights, slot->among);
+        stage.reduce_ns = storage_reduce_ns(&model->request->storage, slot->ranks, weights, slot->among);
     return stage;
 }
 
 // --- times ------------------------------------------------------------------------------
 
-// How long the way of a micro-batch is to where a stage begins, and from there back.
+// How long a micro-batch takes to where a stage begins, and from there back.
 struct front {
     uint64_t there_ns, back_ns;
 };
@@ -229,21 +223,21 @@ static struct front front_behind(const struct front *front, const struct replica
     return (struct front){ front->there_ns + stage->forward_ns + way, front->back_ns + stage->backward_ns + way };
 }
 
-// About what an iteration takes because of this stage: what its ranks do, or the first micro-batch going on through all
-// layers behind it and coming back, with what they do meanwhile.
+// About what an iteration takes because of this stage. It is the longer of two: what its ranks do; and the first
+// micro-batch going on through all layers behind it and coming back, with what the ranks do meanwhile.
 static uint64_t load_of(const struct layout_model *model, const struct slot *slot, const struct front *front,
                         const struct replica_stage *stage, uint32_t end)
 {
-    const uint64_t own = (model->request->micro_batches + slot->ranks - 1) / slot->ranks;
+    const uint64_t each = (model->request->micro_batches + slot->ranks - 1) / slot->ranks;
     const uint64_t f = stage->forward_ns, b = stage->backward_ns;
-    if (model->order == REPLICA_PIPEDREAM)
-        return multiply_clamped(own, f + b + stage->reduce_ns);
-    uint64_t inner = multiply_clamped(own, f + b);
-    if (model->order != REPLICA_FORWARD_ONLY) {
+    if (model->order == ORDER_PIPEDREAM)
+        return multiply_clamped(each, f + b + stage->reduce_ns);
+    uint64_t inner = multiply_clamped(each, f + b);
+    if (model->order != ORDER_FORWARD_ONLY) {
         const uint64_t rest = interval_forward_ns(slot->of, end, model->layers)
                             + interval_backward_ns(slot->of, end, model->layers);
         const uint64_t round = f + b + 2 * (stage->busy_ns + stage->latency_ns) + stage_scaled_ns(rest, model->speed);
-        inner = max_u64(inner, path_around(round, own, slot->ahead, f, b));
+        inner = max_u64(inner, path_around(round, each, slot->ahead, f, b));
     }
     return add_clamped(front->there_ns + max_u64(front->back_ns, stage->reduce_ns), inner);
 }
@@ -262,7 +256,7 @@ bool layout_time_within(struct layout_model *model, struct layout *layout, uint6
             return false;
         front = front_behind(&front, stage);
     }
-    *work += (model->order == REPLICA_PIPEDREAM ? 10 * m : m) * layout->stages / 256;
+    *work += (model->order == ORDER_PIPEDREAM ? 10 * m : m) * layout->stages / 256;
     layout->estimate_ns = replica_time(model->clock, model->stages, layout->stages);
     return layout->estimate_ns <= limit_ns;
 }
@@ -274,21 +268,21 @@ void layout_time(struct layout_model *model, struct layout *layout, uint64_t *wo
 
 // --- cutting ----------------------------------------------------------------------------
 
-// The last place up to `most` where the stage is within the limit, looked for from `hint` on; `first`: there is none.
+// The last place up to `most` where the stage is within the limit, searched from `hint` on; `first` if there is none.
 static uint32_t furthest(const struct layout_model *model, const struct slot *slot, const struct front *front,
                          uint32_t first, uint32_t hint, uint32_t most, uint64_t limit_ns)
 {
-    uint32_t low = first, high = most + 1, at = hint;
+    uint32_t low = first, high = most + 1, tried = hint;
     for (uint32_t stride = 1; high - low > 1; stride *= 2) {
-        if (at <= low || at >= high)
-            at = low + (high - low) / 2;
-        const struct replica_stage stage = stage_of(model, slot, first, at);
-        if (load_of(model, slot, front, &stage, at) <= limit_ns) {
-            low = at;
-            at += stride;
+        if (tried <= low || tried >= high)
+            tried = low + (high - low) / 2;
+        const struct replica_stage stage = stage_of(model, slot, first, tried);
+        if (load_of(model, slot, front, &stage, tried) <= limit_ns) {
+            low = tried;
+            tried += stride;
         } else {
-            high = at;
-            at = at > stride ? at - stride : 0;
+            high = tried;
+            tried = tried > stride ? tried - stride : 0;
         }
     }
     while (low > first && !model->can_cut[low])
@@ -325,11 +319,11 @@ bool layout_cut(struct layout_model *model, struct layout *layout, uint64_t limi
         return false;
     *work += layout->stages;
     for (uint64_t down = high / 64 + 1; high > low && high - low > high / 512 + 1; down *= 2) {
-        const uint64_t at = low == 0 && down < high ? high - down : low + (high - low) / 2;
-        if (cut_within(model, layout, at))
-            high = at;
+        const uint64_t tried_ns = low == 0 && down < high ? high - down : low + (high - low) / 2;
+        if (cut_within(model, layout, tried_ns))
+            high = tried_ns;
         else
-            low = at;
+            low = tried_ns;
     }
     if (!cut_within(model, layout, high))
         return false;

@@ -10,10 +10,10 @@ struct annealing {
     struct layout_search *search;
     const struct search_request *request;
     struct layout_model *model;
-    struct layout now, trial, best;  // each with room for `room` stages, and all devices there are to use
+    struct layout now, trial, best;  // each with room for `room` stages, and all devices that may be used
     uint32_t layers, room, devices;
-    bool has_unlike;                 // devices that it makes a difference to exchange
-    uint64_t most;                   // work that a way may take where layouts are few
+    bool has_unlike;                 // there are devices that it makes a difference to exchange
+    uint64_t most;                   // work that a run of annealing may take if layouts are few
     uint64_t seed;
 };
 
@@ -42,7 +42,7 @@ static void copy(const struct annealing *annealing, struct layout *to, const str
     memcpy(to->devices, from->devices, annealing->devices * sizeof to->devices[0]);
 }
 
-// A stage in front of stage s, with layers from where that begins until `cut`.
+// Inserts a stage in front of stage s, with layers from where that begins up to `cut`.
 static void insert(struct layout *layout, uint32_t s, uint32_t ranks, uint32_t cut)
 {
     const uint32_t behind = layout->stages - s;
@@ -54,7 +54,7 @@ static void insert(struct layout *layout, uint32_t s, uint32_t ranks, uint32_t c
     layout->stages++;
 }
 
-// Its layers are then those of the stage behind it, or, of the last one, of the stage before.
+// Takes out a stage. Its layers go to the stage behind it or, for the last one, to the stage before.
 static void take_out(struct layout *layout, uint32_t s)
 {
     const uint32_t behind = --layout->stages - s, cut = behind > 0 ? s + 1 : s;
@@ -75,20 +75,20 @@ static uint32_t any_of(struct annealing *annealing, uint32_t count)
 
 // --- moves ------------------------------------------------------------------------------
 
-// The next place to cut, so many places away; 0 where there is none.
+// The place to cut that is so many places away; 0 if there is none.
 static uint32_t moved(const struct annealing *annealing, uint32_t cut, int places)
 {
     const bool *can_cut = layout_can_cut(annealing->model);
     const int step = places < 0 ? -1 : 1;
-    int64_t at = cut;
+    int64_t place = cut;
     for (int left = places * step; left > 0; left--) {
         do
-            at += step;
-        while (at > 0 && at < annealing->layers && !can_cut[at]);
-        if (at <= 0 || at >= annealing->layers)
+            place += step;
+        while (place > 0 && place < annealing->layers && !can_cut[place]);
+        if (place <= 0 || place >= annealing->layers)
             return 0;
     }
-    return (uint32_t)at;
+    return (uint32_t)place;
 }
 
 static bool has_cuts(const struct annealing *annealing, const struct layout *layout)
@@ -118,8 +118,8 @@ static bool move_cuts(struct annealing *annealing, struct layout *trial)
     return trial->cuts[from] > trial->cuts[from - 1] && trial->cuts[to - 1] < trial->cuts[to];
 }
 
-// So many ranks of stage s go to stage t, with about as many layers as they have. Devices stay where they are, so that
-// those of stages between two change a little, too.
+// Gives `ranks` ranks of stage s to stage t, with about as many layers as they have. Devices stay where they are, so
+// the devices of stages between the two change a little, too.
 static bool give_ranks(struct annealing *annealing, struct layout *trial, uint32_t s, uint32_t t, uint32_t ranks)
 {
     uint32_t *replicas = trial->replicas;
@@ -162,7 +162,7 @@ static bool move_ranks(struct annealing *annealing, struct layout *trial)
     }
 }
 
-// Another variant on the same devices.
+// Gives a stage another variant on the same devices.
 static bool give_variant(const struct annealing *annealing, struct layout *trial, uint32_t s, size_t v)
 {
     const struct layout_names *names = annealing->search->names;
@@ -178,7 +178,7 @@ static bool give_variant(const struct annealing *annealing, struct layout *trial
     return true;
 }
 
-// Of a stage, or of all where it would not go with those beside it.
+// Changes the variant of a stage, or of all stages if it would not go with those beside it.
 static bool change_variant(struct annealing *annealing, struct layout *trial)
 {
     const struct layout_names *names = annealing->search->names;
@@ -206,7 +206,7 @@ static bool exchange_devices(struct annealing *annealing, struct layout *trial)
     return true;
 }
 
-// Of `count` devices from a place on the first few go behind the others.
+// Moves the first few of `count` devices behind the others.
 static void rotate(uint32_t *devices, uint32_t first, uint32_t count)
 {
     for (uint32_t done = 0; done < first; done++) {
@@ -216,7 +216,7 @@ static void rotate(uint32_t *devices, uint32_t first, uint32_t count)
     }
 }
 
-// A rank of some stage is left out, or a device that was left out is used by one.
+// Leaves out a rank of some stage, or gives a device that was left out to one.
 static bool leave_out(struct annealing *annealing, struct layout *trial)
 {
     const uint32_t s = any_of(annealing, trial->stages), group = group_of(annealing, trial->variants[s]);
@@ -247,7 +247,7 @@ static bool leave_out(struct annealing *annealing, struct layout *trial)
     return true;
 }
 
-// All but cuts; false where it came to nothing.
+// Makes any move but one of cuts alone. False if it came to nothing.
 static bool move_layout(struct annealing *annealing, struct layout *trial)
 {
     const struct search_freedom may = annealing->request->free;
@@ -268,7 +268,7 @@ static bool move_layout(struct annealing *annealing, struct layout *trial)
     return may.replicas && move_ranks(annealing, trial);
 }
 
-// Up to so much work; at first a move may be worse by that part.
+// Anneals with up to `work` units of work. At first a move may be worse by the fraction `heat`.
 static void anneal(struct annealing *annealing, double heat, uint64_t work)
 {
     struct search_context *context = &annealing->search->context;
@@ -321,17 +321,17 @@ void layout_order_devices(const struct search_request *request, unsigned sequenc
 {
     const bool is_free = request->free.devices;
     const uint32_t count = is_free ? (uint32_t)request->cluster->device_count : request->ranks;
-    const struct cluster_device *of = request->cluster->devices;
+    const struct cluster_device *known = request->cluster->devices;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t device = request->layout.devices && !is_free ? request->layout.devices[i] : i;
-        uint32_t at = i;
-        for (; at > 0 && is_before(&of[device], &of[devices[at - 1]], (enum sequence)sequence); at--)
-            devices[at] = devices[at - 1];
-        devices[at] = device;
+        uint32_t place = i;
+        for (; place > 0 && is_before(&known[device], &known[devices[place - 1]], (enum sequence)sequence); place--)
+            devices[place] = devices[place - 1];
+        devices[place] = device;
     }
 }
 
-// Adds it, or its cuts where the layout is known with worse ones.
+// Adds the layout or, if it is known with worse cuts, only its cuts.
 static bool note(struct annealing *annealing, struct layouts *found, struct error *error)
 {
     const struct layout *best = &annealing->best;
@@ -354,7 +354,7 @@ static int compare(const void *left, const void *right)
     return a->estimate_ns < b->estimate_ns ? -1 : a->estimate_ns > b->estimate_ns;
 }
 
-// As many ranks for each of so many stages, as far as that goes; or those that are given.
+// Lays the same number of ranks on each of so many stages, as far as possible; or the ranks that are given.
 static bool lay_even(const struct annealing *annealing, uint32_t stages, size_t v, struct layout *to)
 {
     const struct search_request *request = annealing->request;
@@ -378,7 +378,7 @@ static bool lay_even(const struct annealing *annealing, uint32_t stages, size_t 
     return to->device_count == request->ranks || request->free.fewer;
 }
 
-// Cuts, with no more than a limit that is far enough from the bound.
+// Cuts the layout, with a limit that grows from twice the bound on until it is enough.
 static bool begin_with(struct annealing *annealing)
 {
     uint64_t limit_ns = 2 * annealing->search->bound_ns + 1000;
@@ -388,7 +388,7 @@ static bool begin_with(struct annealing *annealing)
     return false;
 }
 
-// Even layouts of every number of stages, in growing steps.
+// Notes even layouts of every number of stages, in growing steps.
 static bool note_even(struct annealing *annealing, size_t v, struct layouts *found, struct error *error)
 {
     const struct search_request *request = annealing->request;
@@ -403,7 +403,8 @@ static bool note_even(struct annealing *annealing, size_t v, struct layouts *fou
     return true;
 }
 
-// Twice the ranks for the stages of each further tier, which all have about as many of the ranks.
+// Lays stages in tiers. The stages of each further tier have twice the ranks, and all tiers have about as many of the
+// ranks.
 static bool lay_tiers(const struct annealing *annealing, uint32_t base, uint32_t tiers, size_t v, struct layout *to)
 {
     const struct search_request *request = annealing->request;
@@ -445,7 +446,7 @@ static bool note_tiers(struct annealing *annealing, size_t v, struct layouts *fo
     return true;
 }
 
-// On devices in several orders.
+// Notes layouts to begin with, on devices in several orders.
 static bool note_beginnings(struct annealing *annealing, struct layouts *found, struct error *error)
 {
     const struct search_request *request = annealing->request;
@@ -466,7 +467,7 @@ static void sort(struct layouts *found)
         qsort(found->at, found->count, sizeof found->at[0], compare);
 }
 
-// At first a move may cost so many times what one rank is of all.
+// Anneals from a layout. At first a move may cost `warmth` times the share that one rank is of all.
 static bool go_from(struct annealing *annealing, struct layouts *found, size_t from, double warmth, uint64_t part,
                     struct error *error)
 {
@@ -478,7 +479,7 @@ static bool go_from(struct annealing *annealing, struct layouts *found, size_t f
     return note(annealing, found, error);
 }
 
-// Short ways from the best beginnings, then long ones from the best of all.
+// Anneals for a short time from the best beginnings, then for longer from the best of all.
 static bool better(struct annealing *annealing, struct layouts *found, struct error *error)
 {
     enum { SHORT_WAYS = 8, SHORT_PART = 80, LONG_PART = 6 };
@@ -506,7 +507,7 @@ static void see_devices(struct annealing *annealing)
 
 bool layouts_find(struct layout_search *search, size_t count, struct layouts *found, struct error *error)
 {
-    enum { WORK = 20 };  // for a cut of a layout
+    enum { WORK = 20 };  // for each cut of a layout
     const struct search_request *request = search->request;
     struct annealing annealing = { .search = search, .request = request, .seed = 1,
                                    .layers = (uint32_t)request->profile->layer_count };

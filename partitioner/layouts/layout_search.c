@@ -20,14 +20,15 @@ bool layout_search_is_over(struct layout_search *search)
     return any_will_do || context_is_over(&search->context, search->context.budget);
 }
 
-// Whether one more is to be searched after so many: before there is any plan a few are, though the search has ended.
+// Whether one more layout may be searched after so many. Before there is any plan a few may, even if the search has
+// ended.
 static bool may_try(struct layout_search *search, size_t tried)
 {
     enum { AT_LEAST = 4 };
     return !layout_search_is_over(search) || (!search->best && tried < AT_LEAST);
 }
 
-// Why it ended before it had tried everything, or NULL.
+// Why the search ended before it had tried everything, or NULL.
 static const char *stopped_by(struct layout_search *search)
 {
     if (search->request->wanted.any && search->best)
@@ -58,7 +59,7 @@ static bool note_shortage(struct layout_search *search, const struct layout *lay
     return layout_add(&search->nearest, layout, error);
 }
 
-// The request for the plans of one that are quicker than the best.
+// The request for the plans of one layout that are quicker than the best.
 static struct search_request request_of(const struct layout_search *search, const struct layout *layout,
                                         uint64_t budget)
 {
@@ -74,7 +75,7 @@ static struct search_request request_of(const struct layout_search *search, cons
     return request;
 }
 
-// Searches the plans of one layout; keeps the best plan of all, and what is now known of it.
+// Searches the plans of one layout. Keeps the best plan of all, and what is now known of the layout.
 static bool search_one(struct layout_search *search, struct layout *layout, uint64_t budget, struct error *error)
 {
     struct error why = { 0 };
@@ -90,7 +91,7 @@ static bool search_one(struct layout_search *search, struct layout *layout, uint
         *error = why;
         return false;
     }
-    // What one of them is refused for, such as an iteration that no document can hold, others may not be.
+    // A layout may be refused for something that others are not, such as an iteration that no document can hold.
     if (!plan && why.kind == ERROR_INPUT && search->refused.kind == ERROR_NONE)
         search->refused = why;
     if (plan && !plan->certificate.proved && plan->certificate.stopped[0])
@@ -123,7 +124,7 @@ static int compare(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-// In rounds, each with four times the budget for those that the one before left open.
+// Searches in rounds. Each has four times the budget of the one before, for the layouts which that left open.
 static bool search_list(struct layout_search *search, struct layout **order, size_t count, struct error *error)
 {
     enum { FIRST_PART = 64 };
@@ -144,7 +145,7 @@ static bool search_list(struct layout_search *search, struct layout **order, siz
     return true;
 }
 
-// Where no stage has replicas the search of cuts knows most: what it finds there is what the others must beat.
+// If no stage has replicas, the search of cuts knows most. What it finds there is what the others must beat.
 static bool search_straight(struct layout_search *search, struct layouts *all, struct error *error)
 {
     enum { PART = 6 };
@@ -163,7 +164,7 @@ static bool search_all(struct layout_search *search, struct layouts *all, struct
     for (size_t i = 0; good && i < all->count; i++) {
         order[i] = &all->at[i];
         good = layout_bound(search->bounds, order[i], error);
-        if (search->request->wanted.all_orders)  // bounds of one are of its own order
+        if (search->request->wanted.all_orders)  // a layout's bound is only of the profile's own order
             order[i]->bound_ns = search->bound_ns;
     }
     if (good) {
@@ -188,10 +189,11 @@ static void certify(struct layout_search *search)
         why = stopped;
     else if (search->is_listed && search->why_open[0])
         why = search->why_open;
-    certificate_bound(&search->best->certificate, search->bound_ns, why);
+    const enum search_stop stop = stopped ? context_stop(&search->context) : STOP_OTHER;
+    certificate_bound(&search->best->certificate, search->bound_ns, stop, why);
 }
 
-// Without a plan. What nobody has tried to the end may still fit, and then that is said.
+// For an answer without a plan: says that what was not tried to the end may still fit.
 static void say_open(const char *stopped, bool is_tried, struct text *text)
 {
     if (is_tried || stopped)
@@ -199,11 +201,12 @@ static void say_open(const char *stopped, bool is_tried, struct text *text)
                  stopped ? "; the search ended early: " : "", stopped ? stopped : "");
 }
 
-// Nothing fits: the one that lacks least says why. Where its search was cut short before, it may find a plan now.
+// Nothing fits: the layout that lacks least says why. If its search was cut short before, it may find a plan now.
 static bool explain(struct layout_search *search, const struct layouts *tried, struct error *error)
 {
     struct text open = { 0 };
     const char *stopped = stopped_by(search);
+    const bool is_late = search->bound_ns != UINT64_MAX && context_stop(&search->context) == STOP_DEADLINE;
     if (search->bound_ns != UINT64_MAX)
         say_open(stopped, tried->count > 0, &open);
     if (!text_ok(&open, "what is said of a search", error)) {
@@ -223,6 +226,7 @@ static bool explain(struct layout_search *search, const struct layouts *tried, s
         else if (stopped)
             why = "no arrangement was tried yet";
         error_set_kind(error, ERROR_ANSWER, "%s%s", why, more);
+        error->is_late |= is_late;
         text_clear(&open);
         return false;
     }
@@ -234,6 +238,7 @@ static bool explain(struct layout_search *search, const struct layouts *tried, s
                 .is_known = true, .rank = search->least_lacking_rank, .lacks_bytes = search->least_lacking };
         error_at(error, "no arrangement was found to fit%s; the nearest, of %u ranks", more,
                  search->nearest.at[0].ranks);
+        error->is_late |= is_late;
     }
     text_clear(&open);
     return search->best != NULL;
@@ -241,21 +246,20 @@ static bool explain(struct layout_search *search, const struct layouts *tried, s
 
 static bool check(const struct search_request *request, struct error *error)
 {
-    struct generator generator;
-    if (!search_generator(request, &generator, error)
-        || (request->free.replicas && !generator_takes_replicas(&generator, error)))
+    const struct generator *generator = search_generator(request);
+    if (request->free.replicas && !generator_takes_replicas(generator, error))
         return false;
     if (request->network)
         return error_set(error, "links are given between ranks, so that their devices cannot be chosen");
     if (request->layout.variants && (request->free.replicas || request->free.fewer || request->free.variants))
         return error_set(error, "the variants of stages are given; so must be the replicas, and nothing but devices"
                                 " can be chosen");
-    if (request->layout.variants && !generator.takes_replicas)
-        return error_set(error, "the variants of stages are given; the devices of %s must be, too", generator.name);
+    if (request->layout.variants && !generator->takes_replicas)
+        return error_set(error, "the variants of stages are given; the devices of %s must be, too", generator->name);
     return true;
 }
 
-// How many devices there are to use, where the variants of stages are given.
+// How many devices there are to use, if the variants of stages are given.
 static uint32_t count_devices(const struct search_request *request)
 {
     uint32_t count = 0;
@@ -265,7 +269,7 @@ static uint32_t count_devices(const struct search_request *request)
     return count;
 }
 
-// The best few that were found, until a plan takes what it was timed to: then the others are no better.
+// Searches the best few that were found, until a plan takes what it was timed to: then the others are no better.
 static bool search_found(struct layout_search *search, struct layouts *found, struct error *error)
 {
     enum { MOST = 3, PART = 24 };
@@ -278,7 +282,8 @@ static bool search_found(struct layout_search *search, struct layouts *found, st
     return true;
 }
 
-// Where a schedule says itself which ranks hold which stage, and devices are many: in several orders.
+// If a schedule itself says which ranks hold which stage, and there are many devices: searches them in several
+// orders.
 static bool search_orders(struct layout_search *search, struct layouts *tried, struct error *error)
 {
     enum { PART = 8 };
@@ -302,8 +307,8 @@ static bool search_orders(struct layout_search *search, struct layouts *tried, s
     return good;
 }
 
-// Where they are too many to list, those that were found; the best of them with all that is left, unless its plan was
-// known before.
+// If there are too many layouts to list: searches the best of those that were found, with up to a quarter of the
+// budget, unless its plan is known already.
 static bool search_many(struct layout_search *search, struct layouts *all, struct error *error)
 {
     if (all->count == 0)
@@ -325,9 +330,10 @@ static bool choose(struct layout_search *search, struct layouts *all, struct err
     search->bound_ns = search->bounds ? layout_bound_of_all(search->bounds) : 0;
     bool good = search->bounds && layouts_list(search->request, &names, MOST, all, error);
     search->is_listed = all->complete;
-    // The model knows nothing of what goes to the hosts and back: only where there is no list is it better than none.
+    // The model does not know what goes to the hosts and back. It is then better than nothing only if there is no
+    // list.
     const bool is_timed = layout_model_knows(search->request) && !search->request->wanted.all_orders
-                       && !(all->complete && (all->count < 2 || search->request->holding.activations_on_host));
+                       && !(all->complete && (all->count < 2 || search->request->storage.activations_on_host));
     if (good && is_timed)
         good = layouts_find(search, all->count, &found, error) && search_found(search, &found, error);
     if (good && all->complete) {
@@ -353,7 +359,7 @@ struct plan *layout_search(const struct search_request *given, struct error *err
     struct layouts all = { 0 };
     struct telling telling;
     search.context = context_of(given, SEARCH_DEFAULT_BUDGET);
-    search.context.progress = NULL;  // its parts tell
+    search.context.progress = NULL;  // its parts report it
     telling_begin(&telling, given, &search.bound_ns, &copy);
     const bool good = check(request, error) && choose(&search, &all, error);
     if (good && (search.best || explain(&search, &all, error)))

@@ -1,4 +1,4 @@
-// A search among layouts, while it runs: what its parts share.
+// The state that the parts of a search among layouts share while it runs.
 #ifndef PARTITIONER_LAYOUTS_LAYOUT_SEARCH_H
 #define PARTITIONER_LAYOUTS_LAYOUT_SEARCH_H
 
@@ -12,19 +12,20 @@ struct layout_search {
     struct search_context context;
     struct plan *best;
     uint64_t best_ns;       // UINT64_MAX: none yet
-    uint64_t bound_ns;      // what no plan of any layout can beat
-    char why_open[80];      // why the search of one left something open
-    bool is_listed;         // all layouts were looked at
-    uint64_t least_lacking; // of those that do not fit
+    uint64_t bound_ns;      // no plan of any layout can beat it
+    char why_open[80];      // why the search of a layout left something open
+    bool is_listed;         // the list of layouts is complete
+    uint64_t least_lacking; // of the layouts that do not fit
     uint32_t least_lacking_rank;
-    struct layouts nearest; // the one that does
-    struct error refused;   // the first that was no request to search, not for memory
+    struct layouts nearest; // the layout that lacks this least
+    struct error refused;   // the first error of a layout that cannot be searched at all, other than by lack of memory
 };
 
 // Whether time or budget is used up, or any plan will do and there is one.
 bool layout_search_is_over(struct layout_search *search);
 
-// Where there is a deadline: a plan at once, of the best layout of these; and time to do as much again at the end.
+// If there is a deadline: makes a plan at once, of the best layout found, and reserves time to do as much again at
+// the end. False with an error.
 bool layout_search_early(struct layout_search *search, struct layouts *found, struct error *error);
 
 #endif

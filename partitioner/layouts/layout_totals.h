@@ -1,20 +1,20 @@
-// Running totals of layers, of which the difference of two is what a stage takes.
+// Running totals over layers. The difference of two is what a stage takes.
 #ifndef PARTITIONER_LAYOUTS_LAYOUT_TOTALS_H
 #define PARTITIONER_LAYOUTS_LAYOUT_TOTALS_H
 
 #include "profiler/profile.h"
 
-// Of a variant's layers.
+// The totals of a variant's layers: times, and bytes of weights.
 struct totals {
     uint64_t *forward, *backward, *weights;
-    uint64_t *through;  // F and what it must wait for on the way back: I where backwards are in two parts
+    uint64_t *through;  // F, and what a micro-batch waits for on the way back: I if backwards are split
 };
 
-// Of layers; `is_whole`: backwards are whole ones. False without memory.
-bool totals_fill(const struct profile *profile, bool has_backward, bool is_whole, struct totals *of);
-void totals_clear(struct totals *of);
+// Fills the totals of a profile's layers; `is_whole`: backwards are not split. False without memory.
+bool totals_fill(const struct profile *profile, bool has_backward, bool is_whole, struct totals *totals);
+void totals_clear(struct totals *totals);
 
-// Lowers one that is the least of several, layer by layer.
-void totals_lower(const uint64_t *own, uint64_t *least, size_t layers, bool is_first);
+// Lowers totals that are the least of several, layer by layer, to those of one more (`sums`).
+void totals_lower(const uint64_t *sums, uint64_t *least, size_t layers, bool is_first);
 
 #endif

@@ -1,16 +1,17 @@
-// Of stage s with r ranks, each a micro-batches ahead, in units of micro-batches:
+// For stage s with r ranks, each a micro-batches ahead, in units of micro-batches:
 //
 //     F(i) waits for      F(i) of stage s - 1, and its rank: F(i - r) if i < a r, else B(i - a r)
 //     B(i) waits for      B(i) of stage s + 1, and its rank: F(i + (a - 1) r), or its last F or B(i - r)
 //
-// Micro-batches go forwards through all stages, as many at a time as the stage of fewest ranks takes at once: none of
-// these waits for a backward that waits for another of them, since a r of a stage is more than a r - r of the stages
-// behind it. Backwards are caught up with as far as forwards want them.
+// Micro-batches go forward through all stages. As many go at a time as the stage with the fewest ranks takes at once.
+// None of these waits for a backward that waits for another of them, since a r of a stage is more than a r - r of the
+// stages behind it. Backwards are caught up with as far as forwards need them.
 //
-// Without a flush a rank is free behind B(i) once its stage has added up the gradients of that turn, r micro-batches.
-// Then one micro-batch goes at a time, so that there are whole turns of backwards when a forward wants one of them.
+// Without a flush, a rank is free after B(i) once its stage has added up the gradients of that turn, r micro-batches.
+// Then one micro-batch goes at a time, so that whole turns of backwards are there when a forward needs one of them.
 //
-// Messages of a rank are as far apart as what it does for each: only where a link takes longer do they wait for it.
+// Messages of a rank are as far apart as what it does for each. They wait for their link only if the link takes
+// longer.
 #include "partitioner/layouts/replica_time.h"
 
 #include <stdlib.h>
@@ -19,30 +20,30 @@
 
 struct stage_times {
     uint32_t ranks;
-    uint32_t room;      // a r, micro-batches
+    uint32_t room;      // a r, in micro-batches
     uint32_t turns;     // after so many micro-batches the link to the next stage is the same again
     uint32_t backwards; // done
-    uint64_t *forward, *backward;  // when each is done
-    uint64_t *free;                // when its rank can go on after its backward; `backward` where that is at once
-    uint64_t *there, *back;        // when each message over the cut behind the stage has left its link, if those wait
+    uint64_t *forward, *backward;  // when each micro-batch is done
+    uint64_t *free;                // when its rank can go on after its backward; `backward` if that is at once
+    uint64_t *there, *back;        // when each message over the cut behind the stage has left its link, if it may wait
     bool there_waits, back_waits;
 };
 
 struct replica_clock {
-    enum replica_order order;
+    enum generator_order order;
     uint32_t micro_batches;  // of an iteration
-    uint32_t run;            // of the run that is followed
+    uint32_t run;            // micro-batches of the run that is followed
     struct stage_times *stages;
     uint64_t *times;
-    uint64_t *none;  // zeros: of what waits for nothing
+    uint64_t *none;  // zeros, for what waits for nothing
 };
 
-struct replica_clock *replica_clock_create(enum replica_order order, uint32_t stages, uint32_t micro_batches,
+struct replica_clock *replica_clock_create(enum generator_order order, uint32_t stages, uint32_t micro_batches,
                                            struct error *error)
 {
     enum { TIMES = 5 };
     struct replica_clock *clock = calloc(1, sizeof *clock);
-    const size_t most = (size_t)micro_batches * (order == REPLICA_PIPEDREAM ? 3 : 1);
+    const size_t most = (size_t)micro_batches * (order == ORDER_PIPEDREAM ? 3 : 1);
     if (clock) {
         clock->order = order;
         clock->micro_batches = micro_batches;
@@ -55,10 +56,10 @@ struct replica_clock *replica_clock_create(enum replica_order order, uint32_t st
         return NULL;
     }
     for (uint32_t s = 0; s < stages; s++) {
-        uint64_t *at = clock->times + TIMES * s * most;
-        clock->stages[s] = (struct stage_times){ .forward = at, .backward = at + most, .there = at + 2 * most,
-                                                 .back = at + 3 * most, .free = at + 4 * most };
-        if (order != REPLICA_PIPEDREAM)
+        uint64_t *times = clock->times + TIMES * s * most;
+        clock->stages[s] = (struct stage_times){ .forward = times, .backward = times + most, .there = times + 2 * most,
+                                                 .back = times + 3 * most, .free = times + 4 * most };
+        if (order != ORDER_PIPEDREAM)
             clock->stages[s].free = clock->stages[s].backward;
     }
     clock->none = clock->times + TIMES * stages * most;
@@ -79,18 +80,18 @@ static uint32_t divisor_of(uint32_t a, uint32_t b)
     return b == 0 ? a : divisor_of(b, a % b);
 }
 
-// Returns how many micro-batches go at a time.
+// Prepares a run. Returns how many micro-batches go at a time.
 static uint32_t begin(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count)
 {
-    const bool goes_back_soon = clock->order == REPLICA_1F1B || clock->order == REPLICA_PIPEDREAM;
-    uint32_t left = 0, at_a_time = clock->order == REPLICA_PIPEDREAM ? 1 : clock->run;
+    const bool goes_back_soon = clock->order == ORDER_1F1B || clock->order == ORDER_PIPEDREAM;
+    uint32_t left = 0, at_a_time = clock->order == ORDER_PIPEDREAM ? 1 : clock->run;
     for (uint32_t s = count; s-- > 0;) {
         struct stage_times *times = &clock->stages[s];
-        const uint32_t ranks = stages[s].ranks, own = (clock->run + ranks - 1) / ranks;
+        const uint32_t ranks = stages[s].ranks, each = (clock->run + ranks - 1) / ranks;
         left += ranks;
         const uint32_t ahead = (left + ranks - 1) / ranks;
         times->ranks = ranks;
-        times->room = (goes_back_soon && ahead < own ? ahead : own) * ranks;
+        times->room = (goes_back_soon && ahead < each ? ahead : each) * ranks;
         times->backwards = 0;
         times->turns = s + 1 < count ? ranks / divisor_of(ranks, stages[s + 1].ranks) * stages[s + 1].ranks : 1;
         times->there_waits = s + 1 < count && stages[s].busy_ns > stages[s].forward_ns;
@@ -100,7 +101,7 @@ static uint32_t begin(struct replica_clock *clock, const struct replica_stage *s
     return at_a_time;
 }
 
-// Of so many micro-batches each begins so long after it was ready, and when its rank is free.
+// Each of `count` micro-batches begins `way_ns` after it was ready, and when its rank is free, and takes `ns`.
 static void follow(uint64_t *done, const uint64_t *ready, uint64_t way_ns, const uint64_t *rank, uint64_t ns,
                    uint32_t count)
 {
@@ -108,7 +109,7 @@ static void follow(uint64_t *done, const uint64_t *ready, uint64_t way_ns, const
         done[i] = max_u64(ready[i] + way_ns, rank[i]) + ns;
 }
 
-// When messages [from, until) have left links on which each waits for the one before it.
+// When messages [from, until) have left their links. On a link, each message waits for the one before it.
 static const uint64_t *send(const struct replica_clock *clock, const struct stage_times *times, uint64_t *left,
                             const uint64_t *ready, uint64_t busy_ns, uint32_t from, uint32_t until)
 {
@@ -119,7 +120,7 @@ static const uint64_t *send(const struct replica_clock *clock, const struct stag
     return left;
 }
 
-// When ranks can go on behind their backwards, turn by turn: until here whole turns are done.
+// When ranks can go on after their backwards, turn by turn. Up to `until`, whole turns are done.
 static void update(struct stage_times *times, uint64_t reduce_ns, uint32_t from, uint32_t until)
 {
     for (uint32_t end; from < until; from = end) {
@@ -132,7 +133,7 @@ static void update(struct stage_times *times, uint64_t reduce_ns, uint32_t from,
     }
 }
 
-// B of micro-batches [from, until) of stage s, of which the stages behind have done them.
+// B of micro-batches [from, until) of stage s, which the stages behind it have done.
 static void go_back(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count, uint32_t s,
                     uint32_t from, uint32_t until)
 {
@@ -149,7 +150,7 @@ static void go_back(struct replica_clock *clock, const struct replica_stage *sta
     }
     times->backwards = until;
     for (uint32_t end; from < until; from = end) {
-        // Where the rank of a micro-batch waits for an update, it must have been worked out before.
+        // If the rank of a micro-batch waits for an update, that must have been worked out before.
         end = is_free_at_once ? until : min_u32(until, from / r * r + r);
         const uint32_t steady = min_u32(end, m - ahead);
         uint32_t i = from;
@@ -166,7 +167,7 @@ static void go_back(struct replica_clock *clock, const struct replica_stage *sta
     }
 }
 
-// All backwards of stage s of so many micro-batches.
+// All backwards of stage s up to micro-batch `until`.
 static void catch_up(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count, uint32_t s,
                      uint32_t until)
 {
@@ -217,15 +218,15 @@ static uint64_t run_of(struct replica_clock *clock, const struct replica_stage *
     for (uint32_t i = 0; i < m; i += at_a_time)
         for (uint32_t s = 0; s < count; s++)
             go_forward(clock, stages, count, s, i, min_u32(m, i + at_a_time));
-    if (clock->order != REPLICA_FORWARD_ONLY)
+    if (clock->order != ORDER_FORWARD_ONLY)
         catch_up(clock, stages, count, 0, m);
     for (uint32_t s = 0; s < count; s++) {
         const struct stage_times *times = &clock->stages[s];
-        const uint64_t *done = clock->order == REPLICA_FORWARD_ONLY ? times->forward : times->free;
+        const uint64_t *done = clock->order == ORDER_FORWARD_ONLY ? times->forward : times->free;
         uint64_t last = 0;
         for (uint32_t i = m - min_u32(stages[s].ranks, m); i < m; i++)
             last = max_u64(last, done[i]);
-        end = max_u64(end, last + (clock->order == REPLICA_PIPEDREAM ? 0 : stages[s].reduce_ns));
+        end = max_u64(end, last + (clock->order == ORDER_PIPEDREAM ? 0 : stages[s].reduce_ns));
     }
     return end;
 }
@@ -233,7 +234,7 @@ static uint64_t run_of(struct replica_clock *clock, const struct replica_stage *
 uint64_t replica_time(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count)
 {
     const uint32_t m = clock->micro_batches;
-    if (clock->order != REPLICA_PIPEDREAM)
+    if (clock->order != ORDER_PIPEDREAM)
         return run_of(clock, stages, count, m);
     const uint64_t longer = run_of(clock, stages, count, 3 * m);
     return longer - run_of(clock, stages, count, 2 * m);

@@ -11,7 +11,6 @@
 #include "common/shown.h"
 #include "partitioner/objectives/objective.h"
 
-const char *const bottleneck_names[] = { "pipedream", "max-load", "tps", NULL };
 const char *const bottleneck_objectives[] = { "pipedream_ns", "max_load_ns", "tps_ns", NULL };
 
 struct bottleneck_result *bottleneck_create(const struct bottleneck_request *request, size_t stage_count,
@@ -42,13 +41,13 @@ struct bottleneck_result *bottleneck_create(const struct bottleneck_request *req
 
 void bottleneck_place(struct bottleneck_result *result, const uint32_t *stage_of)
 {
-    uint32_t at = 0;
+    uint32_t position = 0;
     for (uint32_t s = 0; s < result->stage_count; s++) {
-        result->stages[s].first = at;
+        result->stages[s].first = position;
         for (uint32_t i = 0; i < result->layer_count; i++)
             if (stage_of[i] == s)
-                result->order[at++] = i;
-        result->stages[s].end = at;
+                result->order[position++] = i;
+        result->stages[s].end = position;
     }
 }
 
@@ -84,7 +83,7 @@ static void pricing_close(struct pricing *pricing)
     graph_view_clear(&pricing->view);
 }
 
-// Over all downsets, those of the profile's own order, or those of a given plan's.
+// Over all downsets, over those of the profile's own order, or over those of a given plan's.
 static bool pricing_open(struct pricing *pricing, const struct bottleneck_request *request, bool of_order,
                          const struct bottleneck_result *given, struct error *error)
 {
@@ -110,10 +109,10 @@ static bool pricing_open(struct pricing *pricing, const struct bottleneck_reques
 struct knowledge {
     const struct bottleneck_request *request;
     struct bottleneck_result *result;  // the best plan, or NULL
-    double value;                      // as the search has it
+    double value;                      // as the search computes it
     double lower_bound;
-    size_t downset_count;              // 0: they are too many
-    bool is_whole;                     // the downsets in hand are all there are
+    size_t downset_count;              // 0: there are too many
+    bool is_whole;                     // these downsets are all there are
     bool is_exhausted;                 // over all downsets
     bool is_stopped, is_ended;         // before the end; by the user or the clock
     const char *doubt;
@@ -130,7 +129,8 @@ static const char *why_ended(const struct bottleneck_request *request)
     return is_interrupted(request) ? "interrupted" : "the deadline has passed";
 }
 
-// Tells how far the search is; whether somebody, or the clock, ends it. What is known of one order alone is no bound.
+// Reports how far the search is. Returns whether the user or the clock ends it. A bound for one order alone is not a
+// bound for all plans.
 static bool must_end(void *self, double value, double lower_bound)
 {
     const struct knowledge *known = self;
@@ -140,7 +140,7 @@ static bool must_end(void *self, double value, double lower_bound)
     return is_interrupted(request) || (request->until_ns > 0 && clock_now_ns() >= request->until_ns);
 }
 
-// What a model leaves out stays with the layers it feeds, or else with those it reads.
+// A layer that a model leaves out stays with the layers that it feeds, or else with those that it reads.
 static bool place_layers(struct graph_view *view, const struct found_stage *stages, struct bottleneck_result *result,
                          struct error *error)
 {
@@ -217,7 +217,7 @@ static bool learn(struct knowledge *known, struct pricing *pricing, struct error
     return good;
 }
 
-// Where there are too many downsets, or they are too many to be priced, those of the order are what there is.
+// If there are too many downsets, or too many to be priced, only those of the order are searched.
 static bool search_over(struct knowledge *known, bool of_order, struct error *error)
 {
     struct pricing pricing;
@@ -246,7 +246,7 @@ static void certify(struct knowledge *known)
     snprintf(result->stopped, sizeof result->stopped, "%s", why);
 }
 
-// The profile's own order first: what it gives, all others must be below.
+// Searches the profile's own order first: all other plans must be below what it gives.
 struct bottleneck_result *bottleneck_search(const struct bottleneck_request *request, struct error *error)
 {
     struct knowledge known = { .request = request, .value = INFINITY };
@@ -261,6 +261,7 @@ struct bottleneck_result *bottleneck_search(const struct bottleneck_request *req
         error_set_kind(error, ERROR_ANSWER, "the search was ended before any plan was found");
     else if (good)
         *error = known.refusal;
+    error->is_late |= good && !known.result && known.is_ended && !is_interrupted(request);
     if (good)
         return known.result;
     bottleneck_free(known.result);
@@ -269,14 +270,14 @@ struct bottleneck_result *bottleneck_search(const struct bottleneck_request *req
 
 // --- a given plan ----------------------------------------------------------------
 
-// How many nodes the stages up to each one hold, which in the plan's own order are its downsets' numbers.
+// How many nodes the stages up to each one hold. In the plan's own order these are the numbers of its downsets.
 static void count_ends(const struct graph_view *view, const struct bottleneck_result *plan, uint32_t *ends)
 {
     ends[0] = 0;
     for (size_t s = 0; s < plan->stage_count; s++) {
         ends[s + 1] = ends[s];
-        for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++)
-            ends[s + 1] += view->node_of[plan->order[at]] != DOWNSETS_LEFT_OUT;
+        for (uint32_t position = plan->stages[s].first; position < plan->stages[s].end; position++)
+            ends[s + 1] += view->node_of[plan->order[position]] != DOWNSETS_LEFT_OUT;
     }
 }
 
@@ -302,7 +303,7 @@ bool bottleneck_value(const struct bottleneck_request *request, struct bottlenec
 
 // --- how good is a plan that was given? --------------------------------------------
 
-// Loads are sums in doubles, of which the last digits depend on the order of adding.
+// Loads are sums in doubles, whose last digits depend on the order of adding.
 static bool is_below(double value, double other)
 {
     return value < other - other * 1e-12;
@@ -319,7 +320,7 @@ void bottleneck_certify_by(struct bottleneck_result *plan, const struct bottlene
     snprintf(plan->stopped, sizeof plan->stopped, "%s", why);
 }
 
-// The value to the nearest ns, the bound down.
+// The value is rounded to the nearest ns, the bound down.
 bool bottleneck_certificate(const struct bottleneck_result *result, struct certificate *certificate,
                             struct error *error)
 {
@@ -341,23 +342,24 @@ bool bottleneck_certificate(const struct bottleneck_result *result, struct certi
 // --- the table -------------------------------------------------------------------
 
 static const char *layer_name(const struct bottleneck_request *request, const struct bottleneck_result *result,
-                              uint32_t at)
+                              uint32_t position)
 {
-    return request->profile->layers[result->order[at]].name;
+    return request->profile->layers[result->order[position]].name;
 }
 
-// As the plan runs it, and what that way is called; NULL: as it was measured.
+// The layer as the plan runs it, and the name of that way (NULL: as it was measured).
 static const struct profile_layer *layer_way(const struct bottleneck_request *request,
-                                             const struct bottleneck_result *result, uint32_t at, const char **name)
+                                             const struct bottleneck_result *result, uint32_t position,
+                                             const char **name)
 {
-    const struct profile_layer *layer = &request->profile->layers[result->order[at]];
-    const uint32_t variant = result->variant ? result->variant[result->order[at]] : 0;
+    const struct profile_layer *layer = &request->profile->layers[result->order[position]];
+    const uint32_t variant = result->variant ? result->variant[result->order[position]] : 0;
     const struct profile_layer *way = variant ? &layer->variants[variant - 1].layer : layer;
     *name = variant ? way->name : NULL;
     return way;
 }
 
-// "3 activation recomp, 2 as measured": of a stage whose layers are not all as measured.
+// "3 activation recomp, 2 as measured": for a stage whose layers do not all run as measured.
 static void print_ways(const struct bottleneck_request *request, const struct bottleneck_result *result, size_t s,
                        struct text *text)
 {
@@ -365,15 +367,15 @@ static void print_ways(const struct bottleneck_request *request, const struct bo
     const char *name, *other;
     const char *between = ": ";
     uint32_t measured = 0;
-    for (uint32_t at = stage->first; at < stage->end; at++) {
-        layer_way(request, result, at, &name);
+    for (uint32_t position = stage->first; position < stage->end; position++) {
+        layer_way(request, result, position, &name);
         measured += name == NULL;
         uint32_t count = 0, earlier = 0;
         for (uint32_t i = stage->first; name && i < stage->end; i++) {
             layer_way(request, result, i, &other);
             const bool is_same = other && strcmp(name, other) == 0;
             count += is_same;
-            earlier += is_same && i < at;
+            earlier += is_same && i < position;
         }
         if (!name || earlier > 0)
             continue;
@@ -390,8 +392,8 @@ static void print_stage(const struct bottleneck_request *request, const struct b
     const struct bottleneck_stage *stage = &result->stages[s];
     const char *name;
     uint64_t work = 0;
-    for (uint32_t at = stage->first; at < stage->end; at++) {
-        const struct profile_layer *way = layer_way(request, result, at, &name);
+    for (uint32_t position = stage->first; position < stage->end; position++) {
+        const struct profile_layer *way = layer_way(request, result, position, &name);
         work += way->forward_ns + way->backward_ns;
     }
     char time[NUMBER_SIZE], load[NUMBER_SIZE];

@@ -1,14 +1,13 @@
-// Other people's cost models: the load of the busiest stage, as `weir partition --model`
-// plans by it. A model prices a stage by its layers and replicas alone, and a plan by
-// its worst stage; nothing is simulated, and what each model leaves out stands in
-// docs/bottleneck.md.
+// The cost models of other planners: the load of the busiest stage, by which `weir bottleneck --model` plans. A
+// model prices a stage by its layers and replicas alone, and a plan by its worst stage. Nothing is simulated. The
+// page docs/bottleneck.md says what each model leaves out.
 //
 //     pipedream   PipeDream's optimizer, as it is coded       pipedream_price.h
 //     max-load    dnn-partitioning's                          max_load.h
 //     tps         Piper's                                     tps.h
 //
-// A plan cuts a graph into stages along downsets (downsets.h), so that its stages are
-// intervals of an order of the layers that the answer brings along. A new model is a
+// A plan cuts a graph into stages along downsets: sets of layers that contain all that their layers read
+// (downsets.h). So its stages are intervals of an order of the layers, which the answer includes. A new model is a
 // price function (objective.h), and a row of the table in bottleneck.c.
 #ifndef PARTITIONER_OBJECTIVES_BOTTLENECK_H
 #define PARTITIONER_OBJECTIVES_BOTTLENECK_H
@@ -21,35 +20,36 @@ enum bottleneck_model { BOTTLENECK_PIPEDREAM, BOTTLENECK_MAX_LOAD, BOTTLENECK_TP
 extern const char *const bottleneck_names[];       // "pipedream", "max-load", "tps", NULL
 extern const char *const bottleneck_objectives[];  // as a certificate states it: "pipedream_ns", ...
 
-// Called now and then: the best value so far, INFINITY before there is one, and what none is below. NULL: nobody is.
+// Called now and then with the best value so far (INFINITY before there is one), and a bound that no plan is below.
+// With a `hear` of NULL nothing is called.
 struct bottleneck_listener {
     void (*hear)(void *self, double best_ns, double bound_ns);
     void *self;
 };
 
-// What a model does not know it ignores; what it cannot do without it refuses.
+// A model ignores what it does not know, and refuses what it cannot do without.
 struct bottleneck_request {
     enum bottleneck_model model;
     const struct profile *profile;
     const struct cluster *cluster;  // its devices are the machines; rates by level, innermost first
-    uint32_t machines;              // the first so many devices; 0: all
+    uint32_t machines;              // only the first so many devices; 0: all
     uint32_t micro_batches;         // per iteration (tps); 0: as many as machines
-    bool heed_memory;               // the model's own rule about memory, with the devices' bytes
+    bool heed_memory;               // apply the model's own rule about memory, with the devices' bytes
     bool is_straight;               // no replicas
     bool may_use_fewer;             // machines may be left without work
-    bool counts_activations;        // pipedream: what activations take on their way (its compression ratio 1)
+    bool counts_activations;        // pipedream: count the transfer of activations (its compression ratio 1)
     uint32_t cpus;                  // max-load: machines of the host that may take layers
-    size_t most_downsets;           // 0: the usual
-    uint64_t budget;                // units of a model's own work; 0: the usual
-    uint64_t until_ns;                         // of clock_now_ns(), when the search ends; 0: never
-    const volatile sig_atomic_t *interrupted;  // ends it once it is not 0; or NULL
+    size_t most_downsets;           // 0: the default
+    uint64_t budget;                // units of a model's own work; 0: the default
+    uint64_t until_ns;                         // of clock_now_ns(): when the search ends; 0: never
+    const volatile sig_atomic_t *interrupted;  // ends the search once it is not 0; or NULL
     struct bottleneck_listener listener;
 };
 
 struct bottleneck_stage {
-    uint32_t first, end;     // places in the order
+    uint32_t first, end;     // positions in the order
     uint32_t replicas;
-    uint32_t group;          // devices of each replica; 1 but for tensor parallelism
+    uint32_t group;          // devices of each replica; 1 except for tensor parallelism
     uint32_t part;           // two levels of pipedream: which part of the outer level it is in ...
     uint32_t servers;        // ... and how many servers hold copies of that part; else the stage's number, and 1
     bool on_cpu;             // max-load
@@ -64,42 +64,43 @@ struct bottleneck_result {
     size_t layer_count, stage_count;
     uint32_t machines_used;
     double value_ns;        // the largest load
-    double lower_bound_ns;  // nothing the model allows is below
-    bool proved;            // by exhaustion, but for what `by` says
+    double lower_bound_ns;  // no plan that the model allows is below
+    bool proved;            // by exhaustion, unless `by` says otherwise
     enum certificate_by by;
-    size_t downset_count;   // that were looked at; 0 where a model has none
+    size_t downset_count;   // downsets that were looked at; 0 if a model has none
     char stopped[80];       // why the search ended early, or empty
 };
 
-// The best plan there is in the model; of equal ones always the same. NULL, of kind
-// ERROR_ANSWER, where nothing is allowed, or where the search was ended before any was found.
+// The best plan in the model; of equally good plans always the same one. NULL with an error of kind ERROR_ANSWER if
+// no plan is allowed, or if the search was ended before it found any. Freed by bottleneck_free().
 struct bottleneck_result *bottleneck_search(const struct bottleneck_request *request, struct error *error);
 
-// What a plan is worth in the model, whoever made it: fills in the stages' loads and the
-// value, from the layers alone. Reads order, stages (but load_ns), which hold each layer
-// once, and variants. False where the model does not allow it, naming the stage.
+// Prices any plan in the model: fills in the stages' loads and the value, from the layers alone. Reads the
+// order, the stages (except load_ns), which hold each layer once, and the variants. False if the model does not
+// allow the plan; the error names the stage.
 bool bottleneck_value(const struct bottleneck_request *request, struct bottleneck_result *plan, struct error *error);
 
-// What a search of the same request says of a plan that it did not make: its bound, and `proved` where the plan is as
-// good. Where the plan is better than all the search may choose from (fewer machines, say), or nothing was found
-// (`best` NULL), there is no bound, and `stopped` says so.
+// Certifies a plan by a search of the same request, which did not make the plan. The bound is that of the search,
+// and `proved` is set if the plan is as good. There is no bound if the plan is better than all that the search may
+// choose from (with fewer machines, say), or if nothing was found (`best` NULL). In these cases `stopped` says so.
 void bottleneck_certify_by(struct bottleneck_result *plan, const struct bottleneck_result *best);
 
-// As documents state it.
+// The certificate as documents state it. Fails if the largest load is more than 2^53 - 1 ns.
 bool bottleneck_certificate(const struct bottleneck_result *result, struct certificate *certificate,
                             struct error *error);
 
-// An answer of so many stages, zeroed, its order that of the profile.
+// A zeroed answer of this many stages, in the profile's order of layers. Freed by bottleneck_free().
 struct bottleneck_result *bottleneck_create(const struct bottleneck_request *request, size_t stage_count,
                                             struct error *error);
-// Orders the layers by the stage of each, those of a stage as in the profile, and ends the stages accordingly.
+// Orders the layers by the stage of each; those of one stage stay in the profile's order. Sets the ranges of the
+// stages accordingly.
 void bottleneck_place(struct bottleneck_result *result, const uint32_t *stage_of);
 void bottleneck_free(struct bottleneck_result *result);
 
-// The table a person reads: the value in full digits, the stages, what was proved.
+// Prints a table for people to read: the value in full digits, the stages, and what was proved.
 void bottleneck_print(const struct bottleneck_request *request, const struct bottleneck_result *result,
                       struct text *text);
-// The same of a plan that was given, and how far it is from the best that was found; `best` may be NULL.
+// The same for a plan that was given, with how far it is from the best plan found; `best` may be NULL.
 void bottleneck_print_given(const struct bottleneck_request *request, const struct bottleneck_result *plan,
                             const struct bottleneck_result *best, struct text *text);
 

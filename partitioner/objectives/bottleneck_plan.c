@@ -25,19 +25,19 @@ static uint32_t count_machines(const struct bottleneck_request *request)
     return request->machines ? request->machines : (uint32_t)request->cluster->device_count;
 }
 
-// The device of replica i of a stage. A part's servers follow those of the parts before;
-// on each the stages' replicas stand one behind the other.
+// The device of replica i of a stage. The servers of a part follow those of the parts before it. On each server the
+// replicas of one stage follow those of the stage before.
 static uint32_t device_of(const struct bottleneck_result *result, size_t stage, uint32_t replica, uint32_t server)
 {
-    const struct bottleneck_stage *stages = result->stages, *own = &stages[stage];
+    const struct bottleneck_stage *stages = result->stages, *here = &stages[stage];
     uint32_t first_server = 0, first_device = 0;
     for (size_t s = 0; s < stage; s++) {
-        if (stages[s].part != own->part && (s == 0 || stages[s].part != stages[s - 1].part))
+        if (stages[s].part != here->part && (s == 0 || stages[s].part != stages[s - 1].part))
             first_server += stages[s].servers;
-        if (stages[s].part == own->part)
+        if (stages[s].part == here->part)
             first_device += stages[s].replicas / stages[s].servers;
     }
-    const uint32_t each = own->replicas / own->servers;
+    const uint32_t each = here->replicas / here->servers;
     return (first_server + replica / each) * server + first_device + replica % each;
 }
 
@@ -62,10 +62,10 @@ static bool set_stage(struct plan *plan, const struct profile *ordered, const st
 
 static bool copy_order(struct plan *plan, const struct bottleneck_result *result, struct error *error)
 {
-    uint32_t own = 0;
-    while (own < result->layer_count && result->order[own] == own)
-        own++;
-    if (own == result->layer_count)
+    uint32_t in_place = 0;
+    while (in_place < result->layer_count && result->order[in_place] == in_place)
+        in_place++;
+    if (in_place == result->layer_count)
         return true;
     plan->order = calloc(result->layer_count, sizeof plan->order[0]);
     if (!plan->order)
@@ -75,12 +75,12 @@ static bool copy_order(struct plan *plan, const struct bottleneck_result *result
 }
 
 static struct plan *begin_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
-                               const struct holding *holding, struct error *error)
+                               const struct storage *storage, struct error *error)
 {
     uint32_t most = result->machines_used;
     for (size_t s = 0; s < result->stage_count; s++)
         most = result->stages[s].replicas > most ? result->stages[s].replicas : most;
-    const struct search_request asked = {
+    struct search_request asked = {
         .profile = request->profile,
         .cluster = request->cluster,
         .schedule = "pipedream",
@@ -88,9 +88,9 @@ static struct plan *begin_plan(const struct bottleneck_request *request, const s
         .chunks = 1,
         .micro_batches = request->micro_batches            ? request->micro_batches
                        : result->model == BOTTLENECK_TPS ? count_machines(request) : most,
-        .holding = *holding,
+        .storage = *storage,
     };
-    return search_begin_plan(&asked, result->stage_count, error);
+    return search_resolve(&asked, error) ? search_begin_plan(&asked, result->stage_count, error) : NULL;
 }
 
 static bool fill(struct plan *plan, const struct bottleneck_request *request, const struct bottleneck_result *result,
@@ -110,14 +110,14 @@ static bool fill(struct plan *plan, const struct bottleneck_request *request, co
 }
 
 struct plan *bottleneck_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
-                             const struct holding *holding, struct error *error)
+                             const struct storage *storage, struct error *error)
 {
     if (!bottleneck_is_plan(result)) {
         error_set(error, "a plan document knows no stages on processors of the host, in groups of devices, or in other"
                          " ways than measured");
         return NULL;
     }
-    struct plan *plan = begin_plan(request, result, holding, error);
+    struct plan *plan = begin_plan(request, result, storage, error);
     if (plan && fill(plan, request, result, error))
         return plan;
     plan_free(plan);
@@ -126,7 +126,7 @@ struct plan *bottleneck_plan(const struct bottleneck_request *request, const str
 
 // --- a plan as an answer ------------------------------------------------------------
 
-// Consecutive stages that begin on the same server are one part of it.
+// Consecutive stages that begin on the same server form one part.
 static void fill_parts(struct bottleneck_result *result, const struct plan *plan, uint32_t server)
 {
     for (uint32_t s = 0; s < result->stage_count; s++) {
@@ -141,7 +141,7 @@ static void fill_parts(struct bottleneck_result *result, const struct plan *plan
     }
 }
 
-// Whether the plan is one of the profile: its layers, by their names, as they were measured.
+// Whether the plan is one of the profile: it has the profile's layers, by their names, as they were measured.
 static bool is_of_profile(const struct plan *plan, const struct profile *profile, struct error *error)
 {
     const size_t layers = plan->stage_count ? plan->stages[plan->stage_count - 1].end : 0;
@@ -149,14 +149,14 @@ static bool is_of_profile(const struct plan *plan, const struct profile *profile
         return error_set(error, "the stages hold %zu layers, the profile %zu", layers, profile->layer_count);
     for (size_t s = 0; s < plan->stage_count; s++) {
         if (plan->stages[s].variant)
-            return error_set(error, "stages[%zu]: its layers run as variant \"%.60s\"; the models read that from a loads"
-                             " document only", s, plan->stages[s].variant);
-        for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++) {
-            const char *own = plan->stages[s].layers[at - plan->stages[s].first];
-            const char *name = profile->layers[plan->order ? plan->order[at] : at].name;
-            if (strcmp(own, name) != 0)
-                return error_set(error, "stages[%zu]: layer %u is \"%.60s\", in the profile \"%.60s\"", s, at, own,
-                                 name);
+            return error_set(error, "stages[%zu]: its layers run as variant \"%.60s\"; the models read that from a"
+                             " loads document only", s, plan->stages[s].variant);
+        for (uint32_t position = plan->stages[s].first; position < plan->stages[s].end; position++) {
+            const char *planned = plan->stages[s].layers[position - plan->stages[s].first];
+            const char *name = profile->layers[plan->order ? plan->order[position] : position].name;
+            if (strcmp(planned, name) != 0)
+                return error_set(error, "stages[%zu]: layer %u is \"%.60s\", in the profile \"%.60s\"", s, position,
+                                 planned, name);
         }
     }
     return true;

@@ -1,22 +1,22 @@
-// A model's answer as a plan document, whose certificate is the model's: schedule
-// pipedream with the stages' replicas, ranks on the devices in order. Everything else in
-// it (times, bytes) is what Weir itself predicts for that plan, and whether it fits is
-// for the reader to see: the models do not know.
+// A model's answer as a plan document, with the model's certificate. Its schedule is pipedream with the stages'
+// replicas, and its ranks are on the devices in order. Everything else in it (times, bytes) is what Weir itself
+// predicts for that plan. Readers have to see for themselves whether it fits: the models do not know.
 #ifndef PARTITIONER_OBJECTIVES_BOTTLENECK_PLAN_H
 #define PARTITIONER_OBJECTIVES_BOTTLENECK_PLAN_H
 
 #include "partitioner/objectives/bottleneck.h"
 
-// NULL where it cannot be one: stages on the host's processors, variants, groups.
-// Micro-batches: the request's, else those the model counts with (tps), else as many as let every replica have one.
+// NULL if the answer cannot be a plan: if it has stages on the host's processors, variants, or groups. The number of
+// micro-batches is the request's. Else it is the number that the model counts with (tps), else as many as give every
+// replica one.
 struct plan *bottleneck_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
-                             const struct holding *holding, struct error *error);
+                             const struct storage *storage, struct error *error);
 
-// Whether it can be one.
+// Whether the answer can be a plan.
 bool bottleneck_is_plan(const struct bottleneck_result *result);
 
-// The other way: the stages and replicas of a plan, to be priced by bottleneck_value().
-// With two levels of links, replicas on several servers are alike on each.
+// The other way round: the stages and replicas of a plan, to be priced by bottleneck_value(). With two levels of
+// links, replicas on several servers are alike on each. Freed by bottleneck_free().
 struct bottleneck_result *bottleneck_of_plan(const struct bottleneck_request *request, const struct plan *plan,
                                              struct error *error);
 

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const bottleneck_names[] = { "pipedream", "max-load", "tps", NULL };
+
 bool is_cpu(const struct cluster_device *device)
 {
     return strncmp(device->name, "cpu", 3) == 0 && device->name[3 + strspn(device->name + 3, "0123456789")] == '\0';
@@ -61,7 +63,7 @@ static bool fill_nodes(struct graph_view *view, const uint32_t *node_of, struct 
         view->layer_at[node + 2]++;
         view->graph.node_count = node >= view->graph.node_count ? node + 1 : view->graph.node_count;
     }
-    // Counted two places up, so that filling leaves each node's beginning in its own place.
+    // Counted two positions up, so that filling leaves each node's beginning at its own position.
     for (uint32_t n = 2; n <= view->graph.node_count; n++)
         view->layer_at[n] += view->layer_at[n - 1];
     for (uint32_t i = 0; i < layers; i++)
@@ -96,7 +98,7 @@ uint64_t *graph_view_sum_of(struct graph_view *view, graph_view_value *value)
     return values ? graph_view_sum(view, values) : NULL;
 }
 
-// Whether the order of these downsets is the only one: each node feeds the next.
+// Whether the order of these downsets is the only one, because each node feeds the next.
 static bool is_only_order(const struct downsets *downsets)
 {
     for (size_t n = 0; n + 1 < downsets->node_count; n++)
@@ -105,7 +107,7 @@ static bool is_only_order(const struct downsets *downsets)
     return true;
 }
 
-// The order of the nodes, or that of a plan's layers, each of which is a node or left out.
+// The order of the nodes, or of a plan's layers, each of which is a node or left out.
 static bool fill_order(struct graph_view *view, const uint32_t *layers, struct error *error)
 {
     uint32_t *order = layers ? arrays_add(&view->arrays, view->graph.node_count, sizeof order[0]) : NULL, count = 0;
@@ -176,8 +178,8 @@ bool graph_view_check(const struct profile *profile, const struct bottleneck_res
     if (!stage_of)
         return error_no_memory(error, "the stages of a plan");
     for (uint32_t s = 0; s < plan->stage_count; s++)
-        for (uint32_t at = plan->stages[s].first; at < plan->stages[s].end; at++)
-            stage_of[plan->order[at]] = s;
+        for (uint32_t position = plan->stages[s].first; position < plan->stages[s].end; position++)
+            stage_of[plan->order[position]] = s;
     const bool good = check_stages(profile, stage_of, heeds_ties, error);
     free(stage_of);
     return good;

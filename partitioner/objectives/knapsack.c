@@ -13,18 +13,18 @@ enum { MOST_ENTRIES = 1 << 21 };
 // The bound is a difference of rounded sums.
 #define ROUNDED_DOWN (1 - 0x1p-40)
 
-// A choice for the items so far: undominated by bytes and cost.
+// A choice for the items so far that is undominated by bytes and cost.
 struct entry {
     uint64_t bytes;
     double cost;
-    double excess;     // over the least, by the price of a byte
+    double excess;     // above the least, at the price of a byte
     uint32_t parent;
     uint32_t option;
 };
 
-// Of an item's options with their bytes at the price of the bound.
+// For an item's options, with their bytes at the bound's price.
 struct option_prices {
-    double least, decisive;  // the least, and how much the second best is over that
+    double least, decisive;  // the least, and how far the second best is above it
 };
 
 struct knapsack_room {
@@ -32,7 +32,7 @@ struct knapsack_room {
     uint32_t *order;       // of the items
     uint32_t *greedy;      // the option of each item in a choice that fits
     struct option_prices *prices;  // of each item
-    uint64_t *rest_bytes;  // the least the items from here on take, in order
+    uint64_t *rest_bytes;  // the least that the items from here on take, in order
     uint32_t *list_at;     // where each item's list of entries begins
     struct entry *list;
     double price;          // of a byte
@@ -71,7 +71,7 @@ void knapsack_clear(struct knapsack *knapsack)
 
 // --- from below -----------------------------------------------------------------------------
 
-// What a choice of all items comes to.
+// The totals of a choice of all items.
 struct total {
     uint64_t bytes;
     double cost;
@@ -82,7 +82,8 @@ static double priced(double price, const struct knapsack_option *option)
     return option->cost + price * (double)option->bytes;
 }
 
-// Whether an option is better than another where a byte has a price; of equal ones that of fewer bytes.
+// Whether an option is better than another if a byte has this price. If two are equal, the one with fewer bytes is
+// better.
 static bool is_better(const struct knapsack_option *a, const struct knapsack_option *b, double price)
 {
     if (price == INFINITY)
@@ -91,7 +92,7 @@ static bool is_better(const struct knapsack_option *a, const struct knapsack_opt
     return first != second ? first < second : a->bytes < b->bytes;
 }
 
-// Every item in its best option at the price.
+// Gives every item its best option at the price.
 static struct total choose_at(struct knapsack *knapsack, double price)
 {
     struct total total = { 0, 0 };
@@ -106,7 +107,7 @@ static struct total choose_at(struct knapsack *knapsack, double price)
     return total;
 }
 
-// What the choice leaves free goes to items one by one.
+// The bytes that the choice leaves free go to the items, one by one.
 static void fill_up(struct knapsack *knapsack, struct total total)
 {
     struct knapsack_room *room = knapsack->room;
@@ -125,8 +126,8 @@ static void fill_up(struct knapsack *knapsack, struct total total)
     room->greedy_cost = total.cost;
 }
 
-// The price of a byte at which a choice that fits and one that does not are both best: what the line between two such
-// says, until none is below the line. False where nothing fits.
+// Finds the price of a byte at which a choice that fits and one that does not are both best. It takes the price from
+// the line between two such choices, until no choice is below the line. False if nothing fits.
 //
 //     cost  fits
 //              .
@@ -149,7 +150,7 @@ static bool relax(struct knapsack *knapsack)
         room->price = (fits.cost - over.cost) / (double)(over.bytes - fits.bytes);
         next = choose_at(knapsack, room->price);
         const bool is_over = next.bytes > knapsack->capacity_bytes;
-        // Costs are rounded, so that a choice may seem below the line which is none between the two.
+        // Costs are rounded, so that a choice may seem to be below the line although it is not between the two.
         if ((is_over ? next.bytes >= over.bytes : next.bytes <= fits.bytes) || !(room->price > 0))
             break;
         if (is_over) {
@@ -167,8 +168,7 @@ static bool relax(struct knapsack *knapsack)
 
 // --- exactly --------------------------------------------------------------------------------
 
-// Items in the order in which their choice matters: those that nearly decide themselves
-// first, while the list is short.
+// Sorts items by how their choice matters. Those that nearly decide themselves come first, while the list is short.
 static void sort_items(struct knapsack *knapsack)
 {
     struct knapsack_room *room = knapsack->room;
@@ -185,10 +185,10 @@ static void sort_items(struct knapsack *knapsack)
             }
         }
         room->prices[i] = (struct option_prices){ least, second - least };
-        uint32_t at = i;
-        for (; at > 0 && room->prices[i].decisive > room->prices[room->order[at - 1]].decisive; at--)
-            room->order[at] = room->order[at - 1];
-        room->order[at] = i;
+        uint32_t place = i;
+        for (; place > 0 && room->prices[i].decisive > room->prices[room->order[place - 1]].decisive; place--)
+            room->order[place] = room->order[place - 1];
+        room->order[place] = i;
     }
     room->rest_bytes[items] = 0;
     for (uint32_t k = items; k-- > 0;) {
@@ -212,8 +212,8 @@ static int compare_entries(const void *a, const void *b)
     return (left->option > right->option) - (left->option < right->option);
 }
 
-// The list behind the k-th item from the one before it: every entry with every option,
-// less what cannot fit, cannot be below `best`, or is dominated.
+// Makes the list after the k-th item from the one before it: every entry with every option, without those that
+// cannot fit, cannot be below `best`, or are dominated.
 static enum knapsack_answer extend(struct knapsack *knapsack, size_t k, double best)
 {
     struct knapsack_room *room = knapsack->room;
@@ -256,14 +256,15 @@ static enum knapsack_answer search_lists(struct knapsack *knapsack, double below
         if (answer != KNAPSACK_EXACT)
             return answer;
     }
-    // The last entry has most bytes and the least cost; without one what is known is best, or nothing is below.
-    uint32_t at = room->list_at[items + 1] - 1;
-    if (room->list_at[items + 1] == room->list_at[items] || !(room->list[at].cost < *cost))
+    // The last entry has the most bytes and the least cost. If there is none, the choice already known is best, or
+    // nothing is below.
+    uint32_t entry = room->list_at[items + 1] - 1;
+    if (room->list_at[items + 1] == room->list_at[items] || !(room->list[entry].cost < *cost))
         return KNAPSACK_EXACT;
-    *cost = room->list[at].cost;
-    for (size_t k = items; k-- > 0; at = room->list[at].parent)
+    *cost = room->list[entry].cost;
+    for (size_t k = items; k-- > 0; entry = room->list[entry].parent)
         if (chosen)
-            chosen[room->order[k]] = room->list[at].option;
+            chosen[room->order[k]] = room->list[entry].option;
     return KNAPSACK_EXACT;
 }
 

@@ -1,12 +1,11 @@
-// One option for each item, so that the bytes fit and the cost is least.
+// Chooses one option for each item, so that the bytes fit and the cost is least (a multiple-choice knapsack).
 //
 //     item 0    (cost 10, 900 bytes)  (cost 14, 50 bytes)        recompute or keep
 //     item 1    (cost  3, 100 bytes)  (cost  4, 80 bytes) ...    one of several ways to run
 //
-// The bound lets one item take a mix of two options (the linear relaxation). The exact
-// answer carries a list of undominated (bytes, cost) through the items; what is too much
-// by the bound's price for a byte is dropped, so the list stays short where the bound is
-// near.
+// The bound lets one item take a mix of two options (the linear relaxation). The exact answer carries a list of
+// undominated pairs (bytes, cost) through the items. A pair is dropped if it is too expensive by the bound's price
+// for a byte, so the list stays short if the bound is near.
 #ifndef PARTITIONER_OBJECTIVES_KNAPSACK_H
 #define PARTITIONER_OBJECTIVES_KNAPSACK_H
 
@@ -19,8 +18,8 @@ struct knapsack_option {
     uint64_t bytes;
 };
 
-// Options of item i are options[first[i]] to options[first[i + 1]]; each item has one at
-// least. These are set anew for each question.
+// Options of item i are options[first[i]] to options[first[i + 1]]; each item has at least one. The first four
+// fields are set anew for each question.
 struct knapsack {
     const struct knapsack_option *options;
     const uint32_t *first;
@@ -29,16 +28,17 @@ struct knapsack {
     struct knapsack_room *room;
 };
 
-// With room for questions of so many items. False without memory.
+// Makes room for questions of up to `most_items` items. False without memory.
 bool knapsack_create(struct knapsack *knapsack, size_t most_items);
 void knapsack_clear(struct knapsack *knapsack);
 
 // KNAPSACK_NONE: no choice fits; KNAPSACK_BOUND: the list would have become too long.
 enum knapsack_answer { KNAPSACK_NO_MEMORY, KNAPSACK_NONE, KNAPSACK_BOUND, KNAPSACK_EXACT };
 
-// On which side of `below` the least cost lies: what no choice that fits costs less than, and what one that fits costs,
-// both below or both not, but for KNAPSACK_BOUND. With room for the option of each item (an index within the item's) in
-// `chosen` that is the cheapest one of those below. Where nothing fits what was asked for stays as it was.
+// Finds on which side of `below` the least cost lies. No choice that fits costs less than *least, and some choice
+// that fits costs *most. Both are below, or both are not, except for KNAPSACK_BOUND. If they are below, `chosen`
+// (NULL: not wanted) gets the option of each item, an index within the item's, of the cheapest choice. If nothing
+// fits, what was asked for stays as it was.
 enum knapsack_answer knapsack_solve(struct knapsack *knapsack, double below, double *least, double *most,
                                     uint32_t *chosen);
 

@@ -9,21 +9,19 @@
 #include "partitioner/objectives/bottleneck_plan.h"
 #include "partitioner/plan/plan_words.h"
 
-enum { LOADS_VERSION = 1, MOST_DEVICES = 1 << 16 };
-
 // --- writing ----------------------------------------------------------------------------
 
 static void write_ways(struct json_writer *writer, const struct bottleneck_request *request,
                        const struct bottleneck_result *result, const struct bottleneck_stage *stage)
 {
     json_begin_array(writer, "variants", JSON_INLINE);
-    for (uint32_t at = stage->first; at < stage->end; at++) {
-        const uint32_t variant = result->variant ? result->variant[result->order[at]] : 0;
+    for (uint32_t position = stage->first; position < stage->end; position++) {
+        const uint32_t variant = result->variant ? result->variant[result->order[position]] : 0;
         if (variant == 0)
             json_put_null(writer, NULL);
         else
             json_put_string(writer, NULL,
-                            request->profile->layers[result->order[at]].variants[variant - 1].layer.name);
+                            request->profile->layers[result->order[position]].variants[variant - 1].layer.name);
     }
     json_close(writer);
 }
@@ -33,8 +31,8 @@ static void write_stage(struct json_writer *writer, const struct bottleneck_requ
 {
     json_begin_object(writer, NULL, JSON_LINES);
     json_begin_array(writer, "layers", JSON_INLINE);
-    for (uint32_t at = stage->first; at < stage->end; at++)
-        json_put_string(writer, NULL, request->profile->layers[result->order[at]].name);
+    for (uint32_t position = stage->first; position < stage->end; position++)
+        json_put_string(writer, NULL, request->profile->layers[result->order[position]].name);
     json_close(writer);
     write_ways(writer, request, result, stage);
     json_put_u64(writer, "replicas", stage->replicas);
@@ -51,8 +49,7 @@ void loads_write(const struct bottleneck_request *request, const struct bottlene
     struct error too_large = { 0 };
     bottleneck_certificate(result, &certificate, &too_large);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.loads");
-    json_put_u64(&writer, "version", LOADS_VERSION);
+    json_put_format(&writer, "weir.loads");
     json_begin_object(&writer, "profile", JSON_LINES);
     json_put_string(&writer, "model", request->profile->model);
     json_put_string(&writer, "hash", request->profile->hash);
@@ -72,7 +69,7 @@ struct reader {
     const struct profile *profile;
     struct bottleneck_result *result;
     uint32_t *stage_of;  // of each layer; UINT32_MAX: not met yet
-    uint32_t *met;       // the layers of the stage in hand, in order
+    uint32_t *met;       // the layers of the current stage, in order
 };
 
 static size_t read_layers(struct reader *reader, struct json *object, uint32_t stage)
@@ -119,10 +116,10 @@ static void read_stage(struct reader *reader, struct json *object, uint32_t s)
     struct bottleneck_stage *stage = &reader->result->stages[s];
     json_item_object(object);
     read_ways(reader, object, read_layers(reader, object, s));
-    stage->replicas = (uint32_t)json_u64(object, "replicas", 1, MOST_DEVICES);
-    stage->group = (uint32_t)json_u64(object, "devices", 1, MOST_DEVICES);
+    stage->replicas = (uint32_t)json_u64(object, "replicas", 1, CLUSTER_MOST_DEVICES);
+    stage->group = (uint32_t)json_u64(object, "devices", 1, CLUSTER_MOST_DEVICES);
     stage->on_cpu = json_bool(object, "on_cpu");
-    json_u64(object, "load_ns", 0, JSON_MAX);  // what it loads is found anew
+    json_u64(object, "load_ns", 0, JSON_MAX);  // its load is computed anew
     json_end(object);
 }
 
@@ -159,7 +156,7 @@ static struct bottleneck_result *read_document(struct bottleneck_request *reques
                                                struct error *error)
 {
     struct json root = json_root(document);
-    json_format(&root, "weir.loads", LOADS_VERSION);
+    json_format(&root, "weir.loads");
     struct json stages = json_array(&root, "stages");
     const size_t layers = request->profile->layer_count, count = json_count(&stages);
     if (stages.node && (count == 0 || count > layers))
@@ -191,7 +188,7 @@ static struct bottleneck_result *read_document(struct bottleneck_request *reques
     return NULL;
 }
 
-// A plan, or as much of one as somebody wrote by hand: the very same documents that are priced by time.
+// Reads a plan, or the part of one that was written by hand. The very same documents are priced by time elsewhere.
 static struct bottleneck_result *read_plan(struct bottleneck_request *request, const char *text, size_t length,
                                            const char *name, struct error *error)
 {
@@ -200,8 +197,8 @@ static struct bottleneck_result *read_plan(struct bottleneck_request *request, c
                           ? handmade_stages(handmade, request->profile, request->cluster, error) : NULL;
     const struct plan *plan = made ? made : handmade ? handmade->whole : NULL;
     struct bottleneck_result *result = plan ? bottleneck_of_plan(request, plan, error) : NULL;
-    if (handmade && !result && strncmp(error->text, name, strlen(name)) != 0)
-        error_at(error, "%s", name);
+    if (handmade && !result)
+        error_name(error, "%s", name);
     if (result && !request->micro_batches)
         request->micro_batches = handmade->micro_batches;
     plan_free(made);

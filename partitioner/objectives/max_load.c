@@ -1,5 +1,5 @@
-// dnn-partitioning's prices (max_load.h). What a stage transfers is found from its two
-// ends: all that leaves either, but for what both leave, which comes from before the stage.
+// The prices of dnn-partitioning (max_load.h). The transfers of a stage are found from its two ends: all that leaves
+// either end, except what leaves both, which comes from before the stage.
 //
 //     before | inner  stage  outer | behind
 //       a ------------->                         leaves inner: received
@@ -12,21 +12,21 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "partitioner/layer_groups.h"
+#include "partitioner/search/layer_groups.h"
 #include "partitioner/objectives/max_load.h"
 
 struct prices {
     const struct graph_view *view;
     struct machines machines;
-    uint64_t *cost_ns;       // of each layer's tensor where it crosses; 0 where no other node reads it
+    uint64_t *cost_ns;       // of each layer's tensor, if it crosses; 0 if no other node reads it
     uint64_t *readers;       // of each layer, the nodes that read it: a row of bits
     uint64_t *cut_ns;        // of each downset: what leaves it
     uint64_t *work, *host_work, *not_on_host, *bytes;  // of each downset
     double host_speed;       // the most of an accelerator's work that a CPU does in a ns
-    uint64_t largest_ns;     // the least that some layer takes
-    uint32_t *leaving;       // the layers whose tensors leave the outer end of the stage in hand
+    uint64_t largest_ns;     // the largest, over layers, of the least time that a layer takes
+    uint32_t *leaving;       // the layers whose tensors leave the outer end of the current stage
     size_t leaving_count;
-    uint32_t outer;          // that end; 0: nothing was listed yet
+    uint32_t outer;          // that end; 0: nothing is listed yet
 };
 
 const struct profile_layer *max_load_on_cpu(const struct profile_layer *layer)
@@ -57,7 +57,7 @@ static uint64_t bytes_of(const struct profile_layer *layer)
 
 // --- nodes ----------------------------------------------------------------------------
 
-// No time anywhere, and no bytes either unless one machine holds them all anyway.
+// Finds layers that take no time anywhere, and have no bytes either, unless one machine holds all bytes anyway.
 static void find_free(const struct profile *profile, const struct machines *machines, bool *is_free)
 {
     uint64_t bytes = 0;
@@ -70,7 +70,7 @@ static void find_free(const struct profile *profile, const struct machines *mach
     }
 }
 
-// A given plan may part what a search keeps together.
+// A given plan may separate what a search keeps together.
 static bool list_nodes(const struct bottleneck_request *request, bool is_given, uint32_t **node_of, struct error *error)
 {
     struct machines machines;
@@ -116,8 +116,8 @@ static bool leaves(const struct prices *prices, size_t downset, uint32_t layer)
         && !downsets_within(readers_of(prices, layer), downsets_set(downsets, downset), downsets->words);
 }
 
-// What leaves each downset. The tensors are taken one by one, so that one that nobody
-// outside reads costs no more than a look.
+// Fills in what leaves each downset. The tensors are taken one by one, so that a tensor that no layer outside reads
+// costs no more than a look.
 static bool fill_cuts(struct prices *prices, struct graph_view *view, struct error *error)
 {
     const struct profile *profile = view->request->profile;
@@ -226,7 +226,8 @@ static double price_cpu(const struct prices *prices, uint32_t inner, uint32_t ou
              ? (double)(prices->host_work[outer] - prices->host_work[inner]) : INFINITY;
 }
 
-// The ways: on an accelerator, where there is one, and on a CPU. Both take longer for more layers, transfers aside.
+// The ways: on an accelerator, if there is one, and on a CPU. Both take longer for more layers, apart from
+// transfers.
 enum { ON_CPU, ON_ACCELERATOR, WAYS };
 
 static double price(void *self, uint32_t inner, uint32_t outer, uint32_t most, double below, double *loads)
@@ -276,9 +277,10 @@ static bool choose(void *self, const struct found_stage *stages, struct bottlene
     if (!result->variant)
         return error_no_memory(error, "the stages of a plan");
     for (size_t s = 0; s < result->stage_count; s++)
-        for (uint32_t at = result->stages[s].first; result->stages[s].on_cpu && at < result->stages[s].end; at++) {
-            const struct profile_layer *layer = &profile->layers[result->order[at]];
-            uint32_t *variant = &result->variant[result->order[at]];
+        for (uint32_t position = result->stages[s].first; result->stages[s].on_cpu && position < result->stages[s].end;
+             position++) {
+            const struct profile_layer *layer = &profile->layers[result->order[position]];
+            uint32_t *variant = &result->variant[result->order[position]];
             while (&layer->variants[(*variant)++].layer != max_load_on_cpu(layer))
                 ;
         }
@@ -318,10 +320,10 @@ static bool price_stage(struct prices *prices, const struct bottleneck_result *p
     if (!stage->on_cpu && bytes > prices->machines.memory_bytes)
         return error_set_kind(error, ERROR_ANSWER, "stage %u: its layers hold %s, its machine %s", s,
                               bytes_format(bytes, holds), bytes_format(prices->machines.memory_bytes, has));
-    for (uint32_t at = stage->first; stage->on_cpu && at < stage->end; at++)
-        if (!max_load_on_cpu(&prices->view->request->profile->layers[plan->order[at]]))
+    for (uint32_t position = stage->first; stage->on_cpu && position < stage->end; position++)
+        if (!max_load_on_cpu(&prices->view->request->profile->layers[plan->order[position]]))
             return error_set_kind(error, ERROR_ANSWER, "stage %u: layer \"%s\" has no variant \"cpu\"", s,
-                                  prices->view->request->profile->layers[plan->order[at]].name);
+                                  prices->view->request->profile->layers[plan->order[position]].name);
     stage->load_ns = stage->on_cpu ? price_cpu(prices, inner, outer) : price_accelerator(prices, inner, outer);
     return true;
 }

@@ -9,51 +9,54 @@
 
 #define MOST_TABLE_BYTES ((uint64_t)1 << 31)
 
-// Below this share of a plan's load the distance to the bound is not halved alone: there are few plans between.
+// If the distance to the bound is below this share of a plan's load, it is not halved any more: there are few plans
+// between.
 #define NEAR 0x1p-9
 
-// How much is done between two looks at the clock, in ways to run a stage; the price of one is worth so many.
+// The amount of work between two looks at the clock, in ways to run a stage. A refined price counts as this many
+// ways.
 enum { UNSEEN = 1 << 12, REFINED = 16 };
 
-// Loads and speeds are rounded: what is compared with a limit by their product gets a little more.
+// Loads and speeds are rounded, so their product is made a little larger before it is compared with a limit.
 #define ROUNDED (1 + 0x1p-40)
 
 struct search {
     const struct minimax_problem *problem;
     struct downset_walk walk;
-    uint32_t *by_work;       // all downsets, those of less work first
+    uint32_t *by_work;       // all downsets, those with less work first
     size_t width;            // states of a downset
-    uint32_t most;           // the most cost, or steps where none costs
+    uint32_t most;           // the most cost, or steps if nothing has a cost
     double *value;           // of [downset][steps]: the largest load of the stages behind; INFINITY: not reached
-    uint32_t *cost;          // where there are costs: the state's
-    uint32_t *room;          // of each downset: the cost, or steps where none costs, that may be taken behind it
-    struct minimax_way *fewest;  // of each downset: the least cost of a state, with the steps of that
-    uint32_t *live;          // steps of the states of the downset in hand that no other is as good as
+    uint32_t *cost;          // the state's, if there are costs
+    uint32_t *room;          // of each downset: the cost, or steps if nothing has a cost, that may be taken behind it
+    struct minimax_way *fewest;  // of each downset: the least cost of a state, with the steps of that state
+    uint32_t *live;          // steps of those states of the current downset that no other state is as good as
     size_t live_count;
     uint32_t least_cost;     // of these
     double most_work;        // of a stage in front of these
-    double least_steps;      // of what comes of these: so many, and those of the whole cost
+    // With these behind it, a state of cost c has at least least_steps + steps_per_cost * c steps.
+    double least_steps;
     double *loads;           // of a stage, by way
-    double *speed;           // the greatest of the ways that take no more than so much cost, or steps where none costs
-    double steps_per_cost;   // that any way takes at least
-    double below;            // what a plan of this run loads less than
-    double limit;            // and did when the run began
-    double known, bound;     // the best load, and what none is below
+    double *speed;           // the greatest of the ways that take at most so much cost, or steps if nothing has a cost
+    double steps_per_cost;   // the fewest steps that any way takes for a unit of cost
+    double below;            // plans of this run load less than this
+    double limit;            // its value when the run began
+    double known, bound;     // the best load, and a bound that no plan is below
     uint64_t spent;          // of the budget
-    uint64_t unseen;         // what was done since somebody was asked whether to end
+    uint64_t unseen;         // what was done since must_end() was called last
     bool is_stopped;
     struct arrays arrays;
 };
 
 // --- the table -------------------------------------------------------------------
 
-// What so many steps and such a cost can do in a ns; a step's speed may be INFINITY.
+// The work that so many steps and such a cost can do in a ns. The speed of a step may be INFINITY.
 static double speed_of(const struct minimax_problem *problem, uint32_t steps, uint32_t cost)
 {
     return (steps ? steps * problem->ways.step_speed : 0) + cost * problem->ways.cost_speed;
 }
 
-// What ways can do at most, by what they take, and the fewest steps that they take for a unit of cost.
+// The greatest speeds of ways, by what they take, and the fewest steps that they take for a unit of cost.
 static void fill_speeds(struct search *search)
 {
     const struct minimax_problem *problem = search->problem;
@@ -72,8 +75,9 @@ static void fill_speeds(struct search *search)
 static int compare_work(const void *a, const void *b, void *work)
 {
     const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-    const uint64_t *of = work;
-    return of[left] != of[right] ? (of[left] > of[right]) - (of[left] < of[right]) : (left > right) - (left < right);
+    const uint64_t *work_of = work;
+    return work_of[left] != work_of[right] ? (work_of[left] > work_of[right]) - (work_of[left] < work_of[right])
+                                           : (left > right) - (left < right);
 }
 
 static bool search_create(struct search *search, const struct minimax_problem *problem, struct error *error)
@@ -108,7 +112,7 @@ static void search_clear(struct search *search)
     arrays_clear(&search->arrays);
 }
 
-// The work that is done below the limit by what is left of all steps and costs.
+// The work that the remaining steps and cost can do below the limit.
 static double most_work(const struct search *search, uint32_t steps, uint32_t cost)
 {
     const struct minimax_problem *problem = search->problem;
@@ -116,13 +120,13 @@ static double most_work(const struct search *search, uint32_t steps, uint32_t co
     return speed > 0 ? search->below * speed * ROUNDED : 0;
 }
 
-// Whether what is in the downset may be put in front of stages of so many steps and such a cost.
+// Whether the work in the downset can still be done in front of stages of so many steps and such a cost.
 static bool is_hopeful(const struct search *search, uint32_t downset, uint32_t steps, uint32_t cost)
 {
     return downset == 0 || (double)search->problem->work[downset] < most_work(search, steps, cost);
 }
 
-// The most behind a downset that leaves enough for what is in it.
+// The most that stages behind a downset may take, so that enough is left for what is in it.
 static uint32_t find_room(const struct search *search, uint32_t downset)
 {
     const bool is_costly = search->problem->ways.most_cost > 0;
@@ -153,7 +157,7 @@ static void begin(struct search *search, double below)
 
 // --- stages ----------------------------------------------------------------------
 
-// held[i] becomes the least of itself and the larger of later[i] and the load.
+// Sets held[i] to the smaller of itself and the larger of later[i] and the load.
 static void hold(double *restrict held, const double *restrict later, size_t count, double load)
 {
     for (size_t i = 0; i < count; i++) {
@@ -162,15 +166,15 @@ static void hold(double *restrict held, const double *restrict later, size_t cou
     }
 }
 
-// Whether a state that is known takes no more.
+// Whether a known state takes no more.
 static bool is_dominated(const struct search *search, uint32_t inner, uint32_t steps, uint32_t cost)
 {
-    const size_t at = inner * search->width + steps;
+    const size_t cell = inner * search->width + steps;
     return (search->fewest[inner].cost <= cost && search->fewest[inner].steps <= steps)
-        || (search->value[at] < INFINITY && search->cost[at] <= cost);
+        || (search->value[cell] < INFINITY && search->cost[cell] <= cost);
 }
 
-// Where there are costs a state keeps the least, else the least largest load.
+// If there are costs a state keeps the least cost, else the least largest load.
 static void hold_state(struct search *search, uint32_t inner, uint32_t outer, uint32_t way, uint32_t later)
 {
     const struct minimax_problem *problem = search->problem;
@@ -178,27 +182,27 @@ static void hold_state(struct search *search, uint32_t inner, uint32_t outer, ui
     const size_t before = outer * search->width + later;
     const uint32_t steps = later + problem->ways.list[way].steps;
     const uint32_t cost = is_costly ? search->cost[before] + problem->ways.list[way].cost : 0;
-    const size_t at = inner * search->width + steps;
+    const size_t cell = inner * search->width + steps;
     double load = search->loads[way];
     if (is_costly ? cost > problem->ways.most_cost || is_dominated(search, inner, steps, cost)
                         || !is_hopeful(search, inner, steps, cost)
-                  : !(fmax(search->value[before], load) < search->value[at]))
+                  : !(fmax(search->value[before], load) < search->value[cell]))
         return;
     if (problem->refine)
         load = problem->refine(problem->self, inner, outer, way, later, load, search->below);
     search->unseen += problem->refine ? REFINED : 0;
     const double value = fmax(search->value[before], load);
-    if (!(value < (is_costly ? search->below : search->value[at])))
+    if (!(value < (is_costly ? search->below : search->value[cell])))
         return;
-    search->value[at] = value;
+    search->value[cell] = value;
     if (!is_costly)
         return;
-    search->cost[at] = cost;
+    search->cost[cell] = cost;
     if (cost < search->fewest[inner].cost)
         search->fewest[inner] = (struct minimax_way){ steps, cost };
 }
 
-// Asks, now and then, whether to end.
+// Calls must_end(), now and then.
 static void look(struct search *search)
 {
     const struct minimax_problem *problem = search->problem;
@@ -208,7 +212,7 @@ static void look(struct search *search)
                                                 ? search->below : INFINITY), search->bound);
 }
 
-// The stage in one of its ways, before each of the states behind it.
+// Puts the stage, in one of its ways, before each of the states behind it.
 static void try_way(struct search *search, uint32_t inner, uint32_t outer, uint32_t way)
 {
     const struct minimax_problem *problem = search->problem;
@@ -226,8 +230,8 @@ static void try_way(struct search *search, uint32_t inner, uint32_t outer, uint3
             hold_state(search, inner, outer, way, search->live[l]);
 }
 
-// What a stage may take at most, in cost or steps: what leaves enough for what is in front and, where more cost means
-// more steps than those of the state of the least cost that is known, less than that.
+// The most that a stage may take, in cost or steps, so that enough is left for what is in front. If more cost means
+// more steps than the known state of the least cost has, it must also be less than that cost.
 static uint32_t most_taken(const struct search *search, uint32_t inner)
 {
     const struct minimax_way *fewest = &search->fewest[inner];
@@ -239,7 +243,7 @@ static uint32_t most_taken(const struct search *search, uint32_t inner)
     return most > least ? most - least : 0;
 }
 
-// False where no stage that holds more is of use either.
+// False if stages that hold more are of no use either.
 static bool try_stage(struct search *search, uint32_t inner, uint32_t outer)
 {
     const struct minimax_problem *problem = search->problem;
@@ -262,8 +266,8 @@ static bool try_stage(struct search *search, uint32_t inner, uint32_t outer)
     return true;
 }
 
-// Where there are costs, those of rising steps and falling cost. More than the limit is of no use either. Whether there
-// are any.
+// Lists the states of a downset that are worth extending. If there are costs, they have rising steps and falling
+// cost. States above the limit are of no use. Returns whether there are any.
 static bool list_live(struct search *search, uint32_t outer)
 {
     const size_t row = outer * search->width;
@@ -285,7 +289,7 @@ static bool list_live(struct search *search, uint32_t outer)
     return true;
 }
 
-// The steps of the least of the whole plans that were reached, of equal ones the fewest; `width`: there is none.
+// The steps of the best whole plan that was reached; of equal ones, the fewest. `width`: there is none.
 static uint32_t find_plan(const struct search *search)
 {
     const struct minimax_ways *ways = &search->problem->ways;
@@ -296,7 +300,7 @@ static uint32_t find_plan(const struct search *search)
     return found;
 }
 
-// How many downsets have less work.
+// The number of downsets that have less work.
 static size_t count_below(const struct search *search, double work)
 {
     size_t from = 0, end = search->problem->downsets->count;
@@ -310,8 +314,9 @@ static size_t count_below(const struct search *search, double work)
     return from;
 }
 
-// All stages in front of the states of `outer`. Their work is below what a stage can do, and what they leave below what
-// can be done in front of it: where few downsets are between, to look at these is quicker than to walk there.
+// Tries all stages in front of the states of `outer`. Their work is below what a stage can do, and what they leave
+// is below what can be done in front of it. If few downsets are between the two, looking at these is quicker than
+// walking there.
 static void try_stages(struct search *search, uint32_t outer)
 {
     const struct minimax_problem *problem = search->problem;
@@ -324,8 +329,8 @@ static void try_stages(struct search *search, uint32_t outer)
     const size_t end = count_below(search, left > 0 ? left : 1);
     uint32_t inner;
     if (from >= end || end - from < 64 + downsets->count / 32) {
-        for (size_t at = from; at < end && !search->is_stopped; at++) {
-            inner = search->by_work[at];
+        for (size_t i = from; i < end && !search->is_stopped; i++) {
+            inner = search->by_work[i];
             if (inner < outer
                 && downsets_within(downsets_set(downsets, inner), downsets_set(downsets, outer), downsets->words))
                 try_stage(search, inner, outer);
@@ -356,14 +361,14 @@ static void run(struct search *search, double below)
 
 // --- the plan --------------------------------------------------------------------
 
-// How a state was reached is found again: by its cost where there are costs, else by its largest load.
+// Finds again how a state was reached: by its cost if there are costs, else by its largest load.
 static struct minimax_stage find_stage(struct search *search, uint32_t inner, uint32_t steps, double *load)
 {
     const struct minimax_problem *problem = search->problem;
     const bool is_costly = problem->ways.most_cost > 0;
-    const size_t at = inner * search->width + steps;
+    const size_t cell = inner * search->width + steps;
     const double below = is_costly ? search->below : search->known * ROUNDED + DBL_MIN;  // loads() may rely upon it
-    const double most_work = below * search->speed[is_costly ? search->cost[at] : steps] * ROUNDED;
+    const double most_work = below * search->speed[is_costly ? search->cost[cell] : steps] * ROUNDED;
     uint32_t outer;
     downset_walk_up(&search->walk, inner);
     while (downset_walk_next(&search->walk, &outer)) {
@@ -375,20 +380,20 @@ static struct minimax_stage find_stage(struct search *search, uint32_t inner, ui
             const struct minimax_way way = problem->ways.list[w];
             const size_t before = outer * search->width + steps - way.steps;
             if (way.steps > steps || !(search->value[before] < below)
-                || (is_costly && search->cost[before] + way.cost != search->cost[at])
+                || (is_costly && search->cost[before] + way.cost != search->cost[cell])
                 || !(problem->loads(problem->self, inner, outer, steps, below, search->loads) < below))
                 continue;
             *load = search->loads[w];
             if (problem->refine && *load < below)
                 *load = problem->refine(problem->self, inner, outer, w, steps - way.steps, *load, below);
-            if (is_costly ? *load < below : fmax(search->value[before], *load) <= search->value[at])
+            if (is_costly ? *load < below : fmax(search->value[before], *load) <= search->value[cell])
                 return (struct minimax_stage){ outer, w, steps - way.steps };
         }
     }
     return (struct minimax_stage){ 0 };  // unreachable: the state was made of one of these
 }
 
-static bool take(struct search *search, uint32_t steps, struct minimax *minimax, struct error *error)
+static bool take_stages(struct search *search, uint32_t steps, struct minimax *minimax, struct error *error)
 {
     const uint32_t all = (uint32_t)search->problem->downsets->count - 1;
     double load, largest = 0;
@@ -410,7 +415,8 @@ static bool take(struct search *search, uint32_t steps, struct minimax *minimax,
     return true;
 }
 
-// The limit of the next run: rising until there is a plan, unless one was known before; then what is left is halved.
+// The limit of the next run. It rises until there is a plan, unless one was known before. Then the distance that is
+// left is halved.
 static double next_limit(const struct search *search, const struct minimax *minimax, double slack)
 {
     const double left = search->known - search->bound;
@@ -432,18 +438,18 @@ static bool search_limits(struct search *search, struct minimax *minimax, struct
         run(search, limit);
         const uint32_t plan = find_plan(search);
         const bool is_found = plan < search->width;
-        if (is_found && !take(search, plan, minimax, error))
+        if (is_found && !take_stages(search, plan, minimax, error))
             return false;
         if (!search->is_stopped && (!is_found || !search->problem->ways.most_cost))
             search->bound = is_found ? search->known : limit;
-        // Less where that already takes much longer each time.
+        // The limit rises less if a run already takes much longer each time.
         slack *= slack < 0x1p-6 ? 8 : slack < 0x1p-3 || search->spent - since < 2 * before ? 2 : 1;
         before = search->spent - since;
     }
     return true;
 }
 
-// The plan that is at hand where the search was ended before it found any: one stage, if that is allowed.
+// Takes the plan that is at hand if the search was ended before it found any: one stage, if that is allowed.
 static bool take_single(struct search *search, struct minimax *minimax, struct error *error)
 {
     const struct minimax_problem *problem = search->problem;

@@ -1,5 +1,4 @@
-// PipeDream's prices (pipedream_price.h). The stages of a second level of links are those of
-// pipedream_server.c.
+// PipeDream's prices (pipedream_price.h). With a second level of links, the stages are those of pipedream_server.c.
 #include "partitioner/objectives/pipedream_price.h"
 
 #include <float.h>
@@ -7,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What parts take on a server may take so many steps, about ten seconds: a stage for each
-// pair of downsets, and each split of a server's machines.
+// The steps that are allowed for the prices of parts on a server, about ten seconds: a stage for each pair of
+// downsets, and each split of a server's machines.
 #define MOST_SERVER_STEPS 1e10
 
 // Units of work: some ten seconds.
@@ -16,8 +15,8 @@
 
 // --- nodes -----------------------------------------------------------------------
 
-// Leaves out the layers of a kind (as their kinds begin) that none of those not left out before feeds, or reads,
-// going upwards.
+// Leaves out layers whose kind begins with `kind`. They are those that no layer feeds, or with `upwards` that no
+// layer reads, among the layers that are not left out yet.
 static void leave_out(const struct profile *profile, const struct edge *edges, size_t edge_count, const char *kind,
                       bool upwards, uint32_t *node_of)
 {
@@ -54,8 +53,8 @@ static bool list_nodes(const struct bottleneck_request *request, bool is_given, 
 
 // --- what is sent ----------------------------------------------------------------
 
-// For each node, as rows of bits: itself, and what counts as its output's company, the layers below it that are read by
-// somebody who is not.
+// For each node, as rows of bits: the node itself, and its company. These are the layers below it that are read by a
+// layer which is not below it.
 static uint64_t *list_company(const struct downset_graph *graph, struct arrays *arrays)
 {
     const size_t nodes = graph->node_count, words = (nodes + 63) / 64;
@@ -82,11 +81,11 @@ static uint64_t *list_company(const struct downset_graph *graph, struct arrays *
     return company;
 }
 
-// Whether a node of the downset is read by none of it.
+// Whether no node of the downset reads this node of it.
 static bool is_maximal(const struct downsets *downsets, size_t downset, size_t node)
 {
-    for (uint32_t at = downsets->reader_at[node]; at < downsets->reader_at[node + 1]; at++)
-        if (downsets_holds(downsets, downset, downsets->readers[at]))
+    for (uint32_t i = downsets->reader_at[node]; i < downsets->reader_at[node + 1]; i++)
+        if (downsets_holds(downsets, downset, downsets->readers[i]))
             return false;
     return true;
 }
@@ -138,7 +137,7 @@ static const struct pipedream_level *outer_level(const struct pipedream *prices)
     return &prices->levels[prices->level_count - 1];
 }
 
-// What a machine's share of time, an all-reduce and a transfer cost, by replicas.
+// What a machine's share of the time, an all-reduce and a transfer cost, by replicas.
 static bool fill_rates(struct pipedream *prices, struct arrays *arrays)
 {
     for (size_t l = 0; l < prices->level_count; l++) {
@@ -199,7 +198,7 @@ static void clear(void *self)
         pipedream_server_clear(prices->server);
 }
 
-// The stages of servers, unless they are those of a given plan.
+// The stages within servers, unless they are those of a given plan.
 static bool fill_server(struct pipedream *prices, struct graph_view *view, struct error *error)
 {
     const double downsets = (double)view->downsets->count, machines = prices->levels[0].machines;
@@ -218,18 +217,18 @@ static bool fill(void *self, struct graph_view *view, const struct bottleneck_re
         && (given || prices->level_count == 1 || fill_server(prices, view, error));
 }
 
-// Compute and all-reduce grow with a stage. Over r machines their sum rises to a maximum
-// before r = 2 and then falls, so that of all replicas one machine or all have the least.
+// Compute and all-reduce grow with a stage. Over r machines their sum rises to a maximum before r = 2 and then
+// falls. So of all numbers of replicas, one machine or all machines have the least.
 static double price(void *self, uint32_t inner, uint32_t outer, uint32_t most, double below, double *loads)
 {
     const struct pipedream *prices = self;
     const size_t level = prices->level_count - 1;
-    const struct pipedream_level *at = &prices->levels[level];
-    const uint32_t machines = prices->view->request->is_straight ? 1 : at->machines;
+    const struct pipedream_level *here = &prices->levels[level];
+    const uint32_t machines = prices->view->request->is_straight ? 1 : here->machines;
     const double work = (double)(prices->work[outer] - prices->work[inner]);
     const double alone = prices->server ? work / prices->levels[0].machines : work;
     const double parameters = (double)(prices->parameters[outer] - prices->parameters[inner]);
-    const double together = alone * at->share[machines] + parameters * at->first_reduce[machines];
+    const double together = alone * here->share[machines] + parameters * here->first_reduce[machines];
     const double floor = alone < together ? alone : together;
     if (!(floor < below))
         return floor;
@@ -269,12 +268,12 @@ static size_t list_stages(void *self, const struct minimax *found, struct found_
     uint32_t inner = 0;
     for (uint32_t p = 0; p < found->stage_count; p++) {
         const uint32_t outer = found->stages[p].downset, times = found->stages[p].way + 1;
-        size_t own = 1;
+        size_t added = 1;
         stages[count] = (struct found_stage){ outer, { .replicas = 1 } };
-        if (prices->server)  // whose values are found again with what is below a little more
-            own = pipedream_server_stages(prices->server, inner, outer, found->value * (1 + 0x1p-40) + DBL_MIN,
-                                          &stages[count]);
-        for (; own > 0; own--, count++) {
+        if (prices->server)  // its values are found again with a `below` that is a little larger
+            added = pipedream_server_stages(prices->server, inner, outer, found->value * (1 + 0x1p-40) + DBL_MIN,
+                                            &stages[count]);
+        for (; added > 0; added--, count++) {
             struct bottleneck_stage *stage = &stages[count].stage;
             stage->replicas *= times;
             stage->group = 1;
@@ -331,7 +330,7 @@ static bool check_memory(const struct pipedream *prices, uint32_t stage, uint32_
                           (unsigned long long)prices->memory_bytes);
 }
 
-// Stages [first, end) are one part on some servers; `later` servers hold those after it.
+// Stages [first, end) are one part on some servers; the parts after it are on `later` servers.
 static bool price_part(struct pipedream *prices, struct bottleneck_stage *stages, const uint32_t *ends, uint32_t first,
                        uint32_t end, uint32_t later, struct error *error)
 {

@@ -1,19 +1,17 @@
 // The inner level of two: what a part of the graph loads on one server's machines.
 //
-// For one end, `outer`, a dynamic program over what is within it, from the end as in
-// minimax.c; the stage that begins the part is priced apart, since no activations come to
-// it:
+// For one end, `outer`, this is a dynamic program over what is within it, from the end as in minimax.c. The stage
+// that begins the part is priced separately, since no activations come to it:
 //
 //     inner          middle              outer
 //       |- first stage -|- best[middle][m] -|        load[inner] on exactly a server's machines
 //
-// The ends come one after the other, and one table serves them all. It reaches as far
-// down as parts that could be part of a plan below a limit: on however many servers, a
-// part loads a server's share of its work and its all-reduce.
+// The ends are taken one after the other, and one table serves them all. It reaches as far down as parts that could
+// be in a plan below a limit. On any number of servers, a part loads a server's share of its work and its
+// all-reduce.
 //
-// Parts that begin with the model have a cheaper all-reduce, so that they reach much
-// further; but they all begin at one place, and one dynamic program from there answers
-// for all of them.
+// Parts that begin with the model have a cheaper all-reduce, so that they reach much further. But they all begin at
+// one place, and one dynamic program from there answers for all of them.
 #include <math.h>
 #include <stdlib.h>
 
@@ -27,7 +25,7 @@ struct choice {
 struct part {
     double load;
     struct choice first;  // the stage that begins it
-    uint32_t machines;    // of all stages but that one; where it begins with the model, of all
+    uint32_t machines;    // of all stages but the first; if the part begins with the model, of all
 };
 
 struct pipedream_server {
@@ -38,7 +36,7 @@ struct pipedream_server {
     double *loads;           // of a stage, by replicas, and of one that begins a part
     double *best;            // of [downset][machines]: the stages from there to one end
     struct choice *choice;   // the first of these
-    uint32_t outer;          // that end, where parts end in it; 0: it is the beginning, or none
+    uint32_t outer;          // the end of the table's parts; 0: they are counted from the beginning, or there are none
     double below;            // parts that end in `outer` are there as far as they matter below this
     struct part *to_end;     // the part from each downset to `outer`
     struct part *from_start; // and from the beginning to each downset
@@ -49,11 +47,11 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
-static void keep(struct pipedream_server *server, size_t at, double value, struct choice choice)
+static void keep(struct pipedream_server *server, size_t place, double value, struct choice choice)
 {
-    if (value < server->best[at]) {
-        server->best[at] = value;
-        server->choice[at] = choice;
+    if (value < server->best[place]) {
+        server->best[place] = value;
+        server->choice[place] = choice;
     }
 }
 
@@ -88,7 +86,7 @@ static void extend(struct pipedream_server *server, uint32_t inner, uint32_t out
                      (struct choice){ inner, r });
 }
 
-// On exactly so many machines.
+// Fills in parts from the beginning, on exactly this many machines.
 static void fill_from_start(struct pipedream_server *server, uint32_t machines)
 {
     const uint32_t count = (uint32_t)server->prices->view->downsets->count;
@@ -118,10 +116,9 @@ static void fill_starts(struct pipedream_server *server)
 
 // --- parts that end in `outer` ---------------------------------------------------------
 
-// Whether a part that does not begin with the model can be in a plan below the limit:
-// on one server, or else, as in pipedream_price.c, on all of them at best. And on q of
-// them it may not take more than the others leave. With c the part's work on one server,
-// and `spare` servers more than the whole work fills up to the limit,
+// Whether a part that does not begin with the model can be in a plan below the limit. It can be on one server, or
+// else, as in pipedream_price.c, at best on all of them. On q servers it may also not take more than the others
+// leave. With c the part's work on one server, and `spare` servers more than the whole work fills up to the limit,
 //
 //     c + 4 (q - 1) W / (q B) < q limit    and    q < c / limit + spare
 //
@@ -145,7 +142,7 @@ static bool matters(const struct pipedream_server *server, uint32_t inner, uint3
     return 4 * most * parameters * (rates->transfer[1] / 2) < spare * limit;
 }
 
-// The stage in the middle of a part with what is behind it on m machines, and as the one that begins a part.
+// Tries the stage in the middle of a part with what is behind it on m machines, and as the stage that begins a part.
 static void try_stage(struct pipedream_server *server, uint32_t inner, uint32_t end, uint32_t least)
 {
     const double *later = server->best + end * server->width;
@@ -234,7 +231,7 @@ double pipedream_server_load(struct pipedream_server *server, uint32_t inner, ui
     return server->to_end[inner].load;
 }
 
-// From the last stage back, and then turned round.
+// Lists the stages from the last one back, and then reverses them.
 static size_t list_from_start(struct pipedream_server *server, uint32_t outer, struct found_stage *stages)
 {
     uint32_t machines = server->from_start[outer].machines;

@@ -1,17 +1,17 @@
-// Piper's prices (tps.h). What a stage takes is decided by a knapsack, of a way for each of
-// its layers: first its floor, then the linear relaxation and a choice that fits, and only
-// where the limit lies between these two the best choice itself.
+// Piper's prices (tps.h). A knapsack decides what a stage takes, with a way for each of its layers. First comes the
+// floor, then the linear relaxation and a choice that fits. Only if the limit lies between these two, the best
+// choice itself is found.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
 #include "common/random.h"
-#include "partitioner/layer_groups.h"
+#include "partitioner/search/layer_groups.h"
 #include "partitioner/objectives/knapsack.h"
 #include "partitioner/objectives/tps.h"
 
-// What was found out about a stage, kept until another stands in its place.
+// The known bounds on a stage's load. They are kept until another stage takes their place.
 enum { ANSWERS = 1 << 15 };
 struct answer {
     struct tps_stage stage;
@@ -20,16 +20,16 @@ struct answer {
 
 #define NO_PLACE UINT32_MAX
 
-// A layer of the stage in hand in one of its ways, but for the replicas.
+// A layer of the current stage in one of its ways, whatever the replicas.
 struct choice {
     const struct tps_way *way;
     double moved_ns;  // twice the bytes along edges to other stages, at the rate
 };
 
-// The stage in hand as a knapsack: what its layers can choose from.
+// The current stage as a knapsack: what its layers can choose from.
 struct chooser {
     struct tps_stage stage;  // 0 replicas: none yet
-    uint32_t *layers, *place;  // its layers, and the place of each layer among them; NO_PLACE: in another stage
+    uint32_t *layers, *place;  // its layers, and the index of each layer among them; NO_PLACE: in another stage
     size_t layer_count;
     struct choice *choices;
     uint32_t *first;         // of each of its layers; layer_count + 1
@@ -48,7 +48,7 @@ struct prices {
     struct edge *edges;  // between layers
     size_t edge_count;
     struct chooser chooser;
-    struct minimax_way *minimax_ways;  // replicas, a divisor of the micro-batches, as steps; machines as the cost
+    struct minimax_way *minimax_ways;  // steps: replicas, a divisor of the micro-batches; cost: machines
     struct tps_stage *stage_of_way;    // degree and replicas of each
     size_t way_count;
     struct answer *answers;
@@ -70,7 +70,7 @@ static void chooser_create(struct chooser *chooser, size_t layers, size_t ways, 
     arrays->failed |= !knapsack_create(&chooser->knapsack, layers);
 }
 
-// What the ways of a layer of the stage receive from another stage along an edge, or send there.
+// Adds what the ways of a layer of the stage receive from another stage along an edge, or send there.
 static void add_moved(struct prices *prices, struct edge edge)
 {
     struct chooser *chooser = &prices->chooser;
@@ -96,7 +96,7 @@ static void take_layer(struct prices *prices, uint32_t layer, uint32_t devices)
     chooser->first[chooser->layer_count] = count;
 }
 
-// Its layers with their ways, which do not depend on replicas and what is in flight.
+// Takes the stage's layers with their ways, which do not depend on the replicas and on what is in flight.
 static void take_layers(struct prices *prices, const struct tps_stage *stage)
 {
     struct chooser *chooser = &prices->chooser;
@@ -108,8 +108,8 @@ static void take_layers(struct prices *prices, const struct tps_stage *stage)
     for (uint32_t w = 0; w < view->downsets->words; w++)
         for (uint64_t rest = outer[w] & ~inner[w]; rest; rest &= rest - 1) {
             const uint32_t node = 64 * w + (uint32_t)__builtin_ctzll(rest);
-            for (uint32_t at = view->layer_at[node]; at < view->layer_at[node + 1]; at++)
-                take_layer(prices, view->layers[at], prices->ways.degrees[stage->degree]);
+            for (uint32_t i = view->layer_at[node]; i < view->layer_at[node + 1]; i++)
+                take_layer(prices, view->layers[i], prices->ways.degrees[stage->degree]);
         }
     for (size_t e = 0; e < prices->edge_count; e++)
         if ((chooser->place[prices->edges[e].from] == NO_PLACE) != (chooser->place[prices->edges[e].to] == NO_PLACE))
@@ -147,7 +147,7 @@ static bool are_same(const struct tps_stage *a, const struct tps_stage *b)
         && a->in_flight == b->in_flight;
 }
 
-// Where what is known of the stage stands, or may stand now.
+// The place for what is known of the stage, whether or not it is there.
 static struct answer *find_answer(const struct prices *prices, const struct tps_stage *stage)
 {
     const uint64_t rest = (uint64_t)stage->degree << 52 | (uint64_t)stage->replicas << 26 | stage->in_flight;
@@ -155,7 +155,7 @@ static struct answer *find_answer(const struct prices *prices, const struct tps_
     return &prices->answers[random_next(&key) % ANSWERS];
 }
 
-// What is known of the stage's load: least to most, which does not lie on both sides of the limit unless the choice is
+// The known bounds on the stage's load, `least` and `most`. The limit is not between the two, unless the choice is
 // too large to be decided.
 static const struct answer *ask_for(struct prices *prices, const struct tps_stage *stage, double below)
 {
@@ -218,7 +218,7 @@ static void clear(void *self)
     knapsack_clear(&((struct prices *)self)->chooser.knapsack);
 }
 
-// Groups of each degree, as many as share the micro-batches evenly.
+// Groups of each degree, in all numbers that share the micro-batches evenly.
 static void list_ways(struct prices *prices, struct arrays *arrays)
 {
     const uint32_t machines = prices->machines.accelerators;
@@ -272,7 +272,7 @@ static size_t list_stages(void *self, const struct minimax *found, struct found_
     return found->stage_count;
 }
 
-// The degree of a stage's groups: its place, or how many there are where no layer has a way for so many devices.
+// The index of the degree of a stage's groups; the number of degrees if no layer has a way for so many devices.
 static uint32_t degree_of(const struct prices *prices, const struct bottleneck_stage *stage)
 {
     uint32_t degree = 0;
@@ -281,7 +281,7 @@ static uint32_t degree_of(const struct prices *prices, const struct bottleneck_s
     return degree;
 }
 
-// The best ways of its layers, exactly.
+// Chooses the best ways of the layers, exactly.
 static bool choose(void *self, const struct found_stage *stages, struct bottleneck_result *result, struct error *error)
 {
     struct prices *prices = self;
@@ -291,10 +291,11 @@ static bool choose(void *self, const struct found_stage *stages, struct bottlene
         return error_no_memory(error, "the stages of a plan");
     uint32_t behind = 0;
     for (size_t s = result->stage_count; s-- > 0;) {
-        const struct bottleneck_stage *own = &result->stages[s];
-        behind += own->replicas;
-        const struct tps_stage stage = { s > 0 ? stages[s - 1].downset : 0, stages[s].downset, degree_of(prices, own),
-                                         own->replicas, (behind + own->replicas - 1) / own->replicas };
+        const struct bottleneck_stage *chosen = &result->stages[s];
+        behind += chosen->replicas;
+        const struct tps_stage stage = { s > 0 ? stages[s - 1].downset : 0, stages[s].downset,
+                                         degree_of(prices, chosen), chosen->replicas,
+                                         (behind + chosen->replicas - 1) / chosen->replicas };
         double least, most;
         take_stage(prices, &stage);
         if (knapsack_solve(&prices->chooser.knapsack, INFINITY, &least, &most, chooser->chosen) == KNAPSACK_NO_MEMORY)
@@ -333,27 +334,27 @@ static void refuse(void *self, struct error *error)
 
 // --- a given plan -------------------------------------------------------------------------------
 
-// Its ways are those of the plan, so that there is nothing to choose.
+// The ways are those of the plan, so that there is nothing to choose.
 static bool price_given(struct prices *prices, struct bottleneck_result *plan, uint32_t s, struct tps_stage stage,
                         struct error *error)
 {
-    struct bottleneck_stage *own = &plan->stages[s];
+    struct bottleneck_stage *given = &plan->stages[s];
     uint64_t held = 0;
     char holds[NUMBER_SIZE], has[NUMBER_SIZE];
-    for (uint32_t at = own->first; at < own->end; at++) {
-        const struct tps_way *way = &prices->ways.ways[prices->ways.way_at[plan->order[at]]];
-        if (way->devices != own->group)
+    for (uint32_t position = given->first; position < given->end; position++) {
+        const struct tps_way *way = &prices->ways.ways[prices->ways.way_at[plan->order[position]]];
+        if (way->devices != given->group)
             return error_set_kind(error, ERROR_ANSWER,
                                   "stage %u: layer \"%s\" runs on %u devices, the stage's groups have %u", s,
-                                  prices->view->request->profile->layers[plan->order[at]].name, way->devices,
-                                  own->group);
+                                  prices->view->request->profile->layers[plan->order[position]].name, way->devices,
+                                  given->group);
         held = add_clamped(held, add_clamped(multiply_clamped(way->in_flight_bytes, stage.in_flight),
                                              way->fixed_bytes));
     }
     if (held > prices->machines.memory_bytes)
         return error_set_kind(error, ERROR_ANSWER, "stage %u: its layers hold %s, its machine %s", s,
                               bytes_format(held, holds), bytes_format(prices->machines.memory_bytes, has));
-    own->load_ns = own->first < own->end ? ask_for(prices, &stage, 0)->least : 0;
+    given->load_ns = given->first < given->end ? ask_for(prices, &stage, 0)->least : 0;
     return true;
 }
 
@@ -362,13 +363,13 @@ static bool value(void *self, struct bottleneck_result *plan, const uint32_t *en
     struct prices *prices = self;
     uint64_t replicas = 0, machines = 0;
     for (uint32_t s = (uint32_t)plan->stage_count; s-- > 0;) {
-        const struct bottleneck_stage *own = &plan->stages[s];
-        replicas += own->replicas;
-        machines += (uint64_t)own->replicas * own->group;
-        if (prices->micro_batches % own->replicas != 0)
+        const struct bottleneck_stage *given = &plan->stages[s];
+        replicas += given->replicas;
+        machines += (uint64_t)given->replicas * given->group;
+        if (prices->micro_batches % given->replicas != 0)
             return error_set_kind(error, ERROR_ANSWER, "stage %u: %u replicas cannot share %u micro-batches evenly", s,
-                                  own->replicas, prices->micro_batches);
-        if (own->replicas > 1 && prices->view->request->is_straight)
+                                  given->replicas, prices->micro_batches);
+        if (given->replicas > 1 && prices->view->request->is_straight)
             return error_set_kind(error, ERROR_ANSWER, "stage %u: replicas were not asked for", s);
         if (replicas > prices->micro_batches)
             return error_set_kind(error, ERROR_ANSWER, "the stages from %u on have %llu replicas, for %u micro-batches",
@@ -376,15 +377,15 @@ static bool value(void *self, struct bottleneck_result *plan, const uint32_t *en
         if (machines > prices->machines.accelerators)
             return error_set_kind(error, ERROR_ANSWER, "the stages from %u on take %llu machines; there are %u", s,
                                   (unsigned long long)machines, prices->machines.accelerators);
-        const struct tps_stage stage = { ends[s], ends[s + 1], degree_of(prices, own), own->replicas,
-                                         (uint32_t)((replicas + own->replicas - 1) / own->replicas) };
+        const struct tps_stage stage = { ends[s], ends[s + 1], degree_of(prices, given), given->replicas,
+                                         (uint32_t)((replicas + given->replicas - 1) / given->replicas) };
         if (!price_given(prices, plan, s, stage, error))
             return false;
     }
     return true;
 }
 
-// A given plan's layers stand each for itself: whether it parts what belongs together was checked.
+// Each layer of a given plan is a node. It was checked before whether the plan separates what belongs together.
 static bool list_nodes(const struct bottleneck_request *request, bool is_given, uint32_t **node_of, struct error *error)
 {
     return is_given || (*node_of = layer_groups(request->profile, true, NULL, error)) != NULL;

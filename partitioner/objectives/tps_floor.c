@@ -28,13 +28,13 @@ static struct tps_way way_of(const struct profile_layer *layer, uint32_t variant
 
 static void add_degree(struct tps_ways *ways, uint32_t devices)
 {
-    size_t at = 0;
-    while (at < ways->degree_count && ways->degrees[at] < devices)
-        at++;
-    if (at < ways->degree_count && ways->degrees[at] == devices)
+    size_t place = 0;
+    while (place < ways->degree_count && ways->degrees[place] < devices)
+        place++;
+    if (place < ways->degree_count && ways->degrees[place] == devices)
         return;
-    memmove(ways->degrees + at + 1, ways->degrees + at, (ways->degree_count - at) * sizeof ways->degrees[0]);
-    ways->degrees[at] = devices;
+    memmove(ways->degrees + place + 1, ways->degrees + place, (ways->degree_count - place) * sizeof ways->degrees[0]);
+    ways->degrees[place] = devices;
     ways->degree_count++;
 }
 
@@ -49,41 +49,43 @@ bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const
                                .degrees = arrays_add(arrays, count + 1, sizeof ways->degrees[0]) };
     if (arrays->failed)
         return error_no_memory(error, "the ways to run layers");
-    uint32_t at = 0;
+    uint32_t next = 0;
     for (size_t i = 0; i < profile->layer_count; i++) {
         const struct profile_layer *layer = &profile->layers[i];
         const uint32_t chosen = given && given->variant ? given->variant[i] : 0;
         if (chosen > layer->variant_count)
             return error_set(error, "layer \"%s\" has %zu variants, not %u", layer->name, layer->variant_count, chosen);
         if (chosen > 0 && layer->variants[chosen - 1].shares_output)
-            return error_set(error, "layer \"%s\": of its variant \"%.60s\" each device has a share of the output, which this"
+            return error_set(error,
+                             "layer \"%s\": of its variant \"%.60s\" each device has a share of the output, which this"
                              " objective does not know", layer->name, layer->variants[chosen - 1].layer.name);
-        ways->way_at[i] = at;
+        ways->way_at[i] = next;
         for (uint32_t v = given ? chosen : 0; v <= (given ? chosen : layer->variant_count); v++) {
             if (v > 0 && layer->variants[v - 1].shares_output)
                 continue;
-            ways->ways[at] = way_of(layer, v);
-            if (ways->ways[at].devices <= machines)
-                add_degree(ways, ways->ways[at].devices);
-            at++;
+            ways->ways[next] = way_of(layer, v);
+            if (ways->ways[next].devices <= machines)
+                add_degree(ways, ways->ways[next].devices);
+            next++;
         }
     }
-    ways->way_at[profile->layer_count] = at;
+    ways->way_at[profile->layer_count] = next;
     return true;
 }
 
 // --- penalties ------------------------------------------------------------------------------
 
-// Between the least and the largest ratio of the time that a layer's other ways take to the bytes they save, at which
-// some layer changes its way: each so many times the one before.
+// Chooses penalties between the least and the largest ratio of the time that a layer's other ways take more to the
+// bytes that they save. At these ratios some layer changes its way. Each penalty is a constant factor times the one
+// before.
 static void choose_penalties(struct tps_floors *floors, const struct tps_ways *ways, size_t layers)
 {
     double least = INFINITY, most = 0;
     for (size_t i = 0; i < layers; i++)
         for (uint32_t w = ways->way_at[i] + 1; w < ways->way_at[i + 1]; w++) {
-            const struct tps_way *own = &ways->ways[ways->way_at[i]], *other = &ways->ways[w];
-            const double time = (double)other->time_ns - (double)own->time_ns;
-            const double bytes = (double)own->in_flight_bytes - (double)other->in_flight_bytes;
+            const struct tps_way *usual = &ways->ways[ways->way_at[i]], *other = &ways->ways[w];
+            const double time = (double)other->time_ns - (double)usual->time_ns;
+            const double bytes = (double)usual->in_flight_bytes - (double)other->in_flight_bytes;
             if (!(time > 0 && bytes > 0))
                 continue;
             least = fmin(least, time / bytes);
@@ -104,8 +106,8 @@ static double value_of(const struct tps_way *way, size_t what, const double *pen
     return what < TPS_PENALIZED ? values[what] : values[TPS_TIME] + penalties[what - TPS_PENALIZED] * values[TPS_SAVED];
 }
 
-// Of the ways for so many devices; with none said, of all that the machines are enough for. Sums stay below 2^53,
-// whatever is cut off.
+// Sums the least over the ways for this many devices, or, with `devices` 0, over all ways that the machines are
+// enough for. Sums stay below 2^53; larger values are cut off.
 static uint64_t *sum_least(const struct tps_floors *floors, struct graph_view *view, const struct tps_ways *ways,
                            uint32_t devices, size_t what)
 {
@@ -143,7 +145,7 @@ static double between(const uint64_t *sums, const struct tps_stage *stage)
     return (double)(sums[stage->outer] - sums[stage->inner]);
 }
 
-// The most that any penalty says the ways take, or the first `enough` that is met.
+// The most that any penalty says the ways take, or the first value that reaches `enough`.
 static double penalized(const struct tps_floors *floors, const struct tps_stage *stage, double lacks, double enough)
 {
     uint64_t *const *sums = floors->sums[stage->degree].of + TPS_PENALIZED;
@@ -158,14 +160,14 @@ double tps_floor(const struct tps_floors *floors, const struct tps_stage *stage,
 {
     const struct tps_sums *sums = &floors->sums[stage->degree];
     const double reduced = floors->reduce_ns * (stage->replicas - 1) * between(sums->of[TPS_PARAMETERS], stage);
-    const double exact = 1 - 0x1p-30;  // what is rounded here is less by far
+    const double exact = 1 - 0x1p-30;  // rounding here is far less than this
     double time = between(sums->of[TPS_TIME], stage);
     if ((time + reduced) / stage->replicas * exact < enough) {
         const double lacks = between(sums->of[TPS_FIXED], stage) - (double)floors->memory_bytes;
         if (lacks + stage->in_flight * between(sums->of[TPS_SAVED], stage) > 0)
             return INFINITY;
-        const double own = penalized(floors, stage, lacks, enough / exact * stage->replicas - reduced);
-        time = own > time ? own : time;
+        const double bound = penalized(floors, stage, lacks, enough / exact * stage->replicas - reduced);
+        time = bound > time ? bound : time;
     }
     return (time + reduced) / stage->replicas * exact;
 }

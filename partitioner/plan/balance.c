@@ -25,8 +25,8 @@ static void weigh(const struct plan *plan, struct balance *balance)
         struct rank_load *load = &balance->of[rank];
         load->peak_bytes = plan_rank_bytes(plan, placement, rank);
         load->capacity_bytes = UINT64_MAX;
-        for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++) {
-            const uint64_t capacity = plan->stages[placement->held[at]].memory.capacity_bytes;
+        for (uint32_t i = placement->stage_at[rank]; i < placement->stage_at[rank + 1]; i++) {
+            const uint64_t capacity = plan->stages[placement->held[i]].memory.capacity_bytes;
             load->capacity_bytes = min_u64(capacity, load->capacity_bytes);
         }
         balance->shares_ranks |= placement->stage_at[rank + 1] - placement->stage_at[rank] > 1;
@@ -35,18 +35,18 @@ static void weigh(const struct plan *plan, struct balance *balance)
 
 static void compare(struct balance *balance)
 {
-    const struct rank_load *of = balance->of;
+    const struct rank_load *loads = balance->of;
     for (uint32_t rank = 1; rank < balance->ranks; rank++) {
-        if (of[rank].busy_ns > of[balance->busiest].busy_ns)
+        if (loads[rank].busy_ns > loads[balance->busiest].busy_ns)
             balance->busiest = rank;
-        const struct rank_load *tightest = &of[balance->tightest];
-        if ((unsigned __int128)of[rank].peak_bytes * tightest->capacity_bytes
-            > (unsigned __int128)tightest->peak_bytes * of[rank].capacity_bytes)
+        const struct rank_load *tightest = &loads[balance->tightest];
+        if ((unsigned __int128)loads[rank].peak_bytes * tightest->capacity_bytes
+            > (unsigned __int128)tightest->peak_bytes * loads[rank].capacity_bytes)
             balance->tightest = rank;
     }
     balance->next = balance->ranks > 1 && balance->busiest == 0;
     for (uint32_t rank = 0; rank < balance->ranks; rank++)
-        if (rank != balance->busiest && of[rank].busy_ns > of[balance->next].busy_ns)
+        if (rank != balance->busiest && loads[rank].busy_ns > loads[balance->next].busy_ns)
             balance->next = rank;
 }
 
@@ -103,8 +103,8 @@ void balance_name_rank(const struct balance *balance, uint32_t rank, struct text
     const uint32_t stage = placement->held[first];
     if (end - first > 1) {
         text_add(text, "rank %u (stages ", rank);
-        for (uint32_t at = first; at < end; at++)
-            text_add(text, "%s%u", at > first ? ", " : "", placement->held[at]);
+        for (uint32_t i = first; i < end; i++)
+            text_add(text, "%s%u", i > first ? ", " : "", placement->held[i]);
         text_add(text, ")");
     } else if (placement_copies(placement, stage) > 1) {
         text_add(text, "rank %u (a copy of stage %u)", rank, stage);

@@ -1,13 +1,12 @@
-// Which ranks hold each stage, and which stages each rank, read from the routes of a
-// schedule: the only place that says so.
+// Which ranks hold each stage, and which stages each rank holds, read from the routes of a schedule. No other code
+// decides this.
 //
 //     zb-v, p = 2       stage   0  1  2  3        rank 0 holds 0 and 3, rank 1 holds 1 and 2
 //                       rank    0  1  1  0
 //     chimera, p = 2    stage   0  1              two routes: every stage has two copies
 //                       ranks  0,1 1,0
 //
-// The copies (or replicas) of a stage stand in the order of the first route that
-// takes them.
+// The copies (or replicas) of a stage are in the order of the first route that uses them.
 #ifndef PARTITIONER_PLAN_PLACEMENT_H
 #define PARTITIONER_PLAN_PLACEMENT_H
 
@@ -19,7 +18,8 @@ struct placement {
     uint32_t *copies;    // their ranks
     uint32_t *stage_at;  // stages of rank r: held[stage_at[r]] to held[stage_at[r + 1]]; ranks + 1
     uint32_t *held;      // ascending
-    uint32_t *devices;   // where it is a plan's: of each rank, of a group the first, which messages go to and come from
+    // In a plan's placement: the device of each rank, or the first of its group. Messages go to it and come from it.
+    uint32_t *devices;
 };
 
 // Freed by placement_free().
@@ -31,13 +31,13 @@ static inline uint32_t placement_copies(const struct placement *placement, uint3
     return placement->copy_at[stage + 1] - placement->copy_at[stage];
 }
 
-// Which copy of a stage a rank holds, NOT_HELD if none.
+// The copy of a stage that a rank holds; NOT_HELD if none.
 #define NOT_HELD UINT32_MAX
 static inline uint32_t placement_find(const struct placement *placement, uint32_t stage, uint32_t rank)
 {
-    for (uint32_t at = placement->copy_at[stage]; at < placement->copy_at[stage + 1]; at++)
-        if (placement->copies[at] == rank)
-            return at - placement->copy_at[stage];
+    for (uint32_t i = placement->copy_at[stage]; i < placement->copy_at[stage + 1]; i++)
+        if (placement->copies[i] == rank)
+            return i - placement->copy_at[stage];
     return NOT_HELD;
 }
 

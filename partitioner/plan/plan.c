@@ -27,19 +27,20 @@ struct plan *plan_create(size_t stage_count, struct error *error)
     return plan;
 }
 
-// A value of 0 has no gap.
+// The gap of a value of 0 is 0.
 static double gap_of(uint64_t value_ns, uint64_t bound_ns)
 {
     return value_ns > bound_ns ? (double)(value_ns - bound_ns) / (double)value_ns : 0;
 }
 
-void certificate_bound(struct certificate *certificate, uint64_t bound_ns, const char *stopped)
+void certificate_bound(struct certificate *certificate, uint64_t bound_ns, enum search_stop stop, const char *stopped)
 {
     certificate->lower_bound_ns = min_u64(bound_ns, certificate->value_ns);
     certificate->proved = certificate->lower_bound_ns == certificate->value_ns;
     certificate->gap = gap_of(certificate->value_ns, certificate->lower_bound_ns);
     certificate->is_claimed = false;
     memset(certificate->stopped, 0, sizeof certificate->stopped);
+    certificate->stop = certificate->proved ? STOP_NONE : stop;
     if (!certificate->proved)
         snprintf(certificate->stopped, sizeof certificate->stopped, "%s", stopped);
 }
@@ -208,7 +209,7 @@ static struct schedule *generate(const struct plan *plan, uint32_t micro_batches
         .ranks = plan->ranks, .chunks = plan->chunks, .micro_batches = micro_batches, .replicas = replicas,
         .stages = replicas ? (uint32_t)plan->stage_count : 0,
     };
-    struct schedule *order = holding_order(&plan->holding, schedule_generate_by(&generator, &request, error), error);
+    struct schedule *order = storage_order(&plan->storage, schedule_generate_by(&generator, &request, error), error);
     free(replicas);
     if (order && order->stages != plan->stage_count) {
         error_set(error, "schedule %s has %u stages on %u ranks, but the plan has %zu", plan->schedule, order->stages,
@@ -248,17 +249,6 @@ struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, 
     return result;
 }
 
-bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *run, struct timeline *timeline,
-                   struct error *error)
-{
-    struct network *network = plan_network(plan, error);
-    struct schedule *lowered = network ? plan_schedule(plan, micro_batches, true, error) : NULL;
-    const bool good = lowered && schedule_simulate(lowered, NULL, network, run, timeline, error);
-    schedule_free(lowered);
-    network_free(network);
-    return good;
-}
-
 struct placement *plan_placement(const struct plan *plan, struct error *error)
 {
     struct schedule *order = generate(plan, plan->micro_batches, error);
@@ -276,11 +266,11 @@ static bool give_device(uint32_t *devices, uint32_t rank, size_t stage, uint32_t
     return true;
 }
 
-// Whether a stage before has the same group for one of its copies: both are of one rank then.
+// Whether an earlier stage has the same group for one of its copies. Both are then on the same rank.
 static bool is_held_before(const struct plan *plan, size_t stage, size_t copy)
 {
-    const struct plan_stage *of = &plan->stages[stage];
-    const uint32_t device = of->devices[copy * plan_stage_group(of)];
+    const struct plan_stage *holder = &plan->stages[stage];
+    const uint32_t device = holder->devices[copy * plan_stage_group(holder)];
     for (size_t s = 0; s < stage; s++)
         for (size_t c = 0; c < plan->stages[s].device_count; c++)
             if (plan->stages[s].devices[c * plan_stage_group(&plan->stages[s])] == device)
@@ -297,7 +287,7 @@ size_t plan_seat_count(const struct plan *plan)
     return seats;
 }
 
-// Whether each device is in one rank's group only. Of a rank with several stages their groups are the same.
+// Whether each device is in the group of one rank only. All stages of a rank have the same group.
 static bool are_apart(const struct plan *plan, const struct placement *placement, struct error *error)
 {
     uint32_t last = 0;
@@ -384,7 +374,7 @@ uint64_t plan_host_bytes(const struct plan *plan, size_t machine)
     uint64_t bytes = 0;
     for (size_t s = 0; s < plan->stage_count; s++)
         for (size_t i = 0; i < plan_stage_seats(&plan->stages[s]); i++)
-            if (holding_machine(plan->cluster, plan->stages[s].devices[i]) == machine)
+            if (storage_machine(plan->cluster, plan->stages[s].devices[i]) == machine)
                 bytes = add_clamped(bytes, plan->stages[s].memory.host_bytes);
     return bytes;
 }

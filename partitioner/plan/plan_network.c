@@ -1,6 +1,5 @@
-// The links between the ranks of a plan: each ordered pair of devices of an
-// innermost group has one of its own, further out two groups share one in each
-// direction.
+// The links between the ranks of a plan. Each ordered pair of devices of an innermost group has a link of its own.
+// Further out, two groups share one link in each direction.
 //
 //     2 nodes x 2 devices        0 --> 1, 1 --> 0, 2 --> 3, 3 --> 2     a link each, level 0
 //                                {0, 1} --> {2, 3}                      one for four pairs, level 1
@@ -15,7 +14,7 @@ struct shared_link {
     uint32_t link;
 };
 
-// The links of a network while they are found.
+// The links of a network while they are being found.
 struct links {
     const struct cluster *cluster;
     struct network *network;
@@ -25,8 +24,9 @@ struct links {
 
 static uint32_t add_link(struct links *links, size_t level)
 {
-    const struct cluster_level *of = &links->cluster->levels[level];
-    links->network->links[links->network->link_count] = (struct link){ of->latency_ns, of->bytes_per_second };
+    const struct cluster_level *cluster_level = &links->cluster->levels[level];
+    links->network->links[links->network->link_count] = (struct link){ cluster_level->latency_ns,
+                                                                       cluster_level->bytes_per_second };
     return links->network->link_count++;
 }
 
@@ -47,7 +47,7 @@ static uint32_t link_between(struct links *links, size_t a, size_t b)
     return link;
 }
 
-// Whether two devices are of one group, and reach another by the link that it shares.
+// Whether devices a and b are of one group, and reach device `to` by the link that their group shares.
 static bool shares_link(const struct cluster *cluster, size_t a, size_t b, size_t to)
 {
     const size_t level = cluster_level_between(cluster, b, to);
@@ -57,7 +57,7 @@ static bool shares_link(const struct cluster *cluster, size_t a, size_t b, size_
 struct network *cluster_network(const struct cluster *cluster, const uint32_t *devices, uint32_t ranks,
                                 struct error *error)
 {
-    // A link per ordered pair is the most there can be: room enough to put ours there.
+    // At most there is one link for each ordered pair. network_uniform() has room for that many.
     struct links links = { .cluster = cluster, .network = network_uniform(ranks, (struct link){ 0 }, error) };
     links.shared = links.network ? calloc((size_t)ranks * ranks, sizeof links.shared[0]) : NULL;
     if (!links.shared) {
@@ -69,10 +69,11 @@ struct network *cluster_network(const struct cluster *cluster, const uint32_t *d
     uint32_t *link_of = links.network->link_of;
     for (uint32_t from = 0; from < ranks; from++) {
         for (uint32_t to = 0; to < ranks; to++) {
-            // The rank before often has the same link, and looking for one takes longer than that.
+            // The rank before often has the same link, and a search takes longer than this test.
             const bool is_same = from > 0 && shares_link(cluster, devices[from - 1], devices[from], devices[to]);
-            const size_t at = (size_t)from * ranks + to;
-            link_of[at] = from == to ? 0 : is_same ? link_of[at - ranks] : link_between(&links, devices[from], devices[to]);
+            const size_t pair = (size_t)from * ranks + to;
+            link_of[pair] = from == to ? 0 : is_same ? link_of[pair - ranks] : link_between(&links, devices[from],
+                                                                                            devices[to]);
         }
     }
     free(links.shared);
@@ -102,4 +103,15 @@ struct network *cluster_network_by_rank(const struct cluster *cluster, uint32_t 
         error_no_memory(error, "the links of a cluster");
     free(devices);
     return network;
+}
+
+bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *run, struct timeline *timeline,
+                   struct error *error)
+{
+    struct network *network = plan_network(plan, error);
+    struct schedule *lowered = network ? plan_schedule(plan, micro_batches, true, error) : NULL;
+    const bool good = lowered && schedule_simulate(lowered, NULL, network, run, timeline, error);
+    schedule_free(lowered);
+    network_free(network);
+    return good;
 }

@@ -1,13 +1,13 @@
-// The chain of actions and messages that ends last, by the stages and links it goes
-// through: what an iteration is long for. What is not on it can take longer, up to a
-// point, and nobody waits.
+// The critical path of an iteration: the chain of actions and messages that ends last, by the stages and links it
+// goes through. It is what makes the iteration as long as it is. An action that is not on it can take longer, up to
+// a point, and delays nothing.
 #ifndef PARTITIONER_PLAN_PLAN_PATH_H
 #define PARTITIONER_PLAN_PLAN_PATH_H
 
 #include "partitioner/plan/plan.h"
 
 struct path_stage {
-    uint32_t actions;  // of the stage that are on the chain and take time
+    uint32_t actions;  // actions of the stage that are on the path and take time
     uint64_t compute_ns, recompute_ns;
 };
 
@@ -18,15 +18,15 @@ struct path_link {
 };
 
 struct plan_path {
-    uint32_t micro_batches;  // of the run: an iteration's; asynchronous, three times as many
-    uint64_t run_ns;         // the sum of all that follows
+    uint32_t micro_batches;  // of the run: an iteration's; asynchronous: three times as many
+    uint64_t run_ns;         // the sum of all times below
     struct path_stage *stages;
     size_t stage_count;
     struct path_link *links;  // in order of (from, to)
     size_t link_count;
-    const struct path_link *slowest;  // the one that takes most of the chain, or NULL
-    uint64_t links_ns;        // what they all take
-    uint64_t waiting_ns;      // for links behind others, and for copies
+    const struct path_link *slowest;  // the link that takes most of the path, or NULL
+    uint64_t links_ns;        // of all links
+    uint64_t waiting_ns;      // for links that other messages use first, and for copies
 };
 
 bool plan_path_read(const struct plan *plan, struct plan_path *path, struct error *error);

@@ -1,7 +1,7 @@
 // Reads the plan document: docs/formats/plan.md.
 //
-// Refused here is what can be seen to be wrong from the document alone. Whether
-// its numbers are those of a profile is for evaluate.h.
+// Refuses what can be seen to be wrong from the document alone. evaluate.h checks whether its numbers are those of a
+// profile.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,15 +10,12 @@
 #include "partitioner/plan/plan_words.h"
 #include "profiler/import.h"
 #include "schedules/cost_row.h"
-#include "schedules/given_order.h"
+#include "schedules/generators/given_order.h"
 
-#define MOST_RANKS 65536
-#define MOST_LAYERS 1000000
-
-// A plan while it is read: straight down, as common/json.h reads, but for memory.
+// A plan while it is being read. The document remembers errors (common/json.h), so that reading goes straight
+// through; a lack of memory is remembered here.
 struct reading {
     struct json_document *document;
-    unsigned version;
     struct plan *plan;
     bool lacks_memory;
 };
@@ -71,7 +68,7 @@ static void read_pinned(struct reading *reading, struct json *object, struct pla
 {
     const uint32_t layers = stage->end - stage->first;
     struct json item;
-    if (!is_good(reading) || reading->version < 8 || !json_has(object, "pinned"))
+    if (!is_good(reading) || !json_has(object, "pinned"))
         return;
     struct json names = json_array(object, "pinned");
     if (names.node && json_count(&names) == 0)
@@ -79,25 +76,23 @@ static void read_pinned(struct reading *reading, struct json *object, struct pla
     stage->pinned = room_for(reading, layers, sizeof stage->pinned[0]);
     while (stage->pinned && json_next(&names, &item)) {
         const char *name = json_item_string(&item);
-        uint32_t at = 0;
-        while (at < layers && strcmp(stage->layers[at], name) != 0)
-            at++;
-        if (at == layers)
+        uint32_t i = 0;
+        while (i < layers && strcmp(stage->layers[i], name) != 0)
+            i++;
+        if (i == layers)
             json_refuse(&item, "\"%.60s\" is no layer of the stage", name);
         else
-            stage->pinned[at] = true;
+            stage->pinned[i] = true;
     }
 }
 
-// The devices of one replica, as many as its stage's others have.
+// The devices of one replica. All replicas of a stage have as many.
 static void read_group(struct reading *reading, struct json *group, struct plan_stage *stage)
 {
     struct json device;
     json_item_array(group);
     const size_t count = json_count(group), before = plan_stage_seats(stage);
-    if (group->node && count != 1 && reading->version < 3)
-        json_refuse(group, "holds %zu devices; groups are known from version 3 on", count);
-    else if (group->node && (count == 0 || (before > 0 && count != stage->group)))
+    if (group->node && (count == 0 || (before > 0 && count != stage->group)))
         json_refuse(group, "holds %zu devices, but each replica of a stage is on as many as the first", count);
     uint32_t *devices = is_good(reading) ? realloc(stage->devices, (before + count) * sizeof devices[0]) : NULL;
     reading->lacks_memory |= is_good(reading) && !devices;
@@ -128,12 +123,10 @@ static void read_variant(struct reading *reading, struct json *object, struct pl
 {
     if (!json_has(object, "variant") || json_null(object, "variant"))
         return;
-    if (reading->version < 3)
-        json_refuse_key(object, "variant", "is not null; variants are known from version 3 on");
     stage->variant = copy_of(reading, json_string(object, "variant"));
 }
 
-// A segment is named by its layers; they follow each other and the segment before.
+// A segment is named by its layers. They must follow each other, and the segment before.
 static void read_segment(struct json *names, const struct plan_stage *stage, uint32_t from, struct segment *segment)
 {
     struct json name;
@@ -143,17 +136,17 @@ static void read_segment(struct json *names, const struct plan_stage *stage, uin
         json_refuse(names, "is empty");
     while (json_next(names, &name)) {
         const char *wanted = json_item_string(&name);
-        uint32_t at = segment->end;
-        while (segment->first == segment->end && at < stage->end
-               && strcmp(stage->layers[at - stage->first], wanted) != 0)
-            at++;
-        if (at >= stage->end || strcmp(stage->layers[at - stage->first], wanted) != 0) {
+        uint32_t layer = segment->end;
+        while (segment->first == segment->end && layer < stage->end
+               && strcmp(stage->layers[layer - stage->first], wanted) != 0)
+            layer++;
+        if (layer >= stage->end || strcmp(stage->layers[layer - stage->first], wanted) != 0) {
             json_refuse(&name, "layer \"%.60s\" does not follow what is named before it in this stage", wanted);
             return;
         }
         if (segment->first == segment->end)
-            segment->first = at;
-        segment->end = at + 1;
+            segment->first = layer;
+        segment->end = layer + 1;
     }
 }
 
@@ -171,7 +164,7 @@ bool plan_read_segments(struct json *segments, struct plan_stage *stage)
     return stage->recompute != NULL;
 }
 
-// The least memory of the stage's devices.
+// The memory of the stage's device that has least.
 static uint64_t least_memory(const struct plan *plan, const struct plan_stage *stage)
 {
     uint64_t least = UINT64_MAX;
@@ -182,7 +175,7 @@ static uint64_t least_memory(const struct plan *plan, const struct plan_stage *s
     return least;
 }
 
-// The bytes of a stage agree with each other and with its devices.
+// Checks that the bytes of a stage agree with each other and with its devices.
 static void check_memory(struct json *object, const struct plan *plan, const struct plan_stage *stage)
 {
     const struct stage_memory *memory = &stage->memory;
@@ -212,10 +205,10 @@ static void read_stage(struct reading *reading, struct json *object, size_t numb
         json_refuse_key(object, "stage", "is %llu, but stages stand in order, and this is number %zu",
                         (unsigned long long)said, number);
     const uint32_t first = number > 0 ? plan->stages[number - 1].end : 0;
-    stage->first = stage->end = (uint32_t)json_u64(object, "first", 0, MOST_LAYERS);
+    stage->first = stage->end = (uint32_t)json_u64(object, "first", 0, PROFILE_MOST_LAYERS);
     if (stage->first != first)
         json_refuse_key(object, "first", "is %u, but the stage before ends at layer %u", stage->first, first);
-    const uint32_t end = (uint32_t)json_u64(object, "end", 0, MOST_LAYERS);
+    const uint32_t end = (uint32_t)json_u64(object, "end", 0, PROFILE_MOST_LAYERS);
     if (end < stage->first)
         json_refuse_key(object, "end", "is %u, before the first layer, %u", end, stage->first);
     read_layers(reading, object, end, stage);
@@ -228,20 +221,19 @@ static void read_stage(struct reading *reading, struct json *object, size_t numb
     if (!is_good(reading))
         return;
     struct json costs = json_object(object, "costs");
-    const unsigned rows = reading->version >= 5 ? min_u32(reading->version - 2, 5) : min_u32(reading->version, 2);
-    cost_row_read(&costs, rows, &stage->costs);
+    cost_row_read(&costs, &stage->costs);
     json_end(&costs);
     read_memory(reading, object, &stage->memory);
     check_memory(object, plan, stage);
     json_end(object);
 }
 
-// An order that was given stands there itself.
+// If the plan's order was given, the document has the order itself.
 static void read_given(struct reading *reading, struct json *place)
 {
     struct error why = { 0 };
     struct plan *plan = reading->plan;
-    if (reading->version < 4 || !json_has(place, "actions"))
+    if (!json_has(place, "actions"))
         return;
     plan->given = schedule_read_order(place, &why);
     if (!plan->given && why.kind != ERROR_MACHINE)
@@ -251,15 +243,16 @@ static void read_given(struct reading *reading, struct json *place)
     reading->lacks_memory |= why.kind == ERROR_MACHINE;
 }
 
-// The name must be a generator's, or that of an order which is there; weights and chunks those of its schedules.
+// The name must be that of a generator, or of an order that the document has. Weights and chunks must be those of
+// its schedules.
 static void read_schedule(struct reading *reading, struct json *root)
 {
     struct plan *plan = reading->plan;
     struct json place = json_object(root, "schedule");
     json_string_into(&place, "name", plan->schedule, sizeof plan->schedule);
     plan->weights = (enum weights)json_choice(&place, "weights", weights_names);
-    plan->ranks = (uint32_t)json_u64(&place, "ranks", 1, MOST_RANKS);
-    plan->chunks = (uint32_t)json_u64(&place, "chunks", 1, MOST_RANKS);
+    plan->ranks = (uint32_t)json_u64(&place, "ranks", 1, SCHEDULE_MOST_RANKS);
+    plan->chunks = (uint32_t)json_u64(&place, "chunks", 1, SCHEDULE_MOST_RANKS);
     plan->micro_batches = (uint32_t)json_u64(&place, "micro_batches", 1, UINT32_MAX / 4);
     read_given(reading, &place);
     struct error why = { 0 };
@@ -275,7 +268,7 @@ static void read_schedule(struct reading *reading, struct json *root)
     json_end(&place);
 }
 
-// False where the cluster cannot be read, which is said.
+// False, with an error, if the cluster cannot be read.
 static bool read_head(struct reading *reading, struct json *root, struct error *error)
 {
     struct plan *plan = reading->plan;
@@ -291,8 +284,8 @@ static bool read_head(struct reading *reading, struct json *root, struct error *
         return false;
     json_end(&cluster);
     read_schedule(reading, root);
-    holding_read(root, reading->version, 3, 7, &plan->holding);
-    if (reading->version >= 9 && json_has(root, "for"))
+    storage_read(root, &plan->storage);
+    if (json_has(root, "for"))
         plan->target = (enum plan_target)json_choice(root, "for", plan_target_names);
     return true;
 }
@@ -329,8 +322,8 @@ void certificate_read(struct json *root, struct certificate *certificate)
     json_end(&place);
 }
 
-// As many devices, or groups of them, as ranks. Which of them has which stage is the schedule's to say:
-// plan_schedule() holds the two together.
+// There must be as many devices, or groups of them, as ranks. Which of them holds which stage is decided by the
+// schedule; plan_schedule() compares the two.
 static void check_devices(struct reading *reading, struct json *stages)
 {
     const struct plan *plan = reading->plan;
@@ -368,11 +361,11 @@ static void read_stages(struct reading *reading, struct json *root)
         check_devices(reading, &stages);
 }
 
-// Every layer of the stages once; whether each comes after all it reads from is for evaluate.h.
+// The order has every layer of the stages once. evaluate.h checks whether each layer comes after all it reads.
 static void read_order(struct reading *reading, struct json *root)
 {
     struct plan *plan = reading->plan;
-    if (!is_good(reading) || reading->version < 3 || !json_has(root, "order"))
+    if (!is_good(reading) || !json_has(root, "order"))
         return;
     struct json order = json_array(root, "order"), item;
     const size_t count = json_count(&order), held = plan->stages[plan->stage_count - 1].end;
@@ -394,7 +387,7 @@ static void read_order(struct reading *reading, struct json *root)
 static bool read_plan(struct reading *reading, struct error *error)
 {
     struct json root = json_root(reading->document);
-    reading->version = (unsigned)json_format(&root, "weir.plan", PLAN_NEWEST_VERSION);
+    json_format(&root, "weir.plan");
     if (is_good(reading) && !read_head(reading, &root, error))
         return false;
     if (is_good(reading))

@@ -1,7 +1,6 @@
-// A plan as tables that a person reads, and a paragraph of sense.
+// A plan as tables for people to read, and a paragraph that sums it up.
 //
-// Three or more stages in a row whose lines would be alike but for the names of
-// their layers and devices are one line:
+// Three or more consecutive stages are one line if their lines differ only in the names of their layers and devices:
 //
 //      0      embedding .. block0.mlp (3)             0     ...
 //      1-6    block1.attention .. block6.mlp (2 each) 1-6   ...
@@ -18,10 +17,11 @@ enum { LAYERS_WIDTH = 44, LAYERS_SIZE = 256, LINE_SIZE = 320, ALIKE = 3, DEVICES
 
 // --- lines, and runs of them that are alike ----------------------------------------
 
-// A line without what may differ in a run.
+// Formats a line without what may differ within a run.
 typedef void line_format(const struct plan *plan, size_t stage, char line[LINE_SIZE]);
 
-// Where the run of alike stages from `first` ends; shorter ones than ALIKE are no run.
+// The end of the run of alike stages that starts at `first`. A run has at least ALIKE stages; else this is `first` +
+// 1.
 static size_t run_end(const struct plan *plan, size_t first, line_format *format)
 {
     char one[LINE_SIZE], other[LINE_SIZE];
@@ -62,7 +62,7 @@ static void format_layers(const struct plan *plan, size_t first, size_t end, cha
                  shown_cut(last->layers[count - 1], EACH, other, sizeof other), count, end - first > 1 ? " each" : "");
 }
 
-// "3"; "0-7" where they follow each other; else the first few of them: "0,4,8,...".
+// "3"; "0-7" if they are consecutive; else the first few of them: "0,4,8,...".
 static void format_devices(const struct plan *plan, size_t first, size_t end, char buffer[DEVICES_SIZE])
 {
     enum { MOST = 3 };
@@ -83,15 +83,15 @@ static void format_devices(const struct plan *plan, size_t first, size_t end, ch
         snprintf(buffer + length, DEVICES_SIZE - length, ",...");
 }
 
-// Of stages that are all as busy none is marked.
+// If all stages are equally busy, none is marked.
 static bool is_busiest(const struct plan *plan, size_t s)
 {
-    const struct cost_row *own = &plan->stages[s].costs;
+    const struct cost_row *costs = &plan->stages[s].costs;
     bool others = false;
     for (size_t i = 0; i < plan->stage_count; i++) {
         const struct cost_row *row = &plan->stages[i].costs;
         others |= row->forward_ns + row->backward_ns + row->recompute_ns
-               != own->forward_ns + own->backward_ns + own->recompute_ns;
+               != costs->forward_ns + costs->backward_ns + costs->recompute_ns;
     }
     return s == plan->bottleneck_stage && others;
 }
@@ -108,7 +108,7 @@ static void format_times(const struct plan *plan, size_t s, char line[LINE_SIZE]
              is_busiest(plan, s) ? "  < busiest" : "");
 }
 
-// All that stages of a run have alike.
+// All that the stages of a run have in common.
 static void format_times_and_count(const struct plan *plan, size_t s, char line[LINE_SIZE])
 {
     format_times(plan, s, line);
@@ -177,7 +177,7 @@ static void print_memory(const struct plan *plan, bool shares_ranks, struct text
     }
 }
 
-// Where ranks hold several stages, of whose workspaces only the largest counts.
+// For plans whose ranks hold several stages: only the largest workspace of a rank's stages counts.
 static void print_ranks(const struct balance *balance, struct text *text)
 {
     text_add(text, "\n  rank   stages               peak (slab)\n");
@@ -185,8 +185,8 @@ static void print_ranks(const struct balance *balance, struct text *text)
         const struct placement *placement = balance->placement;
         struct text stages = { 0 };
         char peak[NUMBER_SIZE];
-        for (uint32_t at = placement->stage_at[rank]; at < placement->stage_at[rank + 1]; at++)
-            text_add(&stages, "%s%u", at > placement->stage_at[rank] ? ", " : "", placement->held[at]);
+        for (uint32_t i = placement->stage_at[rank]; i < placement->stage_at[rank + 1]; i++)
+            text_add(&stages, "%s%u", i > placement->stage_at[rank] ? ", " : "", placement->held[i]);
         text_add(text, "  %5u  %-19s %10s", rank, stages.failed ? "" : stages.data,
                  bytes_format(balance->of[rank].peak_bytes, peak));
         add_share(text, balance->of[rank].peak_bytes, balance->of[rank].capacity_bytes);
@@ -195,7 +195,7 @@ static void print_ranks(const struct balance *balance, struct text *text)
     }
 }
 
-// What of each stage's replicas is there; alike ones in one.
+// The bytes that each stage stores there for each device; consecutive stages with the same bytes are joined.
 static void print_host(const struct plan *plan, struct text *text)
 {
     size_t printed = 0;
@@ -213,7 +213,7 @@ static void print_host(const struct plan *plan, struct text *text)
 
 // --- recomputation ------------------------------------------------------------------
 
-// How many segments from `i` on are a layer each, one behind the other.
+// How many segments from `i` on are one layer each and follow each other.
 static size_t count_single(const struct plan_stage *stage, size_t i)
 {
     const uint32_t first = stage->recompute[i].first;
@@ -281,7 +281,8 @@ static void print_bottleneck(const struct balance *balance, struct text *text)
     text_add(text, " more work than the average.");
 }
 
-// Work alone does not tell why ranks wait: where a good part of the critical path is messages, that is why.
+// Work alone does not explain why ranks wait. If more than a tenth of the critical path is messages, they are the
+// reason.
 static void print_links(const struct plan *plan, struct text *text)
 {
     enum { MOST_PLACES = 1 << 20 };
@@ -296,8 +297,8 @@ static void print_links(const struct plan *plan, struct text *text)
     if (path.links_ns > path.run_ns / 10) {
         text_add(text, " Links take ");
         add_percent(text, (double)path.links_ns, (double)path.run_ns);
-        text_add(text, " of the critical path, most of it from rank %u to rank %u; `weir explain` says what quicker ones"
-                       " would gain.", path.slowest->from, path.slowest->to);
+        text_add(text, " of the critical path, most of it from rank %u to rank %u; `weir explain` says what quicker"
+                       " ones would gain.", path.slowest->from, path.slowest->to);
     }
     plan_path_clear(&path);
 }
@@ -340,7 +341,7 @@ static void print_other_measure(const struct certificate *certificate, struct te
                  certificate->is_claimed ? ", as its file says" : "");
 }
 
-// Nobody has checked what a file says of itself.
+// The claims of a file about itself have not been checked.
 static void print_claim(const struct certificate *certificate, struct text *text)
 {
     char bound[NUMBER_SIZE];
@@ -353,8 +354,9 @@ static void print_claim(const struct certificate *certificate, struct text *text
         text_add(text, " Its file claims no bound.\n");
 }
 
-// Of which plans a certificate speaks.
-static const char *const target_words[] = { "", " of what Megatron-Core can be told", " of what torchtitan can be told" };
+// Which plans a certificate is about.
+static const char *const target_words[] = { "", " of what Megatron-Core can be told",
+                                            " of what torchtitan can be told" };
 static const char *plans_of(const struct plan *plan)
 {
     for (size_t s = 0; s < plan->stage_count; s++)
@@ -405,7 +407,7 @@ static void print_sense(const struct plan *plan, const struct balance *balance, 
     print_certificate(plan, text);
 }
 
-// A plan made by hand whose stages are not its schedule's has no loads to speak of.
+// A plan made by hand whose stages are not those of its schedule has no loads to report.
 void plan_print(const struct plan *plan, struct text *text)
 {
     struct balance balance;
@@ -418,7 +420,7 @@ void plan_print(const struct plan *plan, struct text *text)
     text_add(text, ", ");
     text_add_count(text, plan->micro_batches, "micro-batch", "micro-batches");
     text_add(text, ", ");
-    holding_say(&plan->holding, text);
+    storage_say(&plan->storage, text);
     text_add(text, "\n\n");
     print_times(plan, text);
     print_memory(plan, shares_ranks, text);

@@ -7,15 +7,13 @@
 #include "common/json.h"
 #include "partitioner/plan/plan.h"
 
-#define PLAN_NEWEST_VERSION 10
-
 static const char *const plan_by_names[] = { "enumeration", "dual", "solver", NULL };
 
-// Under the key "certificate"; one that claims what its own numbers deny is refused.
+// Writes and reads the key "certificate". A certificate that contradicts its own numbers is refused.
 void certificate_write(struct json_writer *writer, const struct certificate *certificate);
 void certificate_read(struct json *root, struct certificate *certificate);
 
-// A struct's numbers by their keys, in the order in which they are written.
+// A number of a struct and its key, in the order in which they are written.
 struct plan_field {
     const char *key;
     size_t offset;
@@ -29,10 +27,10 @@ static const struct plan_field plan_memory_fields[] = {
     PLAN_MEMORY(capacity_bytes), PLAN_MEMORY(host_bytes),
 };
 
-// The last of them is where something is held in another way than plainly.
+// The last of them, host_bytes, is there only if the storage is not plain.
 static inline size_t plan_memory_field_count(const struct plan *plan)
 {
-    return sizeof plan_memory_fields / sizeof plan_memory_fields[0] - holding_is_plain(&plan->holding);
+    return sizeof plan_memory_fields / sizeof plan_memory_fields[0] - storage_is_plain(&plan->storage);
 }
 
 #endif

@@ -1,6 +1,5 @@
 // Writes the plan document: docs/formats/plan.md.
 #include "common/json.h"
-#include "common/number.h"
 #include "partitioner/plan/plan_words.h"
 #include "schedules/cost_row.h"
 
@@ -87,41 +86,7 @@ void certificate_write(struct json_writer *writer, const struct certificate *cer
     json_close(writer);
 }
 
-// The first version that can hold it, so that older readers read what they can: the
-// first knows one device per stage, stage s on rank s mod ranks.
-static unsigned version_of(const struct plan *plan)
-{
-    if (plan->holding.bytes_per_parameter)
-        return 10;
-    if (plan->target != TARGET_ANY)
-        return 9;
-    for (size_t s = 0; s < plan->stage_count; s++)
-        if (plan->stages[s].pinned)
-            return 8;
-    if (holding_is_new(&plan->holding))
-        return 7;
-    if (plan->holding.activations_on_host)
-        return 6;
-    for (size_t s = 0; s < plan->stage_count; s++)
-        if (cost_row_version(&plan->stages[s].costs) > 2)
-            return 5;
-    if (plan->given)
-        return 4;
-    if (plan->order || !holding_is_old(&plan->holding))
-        return 3;
-    for (size_t s = 0; s < plan->stage_count; s++)
-        if (plan->stages[s].variant || plan_stage_group(&plan->stages[s]) > 1)
-            return 3;
-    for (size_t s = 0; s < plan->stage_count; s++) {
-        const struct plan_stage *stage = &plan->stages[s];
-        if (stage->device_count != 1 || stage->devices[0] != plan->stages[s % plan->ranks].devices[0]
-            || cost_row_version(&stage->costs) > 1)
-            return 2;
-    }
-    return plan->stage_count == (size_t)plan->ranks * plan->chunks ? 1 : 2;
-}
-
-// The whole order, where it is not a generator's.
+// Writes the whole order if no generator makes it.
 static void write_schedule(struct json_writer *writer, const struct plan *plan)
 {
     json_begin_object(writer, "schedule", plan->given ? JSON_LINES : JSON_INLINE);
@@ -140,15 +105,14 @@ static void write_schedule(struct json_writer *writer, const struct plan *plan)
 
 static void write_head(struct json_writer *writer, const struct plan *plan)
 {
-    json_put_string(writer, "format", "weir.plan");
-    json_put_u64(writer, "version", version_of(plan));
+    json_put_format(writer, "weir.plan");
     json_begin_object(writer, "profile", JSON_INLINE);
     json_put_string(writer, "model", plan->model);
     json_put_string(writer, "hash", plan->profile_hash);
     json_close(writer);
     cluster_write_part(plan->cluster, writer, "cluster");
     write_schedule(writer, plan);
-    holding_write(&plan->holding, writer);
+    storage_write(&plan->storage, writer);
     if (plan->target != TARGET_ANY)
         json_put_string(writer, "for", plan_target_names[plan->target]);
 }

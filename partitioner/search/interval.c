@@ -15,7 +15,7 @@ void intervals_free(struct intervals *intervals)
     free(intervals);
 }
 
-// Lists of one type lie behind each other.
+// Arrays of one type share an allocation, one behind the other.
 static bool allocate(struct intervals *intervals, size_t edge_count)
 {
     const size_t row = (size_t)intervals->layers + 1;
@@ -65,18 +65,18 @@ static void sum_layers(struct intervals *intervals)
             .recompute_ns = sums->recompute_ns + profile_recompute_ns(layer),
             .with_weights = sums->with_weights + (memory.weights > 0),
             .weights = sums->weights + memory.weights,
-            .optimizer = add_clamped(sums->optimizer, holding_state_bytes(&intervals->holding, intervals->profile, l)),
+            .optimizer = add_clamped(sums->optimizer, storage_state_bytes(&intervals->storage, intervals->profile, l)),
             .kept = sums->kept + memory.kept,
-            .carried = sums->carried + memory.carried,
+            .shared_by_parts = sums->shared_by_parts + memory.shared_by_parts,
             .held = sums->held + memory.held,
         };
     }
 }
 
-// A message over a cut has the outputs of all layers in front of it that one behind it reads.
+// A message over a cut has the outputs of all layers in front of it that a layer behind it reads.
 static void sum_cuts(struct intervals *intervals)
 {
-    uint64_t *ends = intervals->above;  // room: what no layer behind this one reads any more
+    uint64_t *ends = intervals->above;  // scratch: what no layer behind this one reads any more
     uint64_t bytes = 0;
     for (uint32_t l = 0; l < intervals->layers; l++) {
         intervals->cut[l] = bytes;
@@ -88,14 +88,14 @@ static void sum_cuts(struct intervals *intervals)
     }
 }
 
-struct intervals *intervals_create(const struct profile *profile, const struct holding *holding,
+struct intervals *intervals_create(const struct profile *profile, const struct storage *storage,
                                    struct error *error)
 {
     struct intervals *intervals = calloc(1, sizeof *intervals);
     const size_t edge_count = layer_edge_count(profile);
     if (intervals) {
         intervals->profile = profile;
-        intervals->holding = *holding;
+        intervals->storage = *storage;
         intervals->layers = (uint32_t)profile->layer_count;
         intervals->splits = intervals->replicas = 1;
     }
@@ -110,8 +110,8 @@ struct intervals *intervals_create(const struct profile *profile, const struct h
     return intervals;
 }
 
-// The last layer of [first, end) at which y_q is alive; q itself where no layer of
-// the model reads it; false where only later stages do.
+// The last layer of [first, end) at which y_q is alive; q itself if no layer of the model reads it. False if only
+// later stages read it.
 static bool last_alive(const struct intervals *intervals, uint32_t q, uint32_t end, uint32_t *last)
 {
     const uint32_t from = intervals->reader_at[q], to = intervals->reader_at[q + 1];
@@ -125,11 +125,10 @@ static bool last_alive(const struct intervals *intervals, uint32_t q, uint32_t e
     return from == to;
 }
 
-// Fills alive[l] for the layers of [first, end), and above[l]: the part of it that
-// was made before l.
+// Fills alive[l] for the layers of [first, end), and above[l]: the part of it that was made before l.
 static void walk(struct intervals *intervals, uint32_t first, uint32_t end)
 {
-    uint64_t *ends = intervals->above;  // first what ends after each layer, then what was made before it
+    uint64_t *ends = intervals->above;  // at first what ends after each layer, then what was made before it
     for (uint32_t l = first; l < end; l++)
         ends[l] = 0;
     uint64_t alive = 0;
@@ -170,8 +169,8 @@ static uint64_t copies_within(const struct intervals *intervals, uint32_t first,
 {
     const struct profile *profile = intervals->profile;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < profile->lent_count; i++) {
-        const struct edge pair = profile->lent[i];
+    for (size_t i = 0; i < profile->one_owner_count; i++) {
+        const struct edge pair = profile->one_owner[i];
         if (from <= pair.to && pair.to < to && stage_brings_copy(profile, first, end, i))
             bytes += intervals->memory[pair.from].weights;
     }
@@ -186,10 +185,10 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
                                    .with_weights = (uint32_t)(to->with_weights - from->with_weights),
                                    .weights = to->weights - from->weights,
                                    .optimizer = to->optimizer - from->optimizer };
-    for (size_t i = 0; i < profile->lent_count; i++)
+    for (size_t i = 0; i < profile->one_owner_count; i++)
         if (stage_brings_copy(profile, first, end, i))
-            states.optimizer = add_clamped(states.optimizer, holding_state_bytes(&intervals->holding, profile,
-                                                                                 profile->lent[i].from));
+            states.optimizer = add_clamped(states.optimizer, storage_state_bytes(&intervals->storage, profile,
+                                                                                 profile->one_owner[i].from));
     states.weights += copies_within(intervals, first, end, first, end);
     return states;
 }
@@ -199,22 +198,22 @@ static void put_held(const struct intervals *intervals, uint32_t first, uint32_t
     struct stage_states states = interval_states(intervals, first, end);
     const struct interval_sums *before = intervals->before;
     const struct profile *profile = intervals->profile;
-    const uint32_t window = intervals->holding.window;
-    const bool is_asked_for = window > 0 || intervals->holding.shard != SHARD_NONE;
-    const bool shares_tensors = is_asked_for && optimizer_unit(intervals->holding.optimizer) == UPDATES_TENSORS;
+    const uint32_t window = intervals->storage.window;
+    const bool is_asked_for = window > 0 || intervals->storage.shard != SHARD_NONE;
+    const bool shares_tensors = is_asked_for && optimizer_unit(intervals->storage.optimizer) == UPDATES_TENSORS;
     for (uint32_t l = first; is_asked_for && l < end; l++) {
         const uint32_t to = end - l < window ? end : l + window;
         states.largest = max_u64(states.largest, intervals->memory[l].weights
                                                      + copies_within(intervals, first, end, l, l + 1));
         if (shares_tensors)
-            states.tensor = max_u64(states.tensor, holding_largest_tensor(profile, l));
+            states.tensor = max_u64(states.tensor, storage_largest_tensor(profile, l));
         states.window = max_u64(states.window, before[to].weights - before[l].weights
                                                    + copies_within(intervals, first, end, l, to));
     }
-    for (size_t i = 0; shares_tensors && i < profile->lent_count; i++)
+    for (size_t i = 0; shares_tensors && i < profile->one_owner_count; i++)
         if (stage_brings_copy(profile, first, end, i))
-            states.tensor = max_u64(states.tensor, holding_largest_tensor(profile, profile->lent[i].from));
-    const struct held_bytes held = holding_bytes(&intervals->holding, intervals->replicas, &states);
+            states.tensor = max_u64(states.tensor, storage_largest_tensor(profile, profile->one_owner[i].from));
+    const struct held_bytes held = storage_bytes(&intervals->storage, intervals->replicas, &states);
     stage_put_held(bytes, &held);
 }
 
@@ -222,13 +221,13 @@ struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, u
 {
     const struct interval_sums *from = &intervals->before[first], *to = &intervals->before[end];
     struct stage_bytes bytes = {
-        .kept_moves = intervals->holding.activations_on_host,
+        .kept_moves = intervals->storage.activations_on_host,
         .input_life = input_life(intervals, first, end),
         .input = intervals->cut[first],
         .output = intervals->cut[end],
         .kept = to->kept - from->kept,
-        .carried = to->carried - from->carried,
-        .kept_carried = to->carried - from->carried,
+        .shared_by_parts = to->shared_by_parts - from->shared_by_parts,
+        .kept_shared_by_parts = to->shared_by_parts - from->shared_by_parts,
         .held = to->held - from->held,
     };
     put_held(intervals, first, end, &bytes);
@@ -238,6 +237,6 @@ struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, u
         if (is_kept(intervals, l, end))
             bytes.kept_through += intervals->memory[l].output;
     }
-    bytes.transient_apart = bytes.transient;
+    bytes.transient_with_recompute = bytes.transient;
     return bytes;
 }

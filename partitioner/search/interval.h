@@ -1,4 +1,4 @@
-// A model, priced by intervals of layers: what the search asks millions of times.
+// A model priced by intervals of layers, for what the search asks millions of times.
 //
 // Running totals make every sum over layers one subtraction:
 //
@@ -8,44 +8,44 @@
 //                            ^-----------^
 //     layers 1 and 2 take before[3] - before[1] = 8 - 4 = 4
 //
-// Sizes that depend on who reads what inside the interval take one pass over its
-// layers. The plain definition is stage_cost.h; tests hold the two together.
+// Sizes that depend on which layer reads what inside the interval take one pass over its layers. The plain definition
+// is stage_cost.h; tests check that the two agree.
 #ifndef PARTITIONER_SEARCH_INTERVAL_H
 #define PARTITIONER_SEARCH_INTERVAL_H
 
 #include "partitioner/cost/layer_memory.h"
 #include "partitioner/cost/stage_cost.h"
 
-// Sums over the layers before one: of F, B and R, and of bytes.
+// Sums over the layers before one: times of F, B and R, and bytes (layer_memory.h).
 struct interval_sums {
     uint64_t forward_ns, backward_ns, recompute_ns;
-    uint64_t with_weights;  // layers
-    uint64_t weights, optimizer, kept, carried, held;
+    uint64_t with_weights;  // the number of layers with weights
+    uint64_t weights, optimizer, kept, shared_by_parts, held;
 };
 
 struct intervals {
     const struct profile *profile;
-    struct holding holding;
+    struct storage storage;
     uint32_t layers;
-    uint32_t replicas;  // of the stage that is asked about; 1 until somebody knows better
-    uint32_t splits;  // parts in which sequences go through a stage; 1 until a schedule says otherwise
-    uint64_t until_ns;  // by clock_now_ns(): what is worked out of intervals is cut short from then on; 0: never
-    struct interval_sums *before;  // of each layer; layers + 1
+    uint32_t replicas;  // of the stage in question; 1 until set otherwise
+    uint32_t splits;  // parts in which sequences pass through a stage; 1 until a schedule says otherwise
+    uint64_t until_ns;  // by clock_now_ns(): work on intervals is cut short from then on; 0: never
+    struct interval_sums *before;  // of each layer; layers + 1 entries
     struct layer_memory *memory;   // of each layer
-    uint64_t *cut;         // bytes of a message over the cut in front of layer i; layers + 1
+    uint64_t *cut;         // bytes of a message over the cut in front of layer i; layers + 1 entries
     uint32_t *reader_at;   // the readers of layer i: readers[reader_at[i]] to readers[reader_at[i + 1]], ascending
     uint32_t *readers;
     uint32_t *source_at;   // what layer i reads, likewise
     uint32_t *sources;
-    uint64_t *alive, *above;  // room of the walk below, per layer
+    uint64_t *alive, *above;  // scratch of the pass over an interval, per layer
 };
 
-// The profile is borrowed. Its sums are below 2^53, as its reader sees to.
-struct intervals *intervals_create(const struct profile *profile, const struct holding *holding,
+// The profile is borrowed. Its sums are below 2^53, which its reader ensures. NULL with an error.
+struct intervals *intervals_create(const struct profile *profile, const struct storage *storage,
                                    struct error *error);
 void intervals_free(struct intervals *intervals);
 
-// Sums of F and of B over layers [first, end), on a device as fast as the profile's.
+// Sums of F and of B over layers [first, end), ns on a device as fast as the profile's.
 static inline uint64_t interval_forward_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
     return intervals->before[end].forward_ns - intervals->before[first].forward_ns;
@@ -56,22 +56,22 @@ static inline uint64_t interval_backward_ns(const struct intervals *intervals, u
     return intervals->before[end].backward_ns - intervals->before[first].backward_ns;
 }
 
-// What running layers [first, end) again takes.
+// The time to recompute layers [first, end), ns.
 static inline uint64_t interval_recompute_ns(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
     return intervals->before[end].recompute_ns - intervals->before[first].recompute_ns;
 }
 
-// How long what the layer reads is there for it where it is not run again.
+// How long a layer that is not recomputed needs what it reads.
 static inline enum input_life interval_reads_until(const struct intervals *intervals, uint32_t layer)
 {
     return layer_reads_until(&intervals->profile->layers[layer], false);
 }
 
-// What holding_add_times() wants to know of layers [first, end).
+// The sums over layers [first, end) that storage_add_times() needs.
 struct stage_states interval_states(const struct intervals *intervals, uint32_t first, uint32_t end);
 
-// stage_bytes_at() without segments.
+// The same as stage_bytes_at() without segments.
 struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, uint32_t end);
 
 #endif

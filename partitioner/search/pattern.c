@@ -8,12 +8,13 @@
 
 // --- reading --------------------------------------------------------------------
 
-// Forwards in front of the first backward. Moves are no part of a pattern: they take none of a rank's time.
+// The forwards in front of the first backward. Moves are no part of a pattern: they take none of a rank's time.
 static uint32_t count_warm(const struct action_list *list)
 {
     uint32_t warm = 0;
-    for (const struct action *at = list->at; at < list_end(list) && (at->kind == ACTION_F || is_move(*at)); at++)
-        warm += at->kind == ACTION_F;
+    for (const struct action *action = list->at;
+         action < list_end(list) && (action->kind == ACTION_F || is_move(*action)); action++)
+        warm += action->kind == ACTION_F;
     return max_u32(warm, 1);
 }
 
@@ -77,15 +78,14 @@ void pattern_clear(struct pattern *pattern)
 //     before the last, which still has its whole way to go; likewise with backwards
 //     and with the messages of a link                         all + (m - 1) max(F, B, busy)
 //
-// With w micro-batches in flight, out with the first and then all of s, but for the
-// w - 1 forwards that are passed meanwhile at no cost (FB = F + B), or all of s and
-// out with the last:
+// With w micro-batches in flight there are two paths. One goes out with the first micro-batch and then takes all work
+// of s, except the w - 1 forwards that are passed meanwhile at no cost (FB = F + B). The other takes all work of s
+// and goes out with the last:
 //
 //     all + (m - 1) B + (m - w) F          all + (m - 1) F + (m - w) B
 //
-// Where the last rank turns round only after its last forward, s does all its
-// forwards before the turn and all its backwards after it; and where the run goes on,
-// there are forwards between all its backwards:
+// If the last rank turns round only after its last forward, s does all its forwards before the turn and all its
+// backwards after it. If the run goes on, there are forwards between all its backwards. Both have:
 //
 //     all + (m - 1) FB
 static uint64_t stage_extra(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage)
@@ -101,13 +101,13 @@ static uint64_t stage_extra(const struct pattern *pattern, uint32_t s, const str
     return pattern->is_drained ? max_u64(extra, (m - 1) * (f + b)) : extra;
 }
 
-// Paths that leave s a >= 2 times, with micro-batches at least w apart: w - 1
-// forwards and backwards of s are passed each time but the first and the last, of
-// which one passes forwards and the other backwards:
+// Paths that leave s a >= 2 times, with micro-batches at least w apart. Each time w - 1 forwards and backwards of s
+// are passed. The first and the last time are exceptions: one passes only forwards, and the other only backwards:
 //
 //     before + a after + (m - (a - 1)(w - 1)) FB
 //
-// a is 2 or as large as micro-batches allow that are so far apart: in between the sum changes by the same each time.
+// a is 2, or as large as the number of micro-batches allows if they are so far apart. In between, the sum changes by
+// the same each time.
 static uint64_t bound_of_ways(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
                               uint64_t before, uint64_t after, uint64_t ways)
 {
@@ -115,13 +115,13 @@ static uint64_t bound_of_ways(const struct pattern *pattern, uint32_t s, const s
     return before + ways * after + (pattern->counted - passed) * (stage->forward_ns + stage->backward_ns);
 }
 
-// And the plainest path: the first forward of s waits for F and c of all stages
-// before; all its work follows; its last backward is followed by B and c of them:
+// The plainest path: the first forward of s waits for F and c of all stages before it. All its work follows. Its last
+// backward is followed by B and c of these stages:
 //
 //     before + m FB
 //
-// and, where the run goes on, w - 1 forwards more, which are passed before the first
-// backward; or, of the run's end, as many backwards (pattern_mirror()).
+// If the run goes on, w - 1 forwards more are passed before the first backward; or, at the end of the run, as many
+// backwards (pattern_mirror()).
 uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const struct pattern_stage *stage,
                              uint64_t before_ns, uint64_t after_ns)
 {
@@ -140,14 +140,14 @@ uint64_t pattern_stage_bound(const struct pattern *pattern, uint32_t s, const st
 
 // --- the longest path ---------------------------------------------------------------
 
-// Where no path comes from; sums stay far below 0.
+// The time of something that no path leads to; sums with it stay far below 0.
 #define NOWHERE (-((int64_t)1 << 61))
 
 struct rank_state {
     uint32_t forwards, backwards;  // done
     uint32_t arrived_forwards, arrived_backwards;
-    int64_t free;            // when the rank is
-    int64_t forward_link, backward_link;  // when the links to the next rank and from it are
+    int64_t free;            // when the rank is free
+    int64_t forward_link, backward_link;  // when the links to the next rank and from it are free
 };
 
 struct pattern_room {
@@ -179,8 +179,8 @@ struct timing {
     bool is_mirrored;
     uint32_t end;
     const struct pattern_rest *rest;
-    int64_t rest_free;  // when the slowest of the rest is
-    int64_t last;       // of all ends so far; where the run goes on, of the first rank's backwards
+    int64_t rest_free;  // when the slowest stage of the rest is free
+    int64_t last;       // of all ends so far; if the run goes on, only of the first rank's backwards
 };
 
 static int64_t later(int64_t a, int64_t b)
@@ -188,9 +188,9 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t after(int64_t at, uint64_t duration)
+static int64_t after(int64_t time, uint64_t duration)
 {
-    return at < NOWHERE / 2 ? NOWHERE : at + (int64_t)duration;
+    return time < NOWHERE / 2 ? NOWHERE : time + (int64_t)duration;
 }
 
 static struct pattern_stage stage_at(const struct timing *timing, uint32_t rank)
@@ -200,11 +200,11 @@ static struct pattern_stage stage_at(const struct timing *timing, uint32_t rank)
 
 static void send_forward(struct timing *timing, uint32_t rank, int64_t ready)
 {
-    struct rank_state *own = &timing->room->states[rank];
+    struct rank_state *state = &timing->room->states[rank];
     const struct pattern_stage stage = stage_at(timing, rank);
     const size_t row = (size_t)timing->room->micro_batches;
     if (rank + 1 == timing->end) {
-        int64_t *back = &timing->room->backward_at[rank * row + own->arrived_backwards++];
+        int64_t *back = &timing->room->backward_at[rank * row + state->arrived_backwards++];
         *back = ready;
         if (timing->rest) {
             timing->rest_free = after(later(ready, timing->rest_free), timing->rest->serve_ns);
@@ -213,9 +213,9 @@ static void send_forward(struct timing *timing, uint32_t rank, int64_t ready)
         return;
     }
     struct rank_state *next = &timing->room->states[rank + 1];
-    own->forward_link = after(later(ready, own->forward_link), stage.forward_busy_ns);
+    state->forward_link = after(later(ready, state->forward_link), stage.forward_busy_ns);
     timing->room->forward_at[(rank + 1) * row + next->arrived_forwards++] =
-        after(own->forward_link, stage.forward_latency_ns);
+        after(state->forward_link, stage.forward_latency_ns);
 }
 
 static void send_backward(struct timing *timing, uint32_t rank, int64_t ready)
@@ -229,7 +229,7 @@ static void send_backward(struct timing *timing, uint32_t rank, int64_t ready)
         after(before->backward_link, stage.backward_latency_ns);
 }
 
-// The next action of a rank, if what it needs has arrived.
+// Does the next action of a rank, if what it needs has arrived.
 static bool advance(struct timing *timing, uint32_t rank)
 {
     struct rank_state *state = &timing->room->states[rank];
@@ -261,8 +261,8 @@ static void prepare(struct timing *timing)
     for (uint32_t r = 0; r < timing->end; r++)
         timing->room->states[r] =
             (struct rank_state){ .free = NOWHERE, .forward_link = NOWHERE, .backward_link = NOWHERE };
-    // The one beginning: the first forward of the first rank. The others have their
-    // data at hand, and only follow.
+    // The run begins with the first forward of the first rank. Its other forwards have their data at hand, and only
+    // follow.
     struct rank_state *source = &timing->room->states[0];
     source->free = 0;
     source->arrived_forwards = m;
@@ -273,7 +273,7 @@ static void prepare(struct timing *timing)
 static uint64_t time_once(struct timing timing)
 {
     prepare(&timing);
-    // Forwards flow down, backwards up; a turn that moves nothing ends it.
+    // Forwards flow down, backwards up. A round that moves nothing is the last.
     for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t r = 0; r < timing.end; r++)
@@ -283,7 +283,7 @@ static uint64_t time_once(struct timing timing)
             while (advance(&timing, r))
                 moved = true;
     }
-    // An order that stands still has no time, and no bound.
+    // An order that deadlocks has no time, and no bound.
     return timing.room->states[0].backwards == timing.pattern->counted ? (uint64_t)timing.last : 0;
 }
 

@@ -53,7 +53,7 @@ static bool read_choices(const struct recompute_walk *walk, struct recompute_lis
     return true;
 }
 
-// Nothing recomputed, if that fits; false only without memory.
+// Chooses to recompute nothing, if that fits. False only without memory.
 static bool choose_nothing(const struct recompute_walk *walk, uint64_t capacity, struct recompute_list *list)
 {
     const struct stage_bytes bytes = stage_bytes_of_split(interval_bytes(walk->intervals, walk->first, walk->end),
@@ -77,7 +77,7 @@ static struct recompute_stage stage_of(const struct recompute_walk *walk)
     struct stage_bytes bytes = interval_bytes(walk->intervals, walk->first, walk->end);
     struct recompute_stage stage = {
         .transient = bytes.transient,
-        .gathers = holding_gathers(&intervals->holding, intervals->replicas, walk->end - walk->first),
+        .gathers = storage_gathers(&intervals->storage, intervals->replicas, walk->end - walk->first),
     };
     bytes = stage_bytes_of_split(bytes, intervals->splits);
     for (unsigned life = 0; life < 3; life++)
@@ -94,7 +94,7 @@ static bool walk_once(struct recompute_walk *walk, struct recompute_list *list, 
     return good;
 }
 
-// The better of two, each of which may be empty; the other is gone.
+// Keeps the better of two lists, each of which may be empty, and frees the other.
 static void take_better(struct recompute_list *list, struct recompute_list *other)
 {
     if (other->count > 0 && (list->count == 0 || other->at[0].forward_ns <= list->at[0].forward_ns)) {
@@ -105,16 +105,15 @@ static void take_better(struct recompute_list *list, struct recompute_list *othe
     recompute_list_clear(other);
 }
 
-// No choice takes less than the best found or what was lost on the way to it.
+// No choice takes less than the best found, or than what was lost on the way to it.
 static uint64_t least_of(const struct recompute_walk *walk, const struct recompute_list *list)
 {
     const uint64_t found = list->count > 0 ? list->at[0].forward_ns : UINT64_MAX;
     return walk->complete || found < walk->lost ? found : walk->lost;
 }
 
-// A narrow walk first: what it finds bounds the full one, which spreads its labels otherwise, so that both do not fail
-// alike. Where neither finds a way, any
-// is better than none: the one with the fewest bytes, if that fits.
+// A narrow walk comes first. What it finds bounds the full one, which spreads its labels differently, so that both do
+// not fail alike. If neither finds a way, any way is better than none: the one with the fewest bytes, if that fits.
 static bool search_least(struct recompute_walk walk, struct recompute_list *list, uint64_t *work)
 {
     struct recompute_list other = { 0 };
@@ -145,14 +144,14 @@ static bool search_least(struct recompute_walk walk, struct recompute_list *list
     return true;
 }
 
-// What choices leave with the host, with these slots.
+// Fills in what choices store on the host, with these slots.
 static void see_away(const struct recompute_walk *walk, const struct slots *slots, struct recompute_list *list)
 {
     const struct intervals *intervals = walk->intervals;
-    for (size_t i = 0; i < list->count && holding_uses_host(&intervals->holding); i++) {
+    for (size_t i = 0; i < list->count && storage_uses_host(&intervals->storage); i++) {
         struct recompute_choice *choice = &list->at[i];
         const struct stage_bytes bytes = stage_bytes_at(intervals->profile, walk->first, walk->end, choice->segments,
-                                                        choice->count, &intervals->holding, intervals->replicas);
+                                                        choice->count, &intervals->storage, intervals->replicas);
         choice->away = stage_away_of(&bytes, intervals->splits, slots);
     }
 }
@@ -208,7 +207,7 @@ bool recompute_least_bytes(struct intervals *intervals, uint32_t first, uint32_t
     walk.stage = stage_of(&walk);
     if (!input)
         memset(walk.stage.input_cost, 0, sizeof walk.stage.input_cost);
-    struct recompute_walk narrow = walk;  // what it finds is the budget of the full one
+    struct recompute_walk narrow = walk;  // what it finds is the budget of the full walk
     narrow.most_labels = NARROW;
     bool good = walk_for_bytes(&narrow, bytes);
     *complete = narrow.complete;

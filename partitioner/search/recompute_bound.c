@@ -7,10 +7,10 @@
 #include "common/number.h"
 #include "partitioner/search/recompute_prices.h"
 
-// Of stages that begin at one layer.
+// Bounds of stages that begin at one layer.
 struct row {
-    uint64_t *at;    // [(end - first) * stages + stage], up to
-    uint32_t until;  // this end; 0: none is known
+    uint64_t *at;    // [(end - first) * stages + stage]
+    uint32_t until;  // the last end that `at` has; 0: none is known
 };
 
 struct recompute_bounds {
@@ -19,8 +19,8 @@ struct recompute_bounds {
     uint64_t *capacities;
     uint32_t stages;
     struct row *rows;            // by first layer
-    struct recompute_prices *prices, *dry;  // of any ways, and of those for which the input is not kept; or NULL
-    bool is_asked;               // whether there are prices, or cannot be any
+    struct recompute_prices *prices, *dry;  // for any ways, and for those that do not keep the input; or NULL
+    bool is_asked;               // whether prices were made, or found to be impossible
 };
 
 // --- making it ----------------------------------------------------------------------
@@ -56,7 +56,7 @@ void recompute_bounds_free(struct recompute_bounds *bounds)
     free(bounds);
 }
 
-// Prices know whole tensors on their devices alone, and what is run again in the workspace alone.
+// Prices know only whole tensors that stay on their devices, and recomputed tensors only as workspace.
 static bool has_prices(struct recompute_bounds *bounds)
 {
     struct intervals *intervals = bounds->intervals;
@@ -65,7 +65,7 @@ static bool has_prices(struct recompute_bounds *bounds)
     if (bounds->is_asked)
         return bounds->prices && bounds->dry;
     bounds->is_asked = true;
-    if (intervals->splits > 1 || intervals->holding.activations_on_host)
+    if (intervals->splits > 1 || intervals->storage.activations_on_host)
         return false;
     for (uint32_t s = 0; s < bounds->stages; s++) {
         if (bounds->slots[s].again > 0)
@@ -81,7 +81,7 @@ static bool has_prices(struct recompute_bounds *bounds)
 
 // --- asking -------------------------------------------------------------------------
 
-// What prices say of a stage that ends there, with its input kept for so many slots.
+// The bound by prices for a stage that ends at `end`, with its input kept in so many slots.
 static uint64_t ask_with(const struct recompute_bounds *bounds, const struct recompute_prices *prices, uint32_t stage,
                          uint32_t end, const struct stage_bytes *bytes, uint32_t input)
 {
@@ -93,7 +93,7 @@ static uint64_t ask_with(const struct recompute_bounds *bounds, const struct rec
     return kept == 0 ? 0 : recompute_prices_least(prices, end, kept, capacity - fixed, bytes->transient, 0);
 }
 
-// With the input kept until the backward, or only until F.
+// The bound with the input kept until the backward, or only until F.
 static uint64_t ask(const struct recompute_bounds *bounds, uint32_t stage, uint32_t end,
                     const struct stage_bytes *bytes)
 {
@@ -105,24 +105,24 @@ static uint64_t ask(const struct recompute_bounds *bounds, uint32_t stage, uint3
     return min_u64(least, ask_with(bounds, bounds->dry, stage, end, bytes, input[INPUT_UNTIL_F]));
 }
 
-// All stages that begin with a layer and end up to `end` or somewhat later, at once: ways to recompute are the same for
-// all of them. False without memory, or time.
+// Prices all stages that begin with a layer and end up to `end` or somewhat later, at once: the ways to recompute are
+// the same for all of them. False without memory, or time.
 static bool price_row(struct recompute_bounds *bounds, uint32_t first, uint32_t end)
 {
     struct row *row = &bounds->rows[first];
     if (bounds->intervals->until_ns && clock_now_ns() >= bounds->intervals->until_ns)
         return false;
     const uint32_t until = min_u32(end + (end - first) / 2 + 4, bounds->intervals->layers);
-    uint64_t *at = realloc(row->at, ((size_t)until - first + 1) * bounds->stages * sizeof *at);
-    if (!at)
+    uint64_t *prices = realloc(row->at, ((size_t)until - first + 1) * bounds->stages * sizeof *prices);
+    if (!prices)
         return false;
-    row->at = at;
+    row->at = prices;
     recompute_prices_from(bounds->prices, first, until);
     recompute_prices_from(bounds->dry, first, until);
     for (uint32_t e = row->until > first ? row->until + 1 : first + 1; e <= until; e++) {
         const struct stage_bytes bytes = interval_bytes(bounds->intervals, first, e);
         for (uint32_t s = 0; s < bounds->stages; s++)
-            at[(size_t)(e - first) * bounds->stages + s] = ask(bounds, s, e, &bytes);
+            prices[(size_t)(e - first) * bounds->stages + s] = ask(bounds, s, e, &bytes);
     }
     row->until = until;
     return true;

@@ -11,8 +11,7 @@ enum {
     MOST_LIMITS = 10,
 };
 
-// Costs are whole numbers below 2^53, which a double holds exactly, and of which a
-// processor compares several at once.
+// Costs are whole numbers below 2^53, which a double holds exactly. A processor compares several of them at once.
 #define MOST_COST 0x1p52
 
 struct recompute_prices {
@@ -22,9 +21,9 @@ struct recompute_prices {
     uint32_t price_count, limit_count;
     double price[MOST_PRICES + 1];  // of a unit; the last row is of bytes alone: a unit costs 1, and time nothing
     uint64_t limit[MOST_LIMITS];    // bytes of a segment's data; the last: any
-    uint32_t first, until;  // of the ways
-    bool leaves_input;      // whether they are only those that do not keep it
-    double *cheapest;     // of ways up to a layer, or from there on: [layer - begin][limit][price]
+    uint32_t first, until;  // of the ways that are priced
+    bool leaves_input;      // only ways count that do not keep the input
+    double *cheapest;     // ways up to a layer, or from there on: [layer - begin][limit][price]
     double *going;        // the same with a segment that goes on there
     double cells[];       // of both
 };
@@ -67,7 +66,7 @@ static int by_cost(const void *a, const void *b)
     return (x->cost > y->cost) - (x->cost < y->cost);
 }
 
-// What the layer costs per unit that recomputing it saves; of its output where nothing else is kept.
+// The cost of recomputing a layer per unit that this saves. It saves what the layer keeps, and its output.
 static struct density density_of(const struct recompute_prices *prices, uint32_t l)
 {
     const uint64_t units = kept_units(prices, l) + units_of(prices->intervals->memory[l].output);
@@ -75,7 +74,7 @@ static struct density density_of(const struct recompute_prices *prices, uint32_t
     return (struct density){ units > 0 ? (double)(time << prices->shift) / (double)units : 0, units };
 }
 
-// The cost per unit below which so many thousandths of all that could be saved are.
+// The cost per unit below which so many thousandths of all possible savings are.
 static double quantile(const struct density *densities, uint32_t count, uint64_t sum, uint32_t thousandths)
 {
     uint64_t below = 0;
@@ -87,8 +86,8 @@ static double quantile(const struct density *densities, uint32_t count, uint64_t
     return count > 0 ? densities[count - 1].cost : 1;
 }
 
-// Half of the prices are what layers cost, where one of them is just worth it; half are steps between the cheapest
-// and some times the dearest, since segments cost more than their layers.
+// A third of the prices are what layers cost, where one of them is just worth it. The others are steps from below the
+// cheapest to some times the dearest, since segments cost more than their layers.
 static void choose_prices(struct recompute_prices *prices, const struct density *densities, uint32_t count,
                           uint64_t sum, double highest)
 {
@@ -129,7 +128,8 @@ static bool set_prices(struct recompute_prices *prices, uint64_t all_units)
 
 // --- beginning and end ----------------------------------------------------------------------
 
-// From what two layers have on average to half of the capacity, in equal steps.
+// Limits go from what two layers have on average to half of the capacity, each by the same factor larger than the
+// last.
 static void set_limits(struct recompute_prices *prices, uint64_t capacity)
 {
     const uint32_t layers = prices->end - prices->begin, steps = prices->limit_count - 2;
@@ -150,7 +150,7 @@ static void set_limits(struct recompute_prices *prices, uint64_t capacity)
     prices->limit[prices->limit_count - 1] = UINT64_MAX;
 }
 
-// All that costs can come to; false where that is too much, or nothing.
+// Works out the most that costs can come to, and a shift to match. False if that is too much, or nothing.
 static bool set_shift(struct recompute_prices *prices, uint64_t *all_units)
 {
     const struct intervals *intervals = prices->intervals;
@@ -198,7 +198,7 @@ struct recompute_prices *recompute_prices_create(struct intervals *intervals, ui
 
 // --- the cheapest ways ----------------------------------------------------------------------
 
-// All parts are no more than the whole.
+// All parts together are no more than the whole.
 uint64_t recompute_prices_part(const struct recompute_prices *prices, uint32_t layer)
 {
     const struct intervals *intervals = prices->intervals;
@@ -206,7 +206,7 @@ uint64_t recompute_prices_part(const struct recompute_prices *prices, uint32_t l
     return intervals->memory[layer].output / UNIT / readers * UNIT;
 }
 
-// What a layer reads of [first, made_before), in parts.
+// The parts that a layer pays for what it reads of [first, made_before), in units.
 static uint64_t parts_read(const struct recompute_prices *prices, uint32_t layer, uint32_t first, uint32_t made_before)
 {
     const struct intervals *intervals = prices->intervals;
@@ -217,7 +217,7 @@ static uint64_t parts_read(const struct recompute_prices *prices, uint32_t layer
     return units;
 }
 
-// Of two rows, from limit `least` on: at most what the other is with so much more.
+// Relaxes a row from limit `least` on: it is at most what the other row is with `more` added.
 static void relax(const struct recompute_prices *prices, double *to, const double *from, const double *more,
                   uint32_t least)
 {
@@ -245,12 +245,13 @@ void recompute_prices_leave_input(struct recompute_prices *prices)
     prices->leaves_input = true;
 }
 
-// Whether what a layer reads would have to be kept that must not.
+// Whether the layer reads what must not be kept.
 static bool is_barred(const struct recompute_prices *prices, uint32_t layer)
 {
     const struct intervals *intervals = prices->intervals;
-    const uint32_t at = intervals->source_at[layer];
-    return prices->leaves_input && at < intervals->source_at[layer + 1] && intervals->sources[at] < prices->first;
+    const uint32_t source = intervals->source_at[layer];
+    return prices->leaves_input && source < intervals->source_at[layer + 1]
+        && intervals->sources[source] < prices->first;
 }
 
 static void keep_layer(struct recompute_prices *prices, uint32_t layer, bool backwards)
@@ -267,7 +268,8 @@ static void keep_layer(struct recompute_prices *prices, uint32_t layer, bool bac
     relax(prices, backwards ? before : behind, backwards ? behind : before, more, 0);
 }
 
-// The workspace of a segment with one more layer, as far as it is certain: what is alive that the layer itself reads.
+// The workspace of a segment with one more layer, as far as it is certain: the tensors that are alive since the layer
+// itself reads them.
 static uint64_t add_layer(const struct recompute_prices *prices, uint32_t first, uint32_t l,
                           struct segment_memory *segment)
 {
@@ -280,10 +282,10 @@ static uint64_t add_layer(const struct recompute_prices *prices, uint32_t first,
     return segment_workspace(segment, 0);
 }
 
-// All segments that begin at `begin`; `goes_on`: as the rest of one that began before.
+// Tries all segments that begin at `begin`. `goes_on`: as the rest of a segment that began before.
 static void drop_layers(struct recompute_prices *prices, uint32_t begin, bool goes_on, bool backwards)
 {
-    double *own = row_of(prices, goes_on ? prices->going : prices->cheapest, begin);
+    double *here = row_of(prices, goes_on ? prices->going : prices->cheapest, begin);
     struct segment_memory segment = { 0 };
     uint64_t units = 0;
     uint32_t least = 0;
@@ -295,13 +297,13 @@ static void drop_layers(struct recompute_prices *prices, uint32_t begin, bool go
         units += goes_on ? 0 : parts_read(prices, l, prices->first, begin);
         price_way(prices, interval_recompute_ns(prices->intervals, begin, l + 1), units, more);
         double *other = row_of(prices, prices->cheapest, l + 1), *going = row_of(prices, prices->going, l + 1);
-        relax(prices, backwards ? own : other, backwards ? other : own, more, least);
+        relax(prices, backwards ? here : other, backwards ? other : here, more, least);
         if (l + 1 == begin + RECOMPUTE_SEGMENT)
-            relax(prices, backwards ? own : going, backwards ? going : own, more, least);
+            relax(prices, backwards ? here : going, backwards ? going : here, more, least);
     }
 }
 
-// No way anywhere, but for one that has come to, or from, `position` at no cost.
+// There is no way anywhere, except one to `position`, or from it, at no cost.
 static void begin_ways(struct recompute_prices *prices, uint32_t first, uint32_t until, uint32_t position)
 {
     prices->first = first;
@@ -336,10 +338,10 @@ void recompute_prices_rest(struct recompute_prices *prices)
 
 // --- asking ---------------------------------------------------------------------------------
 
-// Where no way comes from.
+// The costs at the beginning of a way.
 static const double nothing[MOST_PRICES + 1];
 
-// Of ways from one row to another, with so many bytes to spend.
+// A bound for ways from one row to another, with so many bytes to spend.
 static uint64_t least_within(const struct recompute_prices *prices, const double *from, const double *to,
                              uint64_t bytes)
 {

@@ -8,8 +8,7 @@
 
 #define NO_BIT 255
 
-// The layers of a narrow walk's longest segments; and how many labels a walk makes before
-// it becomes narrow.
+// The most layers of a segment in a narrow walk, and how many labels a walk makes before it becomes narrow.
 #define NARROW_SEGMENT 32
 #define MOST_MADE 2000000
 #define MOST_MADE_LEAST 400000
@@ -25,7 +24,7 @@ void recompute_walk_clear(struct recompute_walk *walk)
     free(walk->prices);
 }
 
-// Something that may take so little was left out.
+// Notes that something was left out that may take as little as `least`.
 static void lose(struct recompute_walk *walk, uint64_t least)
 {
     walk->complete = false;
@@ -44,10 +43,9 @@ static uint32_t readers_inside(const struct intervals *intervals, uint32_t q, ui
     return count;
 }
 
-// Tensors that several layers inside read get a bit from where they are made to
-// their last reader, the lowest that is free. Behind layer l the bits of what was
-// made before l and is read behind it are alive; y_l cannot be kept yet, so its
-// bit, which may have been another's, is not.
+// A tensor that several layers inside read gets a bit from where it is made to its last reader, the lowest that is
+// free. Behind layer l, the bits of tensors that were made before l and are read behind it are alive. The bit of y_l
+// is not: y_l cannot be kept yet, and its bit may have been another's.
 static void give_bits(struct recompute_walk *walk)
 {
     uint64_t taken = 0;
@@ -81,7 +79,7 @@ static uint64_t layer_time(const struct recompute_walk *walk, uint32_t l)
 
 // --- prices -----------------------------------------------------------------------
 
-// From how many layers on prices are worth their time.
+// From so many layers on, prices are worth their time.
 #define MANY 5
 
 static uint32_t price_slots(const struct recompute_walk *walk)
@@ -132,7 +130,7 @@ static bool set_prices(struct recompute_walk *walk)
     return true;
 }
 
-// What the label has kept already of what the prices say its completions pay for.
+// The bytes that the label keeps already, among those that its completions pay for by the prices.
 static uint64_t paid(const struct recompute_walk *walk, const struct recompute_label *label, uint32_t position)
 {
     const uint64_t *parts = &walk->parts[(size_t)(position - walk->first) * 64];
@@ -144,7 +142,7 @@ static uint64_t paid(const struct recompute_walk *walk, const struct recompute_l
 
 // --- labels ---------------------------------------------------------------------
 
-// The least time any completion of the label takes; UINT64_MAX if none fits.
+// The least time that any completion of the label can take; UINT64_MAX if none fits.
 static uint64_t least_time(const struct recompute_walk *walk, const struct recompute_label *label, uint32_t position)
 {
     const uint64_t kept = add_clamped(label->bytes, walk->stage.input_cost[label->life]);
@@ -163,7 +161,7 @@ static bool add_label(struct recompute_walk *walk, uint32_t position, struct rec
     walk->made++;
     label.kept_set &= walk->positions[position - walk->first].live;
     if (position == walk->end)
-        memset(label.whole, 0, sizeof label.whole);  // nothing is added any more
+        memset(label.whole, 0, sizeof label.whole);  // nothing more is added
     label.least = least_time(walk, &label, position);
     if (label.least > walk->most_time)
         return true;
@@ -172,10 +170,10 @@ static bool add_label(struct recompute_walk *walk, uint32_t position, struct rec
     struct recompute_position *labels = &walk->positions[position - walk->first];
     if (labels->count == labels->capacity) {
         const size_t capacity = labels->capacity ? 2 * labels->capacity : 32;
-        struct recompute_label *at = realloc(labels->at, capacity * sizeof *at);
-        if (!at)
+        struct recompute_label *larger = realloc(labels->at, capacity * sizeof *larger);
+        if (!larger)
             return false;
-        labels->at = at;
+        labels->at = larger;
         labels->capacity = capacity;
     }
     labels->at[labels->count++] = label;
@@ -184,13 +182,13 @@ static bool add_label(struct recompute_walk *walk, uint32_t position, struct rec
 
 static uint32_t class_slots(const struct slots *slots, enum recompute_class class)
 {
-    const uint32_t of[CLASSES] = { slots->kept, slots->kept_through, slots->held, slots->again };
-    return of[class];
+    const uint32_t by_class[CLASSES] = { slots->kept, slots->kept_through, slots->held, slots->again };
+    return by_class[class];
 }
 
-// The label keeps so many bytes of a micro-batch.
-static void take(const struct recompute_walk *walk, struct recompute_label *label, enum recompute_class class,
-                 uint64_t bytes)
+// Adds bytes of a micro-batch to what the label keeps in a class.
+static void keep_bytes(const struct recompute_walk *walk, struct recompute_label *label, enum recompute_class class,
+                       uint64_t bytes)
 {
     const uint32_t splits = walk->intervals->splits;
     if (splits == 1) {
@@ -208,11 +206,11 @@ static void take(const struct recompute_walk *walk, struct recompute_label *labe
 
 static void move(const struct recompute_walk *walk, struct recompute_label *label, uint64_t bytes)
 {
-    if (walk->intervals->holding.activations_on_host)
+    if (walk->intervals->storage.activations_on_host)
         label->moved = add_clamped(label->moved, bytes);
 }
 
-// The label keeps y_q through, if it does not already.
+// Adds y_q to what the label keeps through, unless it is kept already.
 static void keep_tensor(const struct recompute_walk *walk, struct recompute_label *label, uint32_t q)
 {
     const uint8_t bit = walk->positions[q - walk->first].bit;
@@ -221,11 +219,12 @@ static void keep_tensor(const struct recompute_walk *walk, struct recompute_labe
             return;
         label->kept_set |= (uint64_t)1 << bit;
     }
-    take(walk, label, CLASS_THROUGH, walk->intervals->memory[q].output);
+    keep_bytes(walk, label, CLASS_THROUGH, walk->intervals->memory[q].output);
     move(walk, label, walk->intervals->memory[q].output);
 }
 
-// What a layer reads, made before `made_before`, is kept, or lives on as input, if it is needed beyond F.
+// Keeps what a layer reads, if it is needed beyond F: what was made before `made_before` is kept, and the input lives
+// on.
 static void keep_sources(const struct recompute_walk *walk, struct recompute_label *label, uint32_t layer,
                          uint32_t made_before, bool in_segment)
 {
@@ -251,14 +250,14 @@ static bool keep_layer(struct recompute_walk *walk, uint32_t layer, const struct
     next.from = layer;
     next.parent = parent;
     next.is_segment = false;
-    take(walk, &next, CLASS_KEPT, memory->kept - (walk->intervals->splits > 1 ? memory->carried : 0));
+    keep_bytes(walk, &next, CLASS_KEPT, memory->kept - (walk->intervals->splits > 1 ? memory->shared_by_parts : 0));
     move(walk, &next, memory->kept);
-    take(walk, &next, CLASS_HELD, memory->held);
+    keep_bytes(walk, &next, CLASS_HELD, memory->held);
     keep_sources(walk, &next, layer, layer, false);
     return add_label(walk, layer + 1, next);
 }
 
-// W of `layer` in a segment needs what it reads of the segment; whoever needs it first counts it.
+// W of `layer` in a segment needs what it reads of the segment. The first layer that needs a tensor counts it.
 static uint64_t held_sources(const struct recompute_walk *walk, uint32_t layer, uint32_t segment_first)
 {
     const struct intervals *intervals = walk->intervals;
@@ -276,7 +275,7 @@ static uint64_t held_sources(const struct recompute_walk *walk, uint32_t layer, 
     return bytes;
 }
 
-// Every segment that begins at `first`.
+// Tries every segment that begins at `first`.
 static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struct recompute_label *label,
                         uint32_t parent)
 {
@@ -288,7 +287,7 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
     struct segment_memory segment = { 0 };
     for (uint32_t l = first; l < walk->end; l++) {
         const struct layer_memory *memory = &intervals->memory[l];
-        // With the weights of a copy that the layer brings to the stage.
+        // This includes the weights of a copy that the layer brings to the stage.
         const uint64_t gathered =
             walk->stage.gathers ? stage_layer_weights(intervals->profile, walk->first, walk->end, l) : 0;
         segment_add(&segment, memory, intervals->alive[l], gathered);
@@ -305,14 +304,15 @@ static bool drop_layers(struct recompute_walk *walk, uint32_t first, const struc
         }
         next.time += layer_time(walk, l);
         next.layers += !walk->takes_no_time;
-        take(walk, &next, CLASS_HELD, add_clamped(memory->held, held_sources(walk, l, first)));
-        take(walk, &next, CLASS_AGAIN, add_clamped(memory->again, gathered));
+        keep_bytes(walk, &next, CLASS_HELD, add_clamped(memory->held, held_sources(walk, l, first)));
+        keep_bytes(walk, &next, CLASS_AGAIN, add_clamped(memory->again, gathered));
         keep_sources(walk, &next, l, first, true);
         next.kept_set &= walk->positions[l + 1 - walk->first].live;
         struct recompute_label ended = next;
         const uint64_t above = l + 1 < walk->end ? intervals->above[l + 1] : 0;
-        ended.transient = max_u64(ended.transient, walk->slots->again > 0 ? segment_workspace_apart(&segment, above)
-                                                                          : segment_workspace(&segment, above));
+        ended.transient =
+            max_u64(ended.transient, walk->slots->again > 0 ? segment_workspace_with_recompute(&segment, above)
+                                                            : segment_workspace(&segment, above));
         if (!add_label(walk, l + 1, ended))
             return false;
     }
@@ -367,33 +367,34 @@ static bool beats(const struct recompute_label *a, const struct recompute_label 
         && (a->kept_set & b->kept_set) == b->kept_set;
 }
 
-// Labels that differ in nothing but time and bytes form a group (of splits: some of them), of which only
-// the one with the fewest bytes can still beat what takes as much time or more.
+// Labels that differ in nothing but time and bytes form a group (with splits: some of them do). In a group, only the
+// label with the fewest bytes can still beat what takes as much time or more.
 static bool is_beaten(const struct recompute_label *label, struct recompute_label *groups, size_t *group_count)
 {
-    size_t own = *group_count;
+    size_t group = *group_count;
     for (size_t i = 0; i < *group_count; i++) {
         if (beats(&groups[i], label))
             return true;
         if (groups[i].transient == label->transient && groups[i].life == label->life && groups[i].moved == label->moved
             && groups[i].kept_set == label->kept_set && takes_no_more(label, &groups[i]))
-            own = i;
+            group = i;
     }
-    groups[own] = *label;
-    *group_count += own == *group_count;
+    groups[group] = *label;
+    *group_count += group == *group_count;
     return false;
 }
 
-// Some of these labels, from the first to the last.
+// Keeps as many of these labels as wanted, spread from the first to the last.
 static void spread_labels(struct recompute_label *labels, size_t count, size_t wanted)
 {
     for (size_t i = 1; i < wanted; i++)
         labels[i] = labels[i * (count - 1) / (wanted - 1)];
 }
 
-// As many of the labels as are wanted: of a front, some all along it, its ends among them; else those that promise most,
-// and as a part of them such as take few bytes, and more and more: where memory is tight, all that promise most may end
-// without a way that fits. A list of every time that is not complete proves nothing, so the rest of it is made quickly.
+// Cuts the labels to as many as are wanted. Those of a front remain spread all along it, its ends among them.
+// Otherwise those that promise most remain, and as a part of them some with few bytes, and with more and more. The
+// reason is that, if memory is tight, all that promise most may end without a way that fits. A list of every time
+// that is incomplete proves nothing, so the rest of it is made quickly.
 static void cut_labels(struct recompute_walk *walk, struct recompute_position *labels)
 {
     const size_t kept = labels->count, most = walk->most_labels;
@@ -449,10 +450,11 @@ static bool walk_layers(struct recompute_walk *walk)
         if (!thin_out(walk, l))
             return false;
         if (walk->intervals->until_ns && clock_now_ns() >= walk->intervals->until_ns)
-            walk->most_labels = 1;  // to the end at once: what is left is still a way, if it fits
+            walk->most_labels = 1;  // goes to the end at once: what is left is still a way, if it fits
         const size_t count = walk->positions[l - walk->first].count;
         for (uint32_t i = 0; i < count; i++) {
-            if (walk->most_labels > NARROW && walk->made > (walk->wanted == RECOMPUTE_LEAST ? MOST_MADE_LEAST : MOST_MADE))
+            if (walk->most_labels > NARROW
+                && walk->made > (walk->wanted == RECOMPUTE_LEAST ? MOST_MADE_LEAST : MOST_MADE))
                 walk->most_labels = NARROW;
             const struct recompute_label label = walk->positions[l - walk->first].at[i];
             if (!keep_layer(walk, l, &label, i) || !drop_layers(walk, l, &label, i))

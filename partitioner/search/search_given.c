@@ -4,7 +4,7 @@
 
 #include "partitioner/cost/variant.h"
 
-// As many as ranks; where stages take variants, as many as their groups have.
+// The number of devices needed: one per rank or, if stages take variants, as many as their groups have.
 static size_t count_devices(const struct search_request *request)
 {
     size_t count = 0;
@@ -31,7 +31,7 @@ bool search_give_devices(struct search_request *request, const uint32_t *devices
     return true;
 }
 
-// By its name, or by what stands before a "." in that of one layer alone: "node3" is node3.Conv2d.
+// Finds a layer by its name, or by the part before a "." if only one layer's name begins so: "node3" is node3.Conv2d.
 static bool find_layer(const struct profile *profile, const char *name, size_t length, uint32_t *layer,
                        struct error *error)
 {

@@ -2,6 +2,7 @@
 
 #include "partitioner/search/units.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,18 @@
 
 static bool variants_are_given_well(const struct search_request *request, struct error *error)
 {
-    const char *const *of = request->layout.variants;
-    for (uint32_t s = 1; of && s < request->layout.stages; s++)
-        if (!variants_meet(request->profile, of[s - 1], of[s]))
-            return error_set(error, "stage %u takes the variant \"%.60s\" and stage %u \"%.60s\", and of one of them each"
-                             " device has a share of what is handed on: give all stages the same", s - 1,
-                             of[s - 1] ? of[s - 1] : "-", s, of[s] ? of[s] : "-");
+    const char *const *variants = request->layout.variants;
+    for (uint32_t s = 1; variants && s < request->layout.stages; s++)
+        if (!variants_meet(request->profile, variants[s - 1], variants[s]))
+            return error_set(error, "stage %u takes the variant \"%.60s\" and stage %u \"%.60s\", and of one of them"
+                             " each device has a share of what is handed on: give all stages the same", s - 1,
+                             variants[s - 1] ? variants[s - 1] : "-", s, variants[s] ? variants[s] : "-");
     const uint32_t last = request->layout.stages - 1;
-    if (of && last > 0 && !variants_tie(request->profile, of[0], of[last]))
-        return error_set(error, "stage 0 takes the variant \"%.60s\" and stage %u \"%.60s\", and their layers are tied: give"
-                         " both groups of the same size", of[0] ? of[0] : "-", last, of[last] ? of[last] : "-");
+    if (variants && last > 0 && !variants_tie(request->profile, variants[0], variants[last]))
+        return error_set(error,
+                         "stage 0 takes the variant \"%.60s\" and stage %u \"%.60s\", and their layers are tied: give"
+                         " both groups of the same size",
+                         variants[0] ? variants[0] : "-", last, variants[last] ? variants[last] : "-");
     return true;
 }
 
@@ -41,13 +44,11 @@ static bool may_split_layers(const struct search_request *request)
 
 bool search_check_size(const struct search_request *request, struct error *error)
 {
-    struct generator generator;
-    if (!search_generator(request, &generator, error))
-        return false;
-    // An order that is given is in memory already.
-    const uint64_t chunks = request->chunks ? request->chunks : generator.usual_chunks;
+    const struct generator *generator = search_generator(request);
+    // A given order is in memory already.
+    const uint64_t chunks = request->chunks ? request->chunks : generator->usual_chunks;
     const uint64_t stages = request->layout.replicas ? request->layout.stages : chunks * request->ranks;
-    const uint64_t kinds = generator.is_inference ? 1 : 2;
+    const uint64_t kinds = generator->is_inference ? 1 : 2;
     const uint64_t actions = multiply_clamped(kinds * stages, request->micro_batches);
     if (request->given || actions <= SEARCH_MOST_ACTIONS)
         return true;
@@ -62,15 +63,15 @@ bool search_check(const struct search_request *request, struct error *error)
     const size_t devices = request->cluster->device_count;
     if (request->ranks > devices)
         return error_set(error, "%u ranks need as many devices, but the cluster has %zu", request->ranks, devices);
-    struct generator generator;
-    if (!search_check_size(request, error) || !search_generator(request, &generator, error))
+    const struct generator *generator = search_generator(request);
+    if (!search_check_size(request, error))
         return false;
-    if (generator.takes_splits && !profile_has_sequences(request->profile))
+    if (generator->takes_splits && !profile_has_sequences(request->profile))
         return error_set(error, "%s passes each sequence through the stages in parts, and the profile does not say that"
-                         " there are any (\"sequences\": true in it does)", generator.name);
+                         " there are any (\"sequences\": true in it does)", generator->name);
     return variants_are_given_well(request, error)
-        && (!may_split_layers(request) || optimizer_check_split(request->holding.optimizer, error))
-        && holding_check(&request->holding, request->profile, request->cluster, generator.weights == WEIGHTS_FLUSH,
+        && (!may_split_layers(request) || optimizer_check_split(request->storage.optimizer, error))
+        && storage_check(&request->storage, request->profile, request->cluster, generator->weights == WEIGHTS_FLUSH,
                          error);
 }
 
@@ -79,19 +80,27 @@ bool search_offers(const struct generator *generator, const struct profile *prof
     return !generator->is_inference && (!generator->takes_splits || profile_has_sequences(profile));
 }
 
-bool search_generator(const struct search_request *request, struct generator *generator, struct error *error)
+bool search_resolve(struct search_request *request, struct error *error)
 {
-    return generator_for(request->schedule, request->given, generator, error);
+    return generator_for(request->schedule, request->given, &request->generator, error);
 }
 
-// However it is cut and shared, each layer's states are there once.
+const struct generator *search_generator(const struct search_request *request)
+{
+    const struct generator *generator = &request->generator;
+    assert(generator->name && generator->given == request->given
+           && (request->given || strcmp(generator->name, request->schedule) == 0));
+    return generator;
+}
+
+// However the model is cut and sharded, each layer's states are there once.
 static uint64_t least_on_hosts(const struct search_request *request)
 {
     uint64_t bytes = 0;
-    for (uint32_t l = 0; request->holding.optimizer_on_host && l < request->profile->layer_count; l++) {
+    for (uint32_t l = 0; request->storage.optimizer_on_host && l < request->profile->layer_count; l++) {
         const uint64_t weights = round_to_256(request->profile->layers[l].parameter_bytes);
-        bytes = add_clamped(bytes, add_clamped(holding_state_bytes(&request->holding, request->profile, l),
-                                               holding_gradient_bytes(&request->holding, weights)));
+        bytes = add_clamped(bytes, add_clamped(storage_state_bytes(&request->storage, request->profile, l),
+                                               storage_gradient_bytes(&request->storage, weights)));
         bytes = add_clamped(bytes, weights);
     }
     return bytes;
@@ -99,7 +108,7 @@ static uint64_t least_on_hosts(const struct search_request *request)
 
 bool search_check_host(const struct search_request *request, struct error *error)
 {
-    const size_t machines = 1 + holding_machine(request->cluster, request->cluster->device_count - 1);
+    const size_t machines = 1 + storage_machine(request->cluster, request->cluster->device_count - 1);
     const uint64_t bytes = least_on_hosts(request);
     const uint64_t room = multiply_clamped(machines, request->cluster->host_memory_bytes);
     char all[NUMBER_SIZE], has[NUMBER_SIZE];
@@ -135,14 +144,14 @@ static bool check_cuts(const struct search_request *request, const bool *can_cut
         return true;
     if (stages != request->ranks)
         return error_set_kind(error, ERROR_ANSWER,
-                              "the model can be cut into %u stage%s at most, too few for the %u that %s has on %u rank%s;"
-                              " use fewer chunks or ranks", possible, possible == 1 ? "" : "s", stages,
+                              "the model can be cut into %u stage%s at most, too few for the %u that %s has on %u"
+                              " rank%s; use fewer chunks or ranks", possible, possible == 1 ? "" : "s", stages,
                               request->schedule, request->ranks, request->ranks == 1 ? "" : "s");
     if (layers < stages)
         return error_set_kind(error, ERROR_ANSWER,
                               "the model has %u layers, too few for a stage on each of %u ranks; use %u",
                               layers, stages, possible);
-    const char *tied = profile->tied_count > 0 && !request->holding.tied_apart
+    const char *tied = profile->tied_count > 0 && !request->storage.tied_apart
         ? "; tied layers must be on one stage unless tied apart" : "";
     return error_set_kind(error, ERROR_ANSWER,
                           "the model can be cut into %u stage%s at most, too few for %u ranks (no_cut_after forbids %zu"
@@ -157,7 +166,7 @@ bool *search_cuts(const struct search_request *request, uint32_t stages, struct 
         error_no_memory(error, "a search");
         return NULL;
     }
-    find_cuts(request->profile, request->holding.tied_apart, can_cut);
+    find_cuts(request->profile, request->storage.tied_apart, can_cut);
     for (size_t l = 1; request->units && l < request->profile->layer_count; l++)
         can_cut[l] &= request->units->of[l] != request->units->of[l - 1];
     if (check_cuts(request, can_cut, stages, error))
@@ -178,7 +187,7 @@ bool search_pins_allow(const struct search_request *request, uint32_t stage, uin
     return true;
 }
 
-// Each stage begins as early as it can; if that is not early enough, no other way is.
+// Each stage begins as early as it can. If that is not early enough, nothing is.
 bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
                        struct error *error)
 {
@@ -208,15 +217,13 @@ bool search_check_pins(const struct search_request *request, const bool *can_cut
 
 static bool set_head(const struct search_request *request, struct plan *plan, struct error *error)
 {
-    struct generator generator;
-    if (!search_generator(request, &generator, error))
-        return false;
+    const struct generator *generator = search_generator(request);
     plan->ranks = request->ranks;
     plan->chunks = request->chunks;
     plan->micro_batches = request->micro_batches;
-    plan->holding = request->holding;
-    plan->weights = generator.weights;
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", generator.name);
+    plan->storage = request->storage;
+    plan->weights = generator->weights;
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", generator->name);
     snprintf(plan->profile_hash, sizeof plan->profile_hash, "%s", request->profile->hash);
     plan->model = strdup(request->profile->model);
     if (!plan->model)
@@ -248,39 +255,33 @@ static struct generate_request order_request(const struct search_request *reques
 struct schedule *search_order(const struct search_request *request, uint32_t micro_batches, struct error *error)
 {
     const struct generate_request order = order_request(request, micro_batches);
-    struct generator generator;
-    if (!search_generator(request, &generator, error))
-        return NULL;
-    return holding_order(&request->holding, schedule_generate_by(&generator, &order, error), error);
+    return storage_order(&request->storage, schedule_generate_by(search_generator(request), &order, error), error);
 }
 
 struct slots *search_slots(const struct search_request *request, struct error *error)
 {
     const struct generate_request order = order_request(request, request->micro_batches);
-    struct generator generator;
-    return search_generator(request, &generator, error) ? predict_slots_by(&generator, &order, &request->holding, error)
-                                                       : NULL;
+    return predict_slots_by(search_generator(request), &order, &request->storage, error);
 }
 
 static bool was_ended(const struct search_request *request, const struct certificate *certificate)
 {
     return (request->limits.interrupted && *request->limits.interrupted)
-        || (request->limits.deadline_ns > 0 && strstr(certificate->stopped, "deadline"));
+        || (request->limits.deadline_ns > 0 && certificate->stop == STOP_DEADLINE);
 }
 
 void search_say_unbounded(const struct search_request *request, struct certificate *certificate)
 {
-    struct error ignored = { 0 };
-    struct generator generator;
     const char *why = "nothing is known of how updates that take time hold up this schedule";
-    if (certificate->proved || certificate->lower_bound_ns > 0 || !search_generator(request, &generator, &ignored)
-        || generator.weights == WEIGHTS_FLUSH)
+    if (certificate->proved || certificate->lower_bound_ns > 0
+        || search_generator(request)->weights == WEIGHTS_FLUSH)
         return;
     if (request->cluster->level_count > 1)
         why = "waiting on links that several ranks share may outweigh what is certain";
-    else if (was_ended(request, certificate))  // before the bounds were known that there are
+    else if (was_ended(request, certificate))  // before the bounds that exist were known
         return;
     else if (request->layout.replicas || request->free.replicas)
         why = "with so few micro-batches for so many copies nothing is certain";
+    certificate->stop = STOP_OTHER;
     snprintf(certificate->stopped, sizeof certificate->stopped, "%s", why);
 }

@@ -8,7 +8,7 @@ static void tell(void *self, const struct search_progress *of_part)
 {
     struct telling *telling = self;
     const struct search_request *given = telling->given;
-    if (of_part->work < telling->last)  // another one has begun
+    if (of_part->work < telling->last)  // another search has begun
         telling->done += telling->last;
     telling->last = of_part->work;
     telling->best_ns = of_part->best_ns < telling->best_ns ? of_part->best_ns : telling->best_ns;
@@ -32,7 +32,7 @@ void telling_begin(struct telling *telling, const struct search_request *given, 
     part->limits.self = telling;
 }
 
-// A search that is made of several spends the budget of each.
+// A search that consists of several spends the budget of each.
 const char *search_progress_format(const struct search_progress *now, char *buffer)
 {
     char best[NUMBER_SIZE], bound[NUMBER_SIZE], work[64];

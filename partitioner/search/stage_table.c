@@ -5,14 +5,15 @@
 static size_t find(const struct stage_table *table, uint32_t stage, uint32_t first, uint32_t end)
 {
     const uint64_t key = ((uint64_t)stage * 1000003 + first) * 1000003 + end;
-    size_t at = (size_t)((key * 0x9E3779B97F4A7C15u) >> 32) & (table->capacity - 1);
-    for (const struct stage_entry *entry; (entry = &table->entries[at])->item; at = (at + 1) & (table->capacity - 1))
+    size_t slot = (size_t)((key * 0x9E3779B97F4A7C15u) >> 32) & (table->capacity - 1);
+    for (const struct stage_entry *entry; (entry = &table->entries[slot])->item;
+         slot = (slot + 1) & (table->capacity - 1))
         if (entry->stage == stage && entry->first == first && entry->end == end)
             break;
-    return at;
+    return slot;
 }
 
-// Half of it stays empty.
+// Half of the table stays empty.
 static bool grow(struct stage_table *table)
 {
     if (table->count * 2 < table->capacity)
@@ -45,11 +46,11 @@ bool stage_table_add(struct stage_table *table, uint32_t stage, uint32_t first, 
     return true;
 }
 
-void *stage_table_next(const struct stage_table *table, size_t *at)
+void *stage_table_next(const struct stage_table *table, size_t *cursor)
 {
-    while (*at < table->capacity && !table->entries[*at].item)
-        ++*at;
-    return *at < table->capacity ? table->entries[(*at)++].item : NULL;
+    while (*cursor < table->capacity && !table->entries[*cursor].item)
+        ++*cursor;
+    return *cursor < table->capacity ? table->entries[(*cursor)++].item : NULL;
 }
 
 void stage_table_clear(struct stage_table *table)

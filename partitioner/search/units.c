@@ -10,10 +10,10 @@ static uint32_t unit_end(const struct search_units *units, uint32_t layer, uint3
     return layer;
 }
 
-size_t units_again(const struct search_units *units, uint32_t first, uint32_t end, struct segment *segments)
+size_t units_recomputed(const struct search_units *units, uint32_t first, uint32_t end, struct segment *segments)
 {
     size_t count = 0;
-    for (uint32_t layer = first, next; layer < end && count < units->again; layer = next) {
+    for (uint32_t layer = first, next; layer < end && count < units->recomputed; layer = next) {
         next = unit_end(units, layer, end);
         if (units->is_block[layer])
             segments[count++] = (struct segment){ layer, next };
@@ -21,11 +21,12 @@ size_t units_again(const struct search_units *units, uint32_t first, uint32_t en
     return count;
 }
 
-uint64_t units_again_ns(const struct search_units *units, const struct intervals *intervals, uint32_t first, uint32_t end)
+uint64_t units_recompute_ns(const struct search_units *units, const struct intervals *intervals, uint32_t first,
+                            uint32_t end)
 {
     uint64_t ns = 0;
     uint32_t count = 0;
-    for (uint32_t layer = first, next; layer < end && count < units->again; layer = next) {
+    for (uint32_t layer = first, next; layer < end && count < units->recomputed; layer = next) {
         next = unit_end(units, layer, end);
         if (units->is_block[layer]) {
             ns += interval_recompute_ns(intervals, layer, next);
@@ -41,10 +42,10 @@ bool units_choice(const struct search_units *units, struct intervals *intervals,
     *choice = (struct recompute_choice){ .segments = malloc(((size_t)end - first + 1) * sizeof choice->segments[0]) };
     if (!choice->segments)
         return error_no_memory(error, "the choice of what to recompute");
-    choice->count = units_again(units, first, end, choice->segments);
-    choice->forward_ns = units_again_ns(units, intervals, first, end);
+    choice->count = units_recomputed(units, first, end, choice->segments);
+    choice->forward_ns = units_recompute_ns(units, intervals, first, end);
     const struct stage_bytes whole = stage_bytes_at(intervals->profile, first, end, choice->segments, choice->count,
-                                                    &intervals->holding, intervals->replicas);
+                                                    &intervals->storage, intervals->replicas);
     const struct stage_bytes bytes = stage_bytes_of_split(whole, intervals->splits);
     choice->workspace_bytes = stage_workspace(&bytes, slots);
     choice->bytes = stage_memory_of(&bytes, slots).peak_bytes - choice->workspace_bytes;

@@ -20,7 +20,7 @@ bool noisy_profile_create(struct noisy_profile *noisy, const struct profile *cal
                           struct error *error)
 {
     *noisy = (struct noisy_profile){ .calm = calm, .amount = amount };
-    // A copy by way of its document.
+    // The copy is made by writing the profile and reading it back.
     struct text text = { 0 };
     profile_write(calm, &text);
     if (text.failed)
@@ -29,7 +29,7 @@ bool noisy_profile_create(struct noisy_profile *noisy, const struct profile *cal
     text_clear(&text);
     if (!noisy->profile)
         return false;
-    // A plan that is made of a draw is one of the profile that was given.
+    // A plan that is made of a draw counts as a plan of the given profile.
     memcpy(noisy->profile->hash, calm->hash, sizeof calm->hash);
     return true;
 }
@@ -49,12 +49,12 @@ static double between(double a, double b, double part)
 static uint64_t spread_ns(const struct spread *spread, uint64_t duration_ns, double draw)
 {
     const double median = (double)spread->median_ns;
-    double at;
+    double drawn;
     if (draw < 0.5)
-        at = between((double)spread->min_ns, median, draw / 0.5);
+        drawn = between((double)spread->min_ns, median, draw / 0.5);
     else
-        at = between(median, (double)spread->p95_ns, (draw - 0.5) / 0.45);
-    return median > 0 ? (uint64_t)((double)duration_ns * at / median + 0.5) : duration_ns;
+        drawn = between(median, (double)spread->p95_ns, (draw - 0.5) / 0.45);
+    return median > 0 ? (uint64_t)((double)duration_ns * drawn / median + 0.5) : duration_ns;
 }
 
 static void draw_phase(const struct noisy_profile *noisy, const struct profile_layer *layer, enum phase phase,
@@ -83,7 +83,7 @@ void noisy_profile_draw(struct noisy_profile *noisy, uint64_t seed, uint32_t num
 {
     uint64_t state = seed;
     state = random_next(&state) + number;
-    state = random_next(&state);  // neighbours, of numbers or of seeds, have nothing in common
+    state = random_next(&state);  // seeds or numbers that are neighbours have nothing in common
     for (size_t l = 0; l < noisy->calm->layer_count; l++) {
         const struct profile_layer *calm = &noisy->calm->layers[l];
         struct profile_layer *to = &noisy->profile->layers[l];

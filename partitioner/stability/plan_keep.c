@@ -11,28 +11,28 @@ static void say_taken(struct keeping *keeping, const char *name, const char *why
     snprintf(keeping->why, sizeof keeping->why, "%.120s is not kept: %.230s; a new plan is taken", name, why);
 }
 
-// The old plan at today's prices. NULL where it is none any more, which is said, or where
-// the machine fails, which is an error.
+// The old plan at today's prices. NULL if it is not a plan any more, which keeping->why then says, or with an error
+// if the machine fails.
 static struct plan *reprice_old(const struct plan *old, const char *name, const struct search_request *request,
                                 struct keeping *keeping, struct error *error)
 {
     struct error why = { 0 };
     struct plan_excess excess = { 0 };
-    struct plan *again = plan_reprice(old, request, &why);
+    struct plan *repriced = plan_reprice(old, request, &why);
     struct text text = { 0 };
-    if (again && plan_find_excess(again, again->cluster, &excess, &why) && excess.lacks_bytes > 0) {
-        plan_say_excess(again, &excess, &text);
+    if (repriced && plan_find_excess(repriced, repriced->cluster, &excess, &why) && excess.lacks_bytes > 0) {
+        plan_say_excess(repriced, &excess, &text);
         if (text.failed)
             error_no_memory(&why, "what is said of a plan");
         else
             error_set_kind(&why, ERROR_ANSWER, "it does not fit any more, %s", text.data);
     }
     text_clear(&text);
-    if (again && why.kind == ERROR_NONE && plan_evaluate(again, request->profile, &why))
-        return again;
-    plan_free(again);
+    if (repriced && why.kind == ERROR_NONE && plan_evaluate(repriced, request->profile, &why))
+        return repriced;
+    plan_free(repriced);
     if (why.kind == ERROR_MACHINE)
-        error_set_kind(error, why.kind, "%s", why.text);
+        error_hand_on(error, &why);
     else
         say_taken(keeping, name, why.text);
     return NULL;
@@ -42,9 +42,9 @@ bool plan_can_be_kept(const struct plan *old, const char *name, const struct sea
                       struct keeping *keeping, bool *can, struct error *error)
 {
     *keeping = (struct keeping){ 0 };
-    struct plan *again = reprice_old(old, name, request, keeping, error);
-    *can = again != NULL;
-    plan_free(again);
+    struct plan *repriced = reprice_old(old, name, request, keeping, error);
+    *can = repriced != NULL;
+    plan_free(repriced);
     return error->kind == ERROR_NONE;
 }
 
@@ -81,21 +81,21 @@ bool plan_keep(const struct plan *old, const char *name, const struct search_req
                struct plan **plan, const struct error *found_none, struct keeping *keeping, struct error *error)
 {
     *keeping = (struct keeping){ .new_ns = *plan ? (*plan)->iteration_ns : 0 };
-    struct plan *again = reprice_old(old, name, request, keeping, error);
+    struct plan *repriced = reprice_old(old, name, request, keeping, error);
     if (error->kind != ERROR_NONE)
         return false;
-    if (!again)
-        return *plan || error_set_kind(error, found_none->kind, "%s", found_none->text);
-    keeping->old_ns = again->iteration_ns;
+    if (!repriced)
+        return *plan || error_hand_on(error, found_none);
+    keeping->old_ns = repriced->iteration_ns;
     keeping->kept = !*plan || !gains_enough(keeping->old_ns, keeping->new_ns, gain_ppm);
     say_compared(keeping, name, gain_ppm);
     if (!keeping->kept) {
-        plan_free(again);
+        plan_free(repriced);
         return true;
     }
     const struct certificate none = { .by = BY_ENUMERATION };
-    plan_certify_by(again, *plan ? &(*plan)->certificate : &none, true);
+    plan_certify_by(repriced, *plan ? &(*plan)->certificate : &none, true);
     plan_free(*plan);
-    *plan = again;
+    *plan = repriced;
     return true;
 }

@@ -7,22 +7,22 @@
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/plan_search.h"
 
-// A plan that some draws are answered with.
+// A plan that the search finds for some draws.
 struct candidate {
     const struct plan *plan;
-    struct plan *own;      // the same, where it is not the caller's
-    uint32_t found;        // in so many draws
-    uint64_t *times;       // in each draw
+    struct plan *own;      // the same plan if it is not the caller's
+    uint32_t found;        // number of draws whose search found it
+    uint64_t *times;       // its time in each draw
 };
 
 struct trial {
     const struct regret_request *request;
     struct noisy_profile noisy;
-    struct search_request search;  // of the noisy profile
-    uint64_t *best;                // per draw: the least time that is known
-    uint32_t draws;                // that were made
-    uint64_t until_ns;             // when all of them end, 0: when they are done
-    struct candidate *candidates;  // the first is the plan whose regret is asked for
+    struct search_request search;  // with the noisy profile
+    uint64_t *best;                // per draw: the least known time
+    uint32_t draws;                // draws that were made
+    uint64_t until_ns;             // when all draws end; 0: when they are done
+    struct candidate *candidates;  // the first is the plan whose regret is measured
     size_t count;
 };
 
@@ -34,15 +34,15 @@ static bool is_ended(const struct trial *trial)
 
 // --- candidates ---------------------------------------------------------------------------
 
-static bool add_candidate(struct trial *trial, const struct plan *plan, struct plan *own, struct error *error)
+static bool add_candidate(struct trial *trial, const struct plan *plan, struct plan *own_plan, struct error *error)
 {
     struct candidate *candidate = &trial->candidates[trial->count++];
-    *candidate = (struct candidate){ .plan = plan, .own = own };
+    *candidate = (struct candidate){ .plan = plan, .own = own_plan };
     candidate->times = calloc(trial->request->draws + (size_t)1, sizeof candidate->times[0]);
     return candidate->times || error_no_memory(error, "the draws of a plan");
 }
 
-// Takes the plan of a draw.
+// Takes ownership of the plan of a draw.
 static bool note_plan(struct trial *trial, struct plan *plan, bool gather, struct error *error)
 {
     for (size_t c = 0; c < trial->count; c++) {
@@ -58,14 +58,14 @@ static bool note_plan(struct trial *trial, struct plan *plan, bool gather, struc
     return true;
 }
 
-// The time of a candidate at the times of the draw that was made last.
+// Times a candidate at the times of the latest draw.
 static bool time_candidate(struct trial *trial, size_t c, uint32_t draw, struct error *error)
 {
-    struct plan *again = plan_reprice(trial->candidates[c].plan, &trial->search, error);
-    if (!again)
+    struct plan *repriced = plan_reprice(trial->candidates[c].plan, &trial->search, error);
+    if (!repriced)
         return false;
-    const uint64_t time = again->iteration_ns;
-    plan_free(again);
+    const uint64_t time = repriced->iteration_ns;
+    plan_free(repriced);
     trial->candidates[c].times[draw] = time;
     trial->best[draw] = time < trial->best[draw] ? time : trial->best[draw];
     return true;
@@ -73,7 +73,7 @@ static bool time_candidate(struct trial *trial, size_t c, uint32_t draw, struct 
 
 // --- draws --------------------------------------------------------------------------------
 
-// Plans a draw anew; the plan that was given is timed at it. A search that finds nothing leaves the given one the best.
+// Plans a draw anew, and times the given plan at it. If the search finds nothing, the given plan stays the best.
 static bool run_draw(struct trial *trial, uint32_t draw, bool gather, struct error *error)
 {
     struct error why = { 0 };
@@ -86,7 +86,7 @@ static bool run_draw(struct trial *trial, uint32_t draw, bool gather, struct err
         request.limits.deadline_ns = trial->until_ns > now ? trial->until_ns - now : 1;
     struct plan *plan = plan_search(&request, &why);
     if (!plan && why.kind != ERROR_ANSWER)
-        return error_set_kind(error, why.kind, "%s", why.text);
+        return error_hand_on(error, &why);
     trial->best[draw] = plan ? plan->iteration_ns : UINT64_MAX;
     return time_candidate(trial, 0, draw, error) && (!plan || note_plan(trial, plan, gather, error));
 }
@@ -97,7 +97,7 @@ static bool run_draws(struct trial *trial, bool gather, struct error *error)
     for (uint32_t draw = 0; draw < request->draws; draw++) {
         if (!run_draw(trial, draw, gather, error))
             return false;
-        if (is_ended(trial))  // whose plan may be none worth comparing with
+        if (is_ended(trial))  // the plan of this draw may not be worth comparing with
             return true;
         trial->draws = draw + 1;
         if (request->progress)
@@ -143,7 +143,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-// The lower of two medians; the least that at least 95 of 100 draws do not pass.
+// The median is the lower of two. The 95 % regret is the least value that at least 95 of 100 draws do not exceed.
 static bool summarize(const struct trial *trial, size_t c, struct regret *regret, struct error *error)
 {
     const uint32_t draws = trial->draws;
@@ -152,12 +152,12 @@ static bool summarize(const struct trial *trial, size_t c, struct regret *regret
     if (!all)
         return error_no_memory(error, "the draws of a plan");
     for (uint32_t draw = 0; draw < draws; draw++) {
-        const uint64_t own = trial->candidates[c].times[draw], best = trial->best[draw];
-        all[draw] = best > 0 ? (double)(own - best) / (double)best : 0;
+        const uint64_t time = trial->candidates[c].times[draw], best = trial->best[draw];
+        all[draw] = best > 0 ? (double)(time - best) / (double)best : 0;
         sum += all[draw];
-        regret->beaten += own > best;
+        regret->beaten += time > best;
         regret->exceeded +=
-            (unsigned __int128)(own - best) * 1000000 > (unsigned __int128)own * trial->request->gain_ppm;
+            (unsigned __int128)(time - best) * 1000000 > (unsigned __int128)time * trial->request->gain_ppm;
     }
     if (draws > 0) {
         qsort(all, draws, sizeof all[0], compare);
@@ -182,16 +182,16 @@ bool regret_measure(const struct regret_request *request, const struct plan *pla
 
 // --- the steady plan ----------------------------------------------------------------------
 
-// Behind the given plan those that most draws found, the first of equals first.
+// After the given plan come those that most draws found. If two are equal, the first stays first.
 static void keep_most_found(struct trial *trial)
 {
     struct candidate *candidates = trial->candidates;
     for (size_t from = 2; from < trial->count; from++) {
         const struct candidate moved = candidates[from];
-        size_t at = from;
-        for (; at > 1 && candidates[at - 1].found < moved.found; at--)
-            candidates[at] = candidates[at - 1];
-        candidates[at] = moved;
+        size_t place = from;
+        for (; place > 1 && candidates[place - 1].found < moved.found; place--)
+            candidates[place] = candidates[place - 1];
+        candidates[place] = moved;
     }
     while (trial->count > REGRET_CANDIDATES + 1) {
         plan_free(candidates[--trial->count].own);

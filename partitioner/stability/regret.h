@@ -1,16 +1,15 @@
-// How much a plan loses because times vary: its regret.
+// The regret of a plan: how much it loses because times vary.
 //
-// In each draw every layer takes another time (noisy_profile.h). The model is planned
-// anew for these times; the regret of a plan in that draw is how much longer it takes
-// than the best plan known for it:
+// In each draw every layer takes another time (noisy_profile.h). The model is planned anew for these times. The
+// regret of a plan in that draw is how much longer it takes than the best plan known for the draw:
 //
 //     draw                     0        1        2     ...
-//     best plan of the draw    50.1     50.9     49.8        ms, which the search finds
+//     best plan of the draw    50.1     50.9     49.8        ms, found by the search
 //     this plan                50.3     50.9     50.0        ms, at the draw's times
 //     regret                   0.4 %    0        0.4 %
 //
-// Among the plans that the draws are answered with, the one with the least 95 % regret
-// is the *steady* one: seldom the best, never bad.
+// Among the plans that the draws' searches find, the one with the least 95 % regret is the *steady* plan: seldom the
+// best, never bad.
 #ifndef PARTITIONER_STABILITY_REGRET_H
 #define PARTITIONER_STABILITY_REGRET_H
 
@@ -25,27 +24,27 @@ struct regret_request {
     struct noise_amount noise;
     uint32_t draws;
     uint64_t seed;
-    uint32_t gain_ppm;   // what another plan must gain to be worth a change
+    uint32_t gain_ppm;   // what another plan must gain to be worth a change, in millionths
     void (*progress)(void *self, size_t done, size_t all);  // or NULL
     void *self;
 };
 
-// Of one plan over all draws. Fractions of the draw's best time.
+// The regret of one plan over all draws, as fractions of each draw's best time.
 struct regret {
-    uint32_t draws;     // fewer than asked for where that took longer than the deadline, or was interrupted
+    uint32_t draws;     // fewer than requested if the deadline passed or the run was interrupted
     uint32_t beaten;    // draws in which another plan is quicker
-    uint32_t exceeded;  // by more than the gain
+    uint32_t exceeded;  // draws in which it is quicker by more than `gain_ppm`
     double median, mean, p95, most;
-    uint32_t candidates;  // plans that were compared by regret_steady(), the given one included
+    uint32_t candidates;  // plans that regret_steady() compared, including the given one
 };
 
-// The regret of `plan`.
+// Measures the regret of `plan`. False with an error.
 bool regret_measure(const struct regret_request *request, const struct plan *plan, struct regret *regret,
                     struct error *error);
 
-// The steady plan, priced without noise; its certificate claims what that of `plan` does.
-// `before` is the regret of `plan`, `after` that of the steady one. Compares the plans that most draws
-// are answered with, at most REGRET_CANDIDATES of them, and `plan`.
+// Finds the steady plan, priced without noise, which the caller frees; NULL with an error. Its certificate claims
+// what that of `plan` does. `before` is the regret of `plan`, `after` that of the steady plan. It compares `plan`
+// with the plans that most draws' searches find, at most REGRET_CANDIDATES of them.
 enum { REGRET_CANDIDATES = 24 };
 struct plan *regret_steady(const struct regret_request *request, const struct plan *plan, struct regret *before,
                            struct regret *after, struct error *error);

@@ -11,14 +11,14 @@ static void set_bytes(const struct config_request *request, const struct estimat
 {
     struct profile_layer layers[LAYER_PARTS] = { 0 };
     struct profile mini = { .dtype = (char *)estimate->request.dtype, .layers = layers, .layer_count = LAYER_PARTS };
-    struct holding holding = request->holding;
-    holding.bytes_per_parameter =
-        holding_bytes_per_parameter(holding.optimizer, &estimate->model, &estimate->request);
+    struct storage storage = request->storage;
+    storage.bytes_per_parameter =
+        storage_bytes_per_parameter(storage.optimizer, &estimate->model, &estimate->request);
     for (int i = 0; i < LAYER_PARTS; i++) {
         estimate_numbers(estimate, (enum layer_part)i, &layers[i]);
         const uint64_t weights = round_to_256(layers[i].parameter_bytes);
-        costs->fixed_bytes[i] = (double)weights + (double)holding_gradient_bytes(&holding, weights)
-                                + (double)holding_state_bytes(&holding, &mini, (uint32_t)i);
+        costs->fixed_bytes[i] = (double)weights + (double)storage_gradient_bytes(&storage, weights)
+                                + (double)storage_state_bytes(&storage, &mini, (uint32_t)i);
         costs->saved_bytes[i] = (double)layers[i].saved_bytes;
     }
 }
@@ -57,7 +57,7 @@ double config_speed(const struct config_request *request, const struct config_ro
 
 // --- a rank -----------------------------------------------------------------------------------------------------
 
-// Of stages of which few micro-batches wait for their backwards, and of those of which many do.
+// Stages for which few micro-batches wait for their backwards, and stages for which many do.
 enum stage_kind { CHEAP, DEAR, STAGE_KINDS };
 
 struct load {
@@ -65,7 +65,7 @@ struct load {
     double live[STAGE_KINDS];
     double counts[STAGE_KINDS][LAYER_PARTS];
     double pass_ns;  // of a micro-batch
-    double bytes;    // where nothing is run again
+    double bytes;    // if nothing is recomputed
 };
 
 static void give(struct load *load, enum stage_kind kind, enum layer_part part)
@@ -81,7 +81,8 @@ static void give_block(struct load *load, enum stage_kind kind, uint64_t block)
     give(load, kind, estimate_rest_part(load->costs->model, block));
 }
 
-// Takes out of `load` the layers that free most bytes for the time they take once more; false: there are none.
+// Takes out of `load` the layers that free most bytes for the time that recomputing them takes. False if there are
+// none.
 static bool take_best(struct load *load, double *bytes, double *ns)
 {
     const struct config_costs *costs = load->costs;
@@ -102,7 +103,8 @@ static bool take_best(struct load *load, double *bytes, double *ns)
     return best > 0;
 }
 
-// What a micro-batch takes with what has to be run again; INFINITY: all of that is not enough.
+// The time of a micro-batch, including necessary recomputation. INFINITY if recomputing everything does not free
+// enough.
 static double load_ns(const struct load *load)
 {
     double lacking = load->bytes - load->costs->memory_bytes, bytes, ns;
@@ -118,40 +120,26 @@ static double load_ns(const struct load *load)
     return left.pass_ns;
 }
 
-struct config_flight config_flight(const struct config_row *row, uint32_t rank)
+static struct generator_flight flight_of(const struct config_row *row, uint32_t rank)
 {
-    const uint32_t m = row->micro_batches, p = row->ranks, behind = p - rank;
-    const char *name = row->schedule;
-    if (strcmp(name, "gpipe") == 0)
-        return (struct config_flight){ m, m, 0 };
-    if (strcmp(name, "1f1b") == 0 || strcmp(name, "zb-h1") == 0 || strcmp(name, "zb-h2") == 0)
-        return (struct config_flight){ m < behind ? m : behind, 0, 0 };
-    // The stages before the last one have a round of all ranks in flight.
-    if (strcmp(name, "interleaved") == 0 && row->chunks > 1)
-        return (struct config_flight){ 2 * behind - 1 < p ? 2 * behind - 1 : p, p, row->chunks - 1 };
-    // Down the ranks and up again.
-    if (strcmp(name, "zb-v") == 0)
-        return (struct config_flight){ m < rank + 1 ? m : rank + 1, m < p + behind ? m : p + behind, 1 };
-    return (struct config_flight){ 1, 1, 0 };
+    const struct generate_request request = { .ranks = row->ranks, .micro_batches = row->micro_batches,
+                                              .chunks = row->chunks };
+    return generator_flight(row->generator, &request, rank);
 }
 
-static struct load no_load(const struct config_costs *costs, const struct config_flight *flight)
+static struct load no_load(const struct config_costs *costs, const struct generator_flight *flight)
 {
     return (struct load){ .costs = costs, .live = { [CHEAP] = flight->least, [DEAR] = flight->most } };
 }
 
 // --- an end -----------------------------------------------------------------------------------------------------
 
-// For whom a rank waits before its first pass, and with its last: for nobody, as far as is known; for first passes; for
-// these, and with its last backward until it has gone through the ranks before.
-enum waiting { WAITS_FOR_NONE, WAITS_FOR_FORWARDS, WAITS_FOR_PASSES };
-
 struct bound {
     const struct config_costs *costs;
     const struct config_request *request;
     const struct config_row *row;
     struct config_hops hops;
-    enum waiting waiting;
+    enum generator_waits waiting;
 };
 
 static double waited_ns(const struct bound *bound, enum layer_part part)
@@ -175,13 +163,13 @@ static double hop_ns(const struct bound *bound, uint32_t rank)
     return bound->waiting == WAITS_FOR_NONE ? 0 : bound->waiting == WAITS_FOR_FORWARDS ? ns : 2 * ns;
 }
 
-// What the s-th rank has for each micro-batch, in the time of the estimate.
+// The time that the s-th rank has for each micro-batch, on the time scale of the estimate.
 static double room_ns(const struct bound *bound, uint32_t rank, double before, double end)
 {
     return (end - before) / bound->row->micro_batches * config_speed(bound->request, bound->row, rank);
 }
 
-// The unit behind those that were given: 0 the embedding, the last one the head.
+// Gives the rank the next unit. Unit 0 is the embedding, the last one is the head.
 static double give_unit(const struct bound *bound, struct load *load, uint64_t unit)
 {
     const uint64_t layers = bound->costs->model->layers;
@@ -194,8 +182,9 @@ static double give_unit(const struct bound *bound, struct load *load, uint64_t u
     return waited_ns(bound, part);
 }
 
-// One stage on each rank. The more the first ones take the better: a unit costs a later rank m times what it costs those
-// behind it to wait for it, and more where the later one is slow, as none is before one that is not.
+// One stage on each rank. It is best if the first ranks take as much as they can. A unit costs a later rank m times
+// what it costs the ranks behind to wait for it. The difference is larger if the later rank is slow. A slow rank is
+// never before one that is not.
 static bool can_end_in_a_row(const struct bound *bound, double end)
 {
     const struct config_row *row = bound->row;
@@ -203,7 +192,7 @@ static bool can_end_in_a_row(const struct bound *bound, double end)
     double before = 0;
     uint64_t next = 0;
     for (uint32_t s = 0; s < row->ranks && next < units; s++) {
-        const struct config_flight flight = config_flight(row, s);
+        const struct generator_flight flight = flight_of(row, s);
         struct load load = no_load(bound->costs, &flight);
         double passes = 0, waited = 0;
         const double room = room_ns(bound, s, before, end);
@@ -217,7 +206,7 @@ static bool can_end_in_a_row(const struct bound *bound, double end)
     return next == units;
 }
 
-// Of blocks that are alike but for a window of some, one that none is quicker than.
+// The blocks are alike, except that some may attend to a window only. Returns a block that is as quick as any.
 static uint64_t quickest_block(const struct transformer *model)
 {
     uint64_t block = 0;
@@ -226,16 +215,16 @@ static uint64_t quickest_block(const struct transformer *model)
     return block;
 }
 
-// How many of the blocks that are left, all as the quickest, a rank takes beside the embedding or the head.
+// Counts how many of the remaining blocks a rank takes beside the embedding or the head. Each counts as the quickest
+// block.
 static bool take_blocks(const struct bound *bound, uint32_t rank, double room, uint64_t *left)
 {
     const struct config_row *row = bound->row;
-    const bool is_v = strcmp(row->schedule, "zb-v") == 0;
-    struct config_flight flight = config_flight(row, rank);
+    struct generator_flight flight = flight_of(row, rank);
     struct load load = no_load(bound->costs, &flight);
     if (rank == 0)
         give(&load, CHEAP, PART_EMBEDDING);
-    if (rank == (is_v ? 0 : row->ranks - 1))
+    if (rank == (row->generator->comes_back ? 0 : row->ranks - 1))
         give(&load, CHEAP, PART_HEAD);
     if (rank == 0 && flight.dear)
         flight.dear--;  // the first stage may be the embedding alone
@@ -249,8 +238,8 @@ static bool take_blocks(const struct bound *bound, uint32_t rank, double room, u
     return true;
 }
 
-// Several stages on each rank, of a block at least, but that the first may be the embedding alone: the s-th rank waits for
-// that many.
+// Several stages on each rank. Each stage has at least one block, but the first may be the embedding alone. The s-th
+// rank waits for that many stages.
 static bool can_end_in_rounds(const struct bound *bound, double end)
 {
     const struct config_row *row = bound->row;
@@ -266,7 +255,7 @@ static bool can_end_in_rounds(const struct bound *bound, double end)
     return left == 0;
 }
 
-// But for a window that some of them see, with which they are quicker and keep as much.
+// Blocks may differ by a window that some of them have. With a window a block is quicker and keeps as much.
 static bool blocks_are_alike(const struct transformer *model)
 {
     for (uint64_t i = 1; i < model->layers; i++)
@@ -276,19 +265,6 @@ static bool blocks_are_alike(const struct transformer *model)
 }
 
 // --- the least --------------------------------------------------------------------------------------------------
-
-static enum waiting waiting_of(const struct config_row *row)
-{
-    static const char *const passes[] = { "1f1b", "gpipe", "interleaved" };
-    static const char *const forwards[] = { "zb-h1", "zb-h2", "zb-v" };
-    for (int i = 0; i < 3; i++)
-        if (strcmp(row->schedule, passes[i]) == 0)
-            return WAITS_FOR_PASSES;
-    for (int i = 0; i < 3; i++)
-        if (strcmp(row->schedule, forwards[i]) == 0)
-            return WAITS_FOR_FORWARDS;
-    return WAITS_FOR_NONE;
-}
 
 static double search_end(const struct bound *bound, bool (*can_end)(const struct bound *, double), double low)
 {
@@ -321,7 +297,7 @@ static double search_end(const struct bound *bound, bool (*can_end)(const struct
 double config_least_ns(const struct config_costs *costs, const struct config_request *request,
                        const struct config_row *row)
 {
-    const struct bound bound = { costs, request, row, config_hops(request, row), waiting_of(row) };
+    const struct bound bound = { costs, request, row, config_hops(request, row), row->generator->waits };
     double speed = 0;
     for (uint32_t s = 0; s < row->ranks; s++)
         speed += config_speed(request, row, s);

@@ -1,4 +1,4 @@
-// What a sweep over configurations may be asked.
+// Checks what a sweep over configurations is asked.
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ bool config_check(const struct config_request *request, struct error *error)
     if (request->devices > reach_of(request->device))
         return error_set(error, "%u devices are more than the levels of %s hold (%llu)", request->devices,
                          request->device->name, (unsigned long long)reach_of(request->device));
-    if (holding_uses_host(&request->holding) || request->holding.shard != SHARD_NONE || request->holding.window)
+    if (storage_uses_host(&request->storage) || request->storage.shard != SHARD_NONE || request->storage.window)
         return error_set(error, "a sweep over configurations chooses what is shared, and has no host");
     return target_check_model(request->target, request->model->predicted, error);
 }

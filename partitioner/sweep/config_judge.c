@@ -1,4 +1,5 @@
-// What came of a sweep over configurations: its bound, its front, why others lost, and what the best is worth.
+// Results of a sweep over configurations: its lower bound, its front, why other rows lost, and what the best is
+// worth.
 #include <stdio.h>
 
 #include "partitioner/sweep/config_sweep.h"
@@ -67,7 +68,8 @@ double config_energy(const struct config_sweep *sweep, uint64_t iteration_ns)
 
 // --- the judgement --------------------------------------------------------------
 
-// What most of the difference to the best is: layers, waiting with running again, or what lies between iterations.
+// Names what makes most of the difference to the best: layers, waiting (with recomputation), or what lies between
+// iterations.
 static void explain(const struct config_sweep *sweep, struct config_row *row)
 {
     const struct config_row *best = sweep->best;
@@ -79,7 +81,7 @@ static void explain(const struct config_sweep *sweep, struct config_row *row)
     snprintf(row->reason, sizeof row->reason, "%s +%.1f %%", what, 100 * most / whole);
 }
 
-// No planned row is at least as good in time and bytes, and better in one.
+// A planned row is on the front if no other planned row is at least as good in time and bytes, and better in one.
 static bool is_on_front(const struct config_sweep *sweep, const struct config_row *row)
 {
     bool is = row->outcome == CONFIG_PLANNED;

@@ -3,13 +3,15 @@
 #include "partitioner/sweep/config_sweep.h"
 
 const char *const config_placement_names[] = { "tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", NULL };
+const char *const config_placement_ends[] = { "dp-pp", "pp-dp" };
 
 static uint64_t stage_devices(const struct config_row *row)
 {
     return (uint64_t)row->tensor * row->context;
 }
 
-// From a rank's devices to those of the next, and from a pipeline's to those of the next.
+// The distance between a rank's devices and those of the next rank, and between a pipeline's devices and those of the
+// next.
 static uint64_t rank_stride(const struct config_row *row)
 {
     return stage_devices(row) * (row->placement == PLACEMENT_DATA_INSIDE ? row->data : 1);
@@ -20,7 +22,7 @@ static uint64_t pipeline_stride(const struct config_row *row)
     return stage_devices(row) * (row->placement == PLACEMENT_PIPELINE_INSIDE ? row->ranks : 1);
 }
 
-// Whether all groups of so many ranks in a row are within one group of `reach` devices, in every pipeline.
+// Whether all groups of `ranks` consecutive ranks are within one group of `reach` devices, in every pipeline.
 static bool are_within(const struct config_row *row, uint64_t ranks, uint64_t reach)
 {
     for (uint64_t d = 0; d < row->data; d++)
@@ -33,7 +35,7 @@ static bool are_within(const struct config_row *row, uint64_t ranks, uint64_t re
     return true;
 }
 
-// The most ranks in a row, of which groups of `inside` are part, that are always within `reach` devices.
+// The largest number of consecutive ranks that are always within `reach` devices. It is a multiple of `inside`.
 static uint32_t most_within(const struct config_row *row, uint32_t inside, uint64_t reach)
 {
     for (uint32_t ranks = row->ranks; ranks > inside; ranks--)
@@ -69,7 +71,7 @@ const struct rated_level *config_hop(const struct config_hops *hops, uint32_t ra
     return hops->at[i].level;
 }
 
-// The slow ones are the last of those that have work.
+// The slow devices are the last ones of those that have work.
 static uint64_t first_slow(const struct config_request *request, const struct config_row *row)
 {
     const uint64_t present = request->devices - request->without;
@@ -95,10 +97,10 @@ static bool is_no_slower(const struct rated_level *a, const struct rated_level *
     return a->latency_ns <= b->latency_ns && rate_of(a) >= rate_of(b);
 }
 
-// Two ranks talk over the outermost of the levels of the hops between them, which is the slowest where levels are slower
-// the further out they are.
-bool config_hops_no_slower(const struct config_request *request, const struct config_hops *a, const struct config_hops *b,
-                           uint32_t ranks)
+// Two ranks communicate over the outermost level of the hops between them. This is the slowest level if outer levels
+// are slower than inner ones.
+bool config_hops_no_slower(const struct config_request *request, const struct config_hops *a,
+                           const struct config_hops *b, uint32_t ranks)
 {
     const struct rated_device *device = request->device;
     for (size_t i = 0; i + 1 < device->level_count; i++)
@@ -110,8 +112,8 @@ bool config_hops_no_slower(const struct config_request *request, const struct co
     return true;
 }
 
-struct cluster *config_cluster(const struct config_request *request, const struct config_row *row, uint64_t memory_bytes,
-                               struct error *error)
+struct cluster *config_cluster(const struct config_request *request, const struct config_row *row,
+                               uint64_t memory_bytes, struct error *error)
 {
     static const char *const nouns[] = { "device", "group", "group", "group" };
     const struct config_hops hops = config_hops(request, row);
@@ -133,7 +135,7 @@ struct cluster *config_cluster(const struct config_request *request, const struc
 
 // --- for people ---------------------------------------------------------------
 
-// The innermost level whose groups hold each group of `span` devices; by its size.
+// The innermost level whose groups hold each group of `span` devices. Returns the size of its groups.
 static uint64_t group_of(const struct config_request *request, uint64_t span)
 {
     const struct rated_device *device = request->device;

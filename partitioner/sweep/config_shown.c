@@ -1,4 +1,4 @@
-// Which rows of a sweep over configurations people see: of each way to share the model out one.
+// Which rows of a sweep over configurations are shown: one for each way to share the model out.
 #include "partitioner/sweep/config_sweep.h"
 
 bool config_rows_are_alike(const struct config_row *a, const struct config_row *b)
@@ -27,7 +27,7 @@ struct config_row *config_open_row(const struct config_sweep *sweep, const struc
     return found;
 }
 
-// What was planned by its time, and behind it what was not by its bound.
+// Planned rows come first, by their time. Then come the others, by their lower bound.
 static bool comes_before(const struct config_row *a, const struct config_row *b)
 {
     if (a->outcome == CONFIG_PLANNED || b->outcome == CONFIG_PLANNED)
@@ -36,7 +36,7 @@ static bool comes_before(const struct config_row *a, const struct config_row *b)
     return a->lower_bound_ns < b->lower_bound_ns;
 }
 
-// The first row of a way to share out that no row shown so far has; NULL: there is none.
+// The best row of a way to share out that no row shown so far has. NULL if there is none.
 static const struct config_row *next_best(const struct config_sweep *sweep, const struct config_row *const *shown,
                                           size_t count)
 {

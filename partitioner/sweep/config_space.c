@@ -1,4 +1,4 @@
-// Which ways there are to share a model out, and what each can take at least.
+// Lists the ways to share a model out, and what each takes at least.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +18,13 @@ struct space {
     size_t capacity;
     const struct generator *schedules[MOST_CHOICES];
     size_t schedule_count;
-    struct estimate *estimate;  // of the degrees at hand
-    struct config_costs costs;  // by it, or by the one of the other placement
+    struct estimate *estimate;  // of the current degrees
+    struct config_costs costs;  // from it, or from the estimate of the other placement
     double reduce_ns;
     struct error *error;
 };
 
-// A list of what is given, or of the powers of two up to the most.
+// The numbers of a given list, or else the powers of two up to the maximum.
 struct choices {
     uint32_t at[MOST_CHOICES];
     size_t count;
@@ -57,23 +57,26 @@ static double speed_of_all(const struct space *space, const struct config_row *r
     return speed;
 }
 
-// What the schedule's formula promises of even stages.
+// What the schedule's formula promises for even stages.
 static double promised_ns(const struct space *space, const struct config_row *row)
 {
     const double m = row->micro_batches, p = row->ranks, all = speed_of_all(space, row);
     const double stage = space->costs.work_ns / all, forward = space->costs.work_forward_ns / all;
     if (row->ranks == 1)
         return m * stage;
-    if (strcmp(row->schedule, "1f1b") == 0 || strcmp(row->schedule, "gpipe") == 0)
-        return (m + p - 1) * stage;
-    if (strncmp(row->schedule, "zb-", 3) == 0)
-        return m * stage + (row->chunks > 1 ? forward : (p - 1) * forward);
-    return m * stage + (p - 1) * stage / row->chunks;
+    switch (row->generator->idle) {
+    case IDLE_FOR_FORWARDS:
+        return m * stage + (p - 1) * forward;
+    case IDLE_FOR_A_FORWARD:
+        return m * stage + forward;
+    default:
+        return row->chunks == 1 ? (m + p - 1) * stage : m * stage + (p - 1) * stage / row->chunks;
+    }
 }
 
 // --- rows -----------------------------------------------------------------------------------------------------
 
-// What is between iterations and not hidden behind the last backward and the next first forward of a rank.
+// The time between iterations that is not hidden behind a rank's last backward and its next first forward.
 static double between_ns(const struct space *space, const struct config_row *row)
 {
     const struct estimate *estimate = space->estimate;
@@ -107,11 +110,11 @@ static bool add_row(struct space *space, const struct config_row *made)
     return true;
 }
 
-// With fewer micro-batches than ranks some rank is always idle. Megatron's interleaving takes as many, or a multiple.
+// With fewer micro-batches than ranks some rank is always idle. Megatron's interleaving takes a multiple of the
+// ranks.
 static bool takes(struct space *space, const struct config_row *row)
 {
     const uint64_t stages = (uint64_t)row->ranks * row->chunks, units = space->request->model->layers + 2;
-    const bool is_open = row->chunks > 1 && strcmp(row->schedule, "interleaved") == 0;
     if (stages > units)
         config_meet(space->sweep, CONFIG_SCHEDULE_IS_NONE, "%s has %llu stages on %u ranks, and the model's blocks,"
                     " embedding and head are %llu", row->schedule, (unsigned long long)stages, row->ranks,
@@ -119,24 +122,24 @@ static bool takes(struct space *space, const struct config_row *row)
     else if (row->micro_batches < row->ranks)
         config_meet(space->sweep, CONFIG_SCHEDULE_IS_NONE, "a pipeline of %u ranks has fewer micro-batches (%u)"
                     " than ranks, so that some are always idle", row->ranks, row->micro_batches);
-    else if (is_open && row->micro_batches % row->ranks != 0)
-        config_meet(space->sweep, CONFIG_SCHEDULE_IS_NONE, "interleaved takes a multiple of %u ranks, not %u"
-                    " micro-batches", row->ranks, row->micro_batches);
+    else if (row->chunks > 1 && row->generator->wants_rounds && row->micro_batches % row->ranks != 0)
+        config_meet(space->sweep, CONFIG_SCHEDULE_IS_NONE, "%s takes a multiple of %u ranks, not %u micro-batches",
+                    row->schedule, row->ranks, row->micro_batches);
     else
         return true;
     return false;
 }
 
-// Interleaving takes any number of stages per rank; others have their own.
+// Interleaving takes any number of stages per rank. Other schedules have a number of their own.
 static bool add_schedule(struct space *space, const struct generator *generator, struct config_row row)
 {
     static const uint32_t usual[] = { 2, 4, 8 };
-    const uint32_t own[] = { generator->usual_chunks };
+    const uint32_t usual_chunks[] = { generator->usual_chunks };
     const struct sweep_list asked = space->request->chunks;
-    const bool is_open = strcmp(generator->name, "interleaved") == 0;
     const struct sweep_list open = asked.count ? asked : (struct sweep_list){ usual, 3 };
-    const struct sweep_list chunks = is_open ? open : (struct sweep_list){ own, 1 };
+    const struct sweep_list chunks = generator->takes_any_chunks ? open : (struct sweep_list){ usual_chunks, 1 };
     snprintf(row.schedule, sizeof row.schedule, "%s", generator->name);
+    row.generator = generator;
     for (size_t c = 0; c < chunks.count; c++) {
         row.chunks = chunks.at[c];
         if (takes(space, &row) && !add_row(space, &row))
@@ -145,11 +148,12 @@ static bool add_schedule(struct space *space, const struct generator *generator,
     return true;
 }
 
-// One rank has one order.
+// A single rank has only one order.
 static bool add_schedules(struct space *space, struct config_row row)
 {
     if (row.ranks == 1) {
         snprintf(row.schedule, sizeof row.schedule, "1f1b");
+        row.generator = generator_find(row.schedule, space->error);
         row.chunks = 1;
         return add_row(space, &row);
     }
@@ -169,7 +173,7 @@ bool config_estimate(const struct config_request *request, const struct config_r
     how.context = row->context;
     how.expert = row->expert;
     how.data = row->data;
-    how.apart = row->placement == PLACEMENT_PIPELINE_INSIDE ? row->ranks : 1;
+    how.inner_ranks = row->placement == PLACEMENT_PIPELINE_INSIDE ? row->ranks : 1;
     how.micro_batch = row->micro_batch;
     how.shard = row->shard;
     if (!how.like)
@@ -183,8 +187,8 @@ static bool estimate_row(struct space *space, const struct config_row *row, stru
     return config_estimate(space->request, row, space->estimate, why);
 }
 
-// The shards that say something: with nobody to share with there is one way, and weights that are gathered for every
-// micro-batch stand with a pipeline only where that is asked for.
+// Whether a sharding mode is of use. If there is no other device to share with, there is only one mode. Weights that
+// are gathered for every micro-batch are combined with a pipeline only on request.
 static bool is_of_use(const struct space *space, const struct config_row *row)
 {
     if (row->shard == ESTIMATE_SHARD_NONE)
@@ -194,7 +198,7 @@ static bool is_of_use(const struct space *space, const struct config_row *row)
     return row->shard != ESTIMATE_SHARD_WEIGHTS || row->ranks == 1 || space->request->shards.count > 0;
 }
 
-// A placement, and what it makes different.
+// A placement, and what differs with it.
 struct way {
     enum config_placement placement;
     struct config_hops hops;
@@ -202,8 +206,8 @@ struct way {
     double reduce_ns;
 };
 
-// With one pipeline, or pipelines of one rank, there is one order. With experts Megatron has pipelines inside where those
-// that share them are those of a stage.
+// With one pipeline, or with pipelines of one rank, there is only one order. If a model has experts, Megatron puts
+// pipelines inside only if the devices that share the experts are those of one stage.
 static bool can_stand(const struct space *space, const struct config_row *row, enum config_placement placement)
 {
     if (placement == PLACEMENT_DATA_INSIDE)
@@ -212,14 +216,16 @@ static bool can_stand(const struct space *space, const struct config_row *row, e
            && (!space->request->model->experts || row->expert == row->tensor * row->context);
 }
 
-// In time, in no message and no layer: whatever plan there is, it is no slower.
+// `a` is not slower than `b` in its reduction, its layers or any message. Whatever the plan, it is not slower with
+// `a`.
 static bool is_no_slower(const struct space *space, const struct way *a, const struct way *b, uint32_t ranks)
 {
     return a->reduce_ns <= b->reduce_ns && a->costs.work_ns <= b->costs.work_ns
            && config_hops_no_slower(space->request, &a->hops, &b->hops, ranks);
 }
 
-// Of both placements the one that is no slower in anything, or both. Where they cannot be, 0 and why.
+// Finds the placements to try: the one that is not slower in anything, or both. Returns 0, and why, if neither is
+// possible.
 static size_t find_ways(struct space *space, struct config_row *row, struct way ways[PLACEMENTS], struct error *why)
 {
     static const enum config_placement both[] = { PLACEMENT_DATA_INSIDE, PLACEMENT_PIPELINE_INSIDE };
@@ -229,13 +235,14 @@ static size_t find_ways(struct space *space, struct config_row *row, struct way 
     for (size_t i = 0; i < asked.count; i++) {
         row->placement = asked.at[i];
         if (row->ranks == 1 || row->data == 1)
-            row->placement = PLACEMENT_DATA_INSIDE;  // which is the other one as well
+            row->placement = PLACEMENT_DATA_INSIDE;  // the two are the same here
         if ((count > 0 && ways[0].placement == row->placement) || !can_stand(space, row, row->placement))
             continue;
         if (!estimate_row(space, row, why))
             return 0;
         ways[count++] = (struct way){ row->placement, config_hops(space->request, row),
-                                      config_costs(space->request, config_memory(space->sweep, row->shard), space->estimate),
+                                      config_costs(space->request, config_memory(space->sweep, row->shard),
+                                                   space->estimate),
                                       space->estimate->reduce_ns };
     }
     if (count == 2 && is_no_slower(space, &ways[0], &ways[1], row->ranks))
@@ -309,7 +316,8 @@ static bool add_micro_batches(struct space *space, struct config_row row)
     return true;
 }
 
-// All devices have work, but where some are missing: then as many pipelines as there can be and the batch divides into.
+// All devices have work, unless some are missing. Then there are as many pipelines as possible such that the batch
+// divides.
 static bool add_pipelines(struct space *space, struct config_row row)
 {
     const uint32_t without = space->request->without;
@@ -317,9 +325,9 @@ static bool add_pipelines(struct space *space, struct config_row row)
     const uint32_t rest = (uint32_t)((space->request->devices - without) / group);
     const struct sweep_list asked = space->request->ranks;
     config_meet(space->sweep, CONFIG_RANKS_ARE_NONE,
-                "a pipeline has 1 to %llu ranks (blocks, embedding and head), which divide the %u devices left by tensor"
-                " %u x context %u; none of those asked for does", (unsigned long long)space->request->model->layers + 2,
-                rest, row.tensor, row.context);
+                "a pipeline has 1 to %llu ranks (blocks, embedding and head), which divide the %u devices left by"
+                " tensor %u x context %u; none of those asked for does",
+                (unsigned long long)space->request->model->layers + 2, rest, row.tensor, row.context);
     for (uint32_t p = 1; p <= rest && p <= space->request->model->layers + 2; p++) {
         bool is_asked = asked.count == 0;
         for (size_t i = 0; i < asked.count; i++)
@@ -359,7 +367,7 @@ static bool add_degrees(struct space *space)
     return true;
 }
 
-// Of a model that is on one device: what no sharing out changes.
+// Counted for the model on one device, since no sharing out changes the model's FLOPs.
 static bool count_flops(struct space *space)
 {
     const struct config_row alone = { .tensor = 1, .context = 1, .expert = 1, .data = 1, .micro_batch = 1 };
@@ -374,15 +382,16 @@ static bool count_flops(struct space *space)
 
 static bool find_schedules(struct space *space)
 {
-    static const char *const usual[] = { "1f1b", "interleaved", "zb-h1", "zb-v" };
-    const size_t given = space->request->schedule_count, count = given ? given : 4;
-    for (size_t i = 0; i < count && i < MOST_CHOICES; i++) {
-        const char *name = given ? space->request->schedules[i] : usual[i];
-        const struct generator *generator = generator_find(name, space->error);
+    for (const struct generator *one = generators; one->name && space->request->schedule_count == 0; one++)
+        if (one->is_usual && space->schedule_count < MOST_CHOICES)
+            space->schedules[space->schedule_count++] = one;
+    for (size_t i = 0; i < space->request->schedule_count && i < MOST_CHOICES; i++) {
+        const struct generator *generator = generator_find(space->request->schedules[i], space->error);
         if (!generator)
             return false;
         if (generator->weights != WEIGHTS_FLUSH || generator->is_inference)
-            return error_set(space->error, "%s does not flush: its iterations are not of so many sequences", name);
+            return error_set(space->error, "%s does not flush: its iterations are not of so many sequences",
+                             generator->name);
         space->schedules[space->schedule_count++] = generator;
     }
     return true;

@@ -1,5 +1,5 @@
-// A sweep over configurations as a picture: a dot for each that was planned, the quickest in its memory joined by
-// stairs.
+// Draws a sweep over configurations as a picture. Each planned configuration is a dot, and a staircase joins those
+// that are the quickest in their memory.
 #include <stdlib.h>
 
 #include "common/number.h"
@@ -29,8 +29,8 @@ static void draw_dot(const struct front_axes *axes, const struct config_row *row
              row->is_on_front ? "4.8" : "3", row->is_on_front ? "#922a74" : "#fff",
              front_axes_x(axes, (double)row->peak_bytes), front_axes_y(axes, (double)row->iteration_ns));
     text_add(text,
-             "<title>tensor %u, context %u, expert %u, pipeline %u, data %u, as %s, shared: %s; %u x %u by %s, %u: %s in"
-             " %s</title></circle>\n",
+             "<title>tensor %u, context %u, expert %u, pipeline %u, data %u, as %s, shared: %s; %u x %u by %s, %u: %s"
+             " in %s</title></circle>\n",
              row->tensor, row->context, row->expert, row->ranks, row->data, config_placement_names[row->placement],
              estimate_shard_words[row->shard], row->micro_batches, row->micro_batch, row->schedule, row->chunks,
              time_format(row->iteration_ns, time), bytes_format(row->peak_bytes, peak));
@@ -44,7 +44,7 @@ static int by_time(const void *a, const void *b)
     return (*x)->peak_bytes < (*y)->peak_bytes ? -1 : (*x)->peak_bytes > (*y)->peak_bytes;
 }
 
-// From ample memory, at the right edge, to the least.
+// From ample memory, at the right edge, down to the least.
 static void draw_stair(const struct front_axes *axes, const struct config_row *const *front, size_t count,
                        struct text *text)
 {

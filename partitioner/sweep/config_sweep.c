@@ -15,7 +15,8 @@ const char *const config_outcome_names[] = {
     "not tried", "planned", "not quicker", "bounded", "does not fit", "refused", NULL,
 };
 
-// Rows that are planned with the same best in mind, so that what comes out does not depend on the number of threads.
+// The number of rows that are planned against the same best. It is fixed, so that results do not depend on the number
+// of threads.
 enum { ROUND = 16 };
 
 // --- a row ------------------------------------------------------------------------------------------------------
@@ -38,7 +39,8 @@ static void raise_bound(struct config_row *row, uint64_t least_ns)
     row->lower_bound_ns = bound > row->lower_bound_ns ? bound : row->lower_bound_ns;
 }
 
-// What is proved of plans below a goal is not what a plan's own certificate says, which is of all that were tried.
+// Takes the plan. A bound for plans below a goal differs from the plan's own certificate, which covers all that were
+// tried.
 static bool note_plan(struct config_row *row, struct plan *plan, uint64_t least_ns, struct error *error)
 {
     uint32_t rank;
@@ -62,7 +64,7 @@ static void note_none(struct config_row *row, uint64_t least_ns, const struct se
                       const struct error *why)
 {
     char bytes[NUMBER_SIZE];
-    if (row->outcome == CONFIG_PLANNED) {  // and nothing quicker now
+    if (row->outcome == CONFIG_PLANNED) {  // but no quicker plan this time
         raise_bound(row, least_ns);
         return;
     }
@@ -82,13 +84,13 @@ static void note_none(struct config_row *row, uint64_t least_ns, const struct se
     }
 }
 
-// What a round has in common.
+// What all rows of a round have in common.
 struct goal {
-    uint64_t below_ns;  // what an iteration has to be quicker than; UINT64_MAX: any will do
+    uint64_t below_ns;  // an iteration has to be quicker than this; UINT64_MAX: no limit
     uint64_t budget;
 };
 
-// False only for a machine's trouble.
+// False only for a failure of the machine.
 static bool plan_row(const struct config_sweep *sweep, struct config_row *row, struct goal goal, struct error *error)
 {
     const struct config_request *request = &sweep->request;
@@ -101,8 +103,8 @@ static bool plan_row(const struct config_sweep *sweep, struct config_row *row, s
     struct error why = { 0 };
     struct search_shortage shortage = { 0 };
     uint64_t least_ns = 0;
-    struct holding holding = request->holding;
-    holding_meet_profile(&holding, row->ranks > 1 ? TIED_USUAL : TIED_TOGETHER, profile, true);
+    struct storage storage = request->storage;
+    storage_meet_profile(&storage, row->ranks > 1 ? TIED_USUAL : TIED_TOGETHER, profile, true);
     const struct search_request search = {
         .profile = profile,
         .cluster = cluster,
@@ -110,7 +112,7 @@ static bool plan_row(const struct config_sweep *sweep, struct config_row *row, s
         .ranks = row->ranks,
         .chunks = row->chunks,
         .micro_batches = row->micro_batches,
-        .holding = holding,
+        .storage = storage,
         .wanted.below_ns = goal.below_ns == UINT64_MAX ? 0 : goal.below_ns - row->between_ns,
         .limits.budget = goal.budget,
         .limits.interrupted = request->interrupted,
@@ -122,7 +124,7 @@ static bool plan_row(const struct config_sweep *sweep, struct config_row *row, s
     if (plan)
         good = note_plan(row, plan, least_ns, error);
     else if (why.kind == ERROR_MACHINE && !is_interrupted)
-        good = error_set_kind(error, why.kind, "%s", why.text);
+        good = error_hand_on(error, &why);
     else if (!is_interrupted)
         note_none(row, least_ns, &shortage, &why);
     cluster_free(cluster);
@@ -164,7 +166,7 @@ static bool run_round(struct round *round, unsigned threads, struct error *error
     return error->kind == ERROR_NONE;
 }
 
-// The plan of the best alone is kept.
+// Keeps only the plan of the best row.
 static void keep_best(struct config_sweep *sweep, struct round *round)
 {
     for (size_t i = 0; i < round->count; i++) {
@@ -248,8 +250,8 @@ static uint64_t first_budget(const struct config_request *request)
     return most < CONFIG_FIRST_BUDGET ? most : CONFIG_FIRST_BUDGET;
 }
 
-// The quickest of what was planned and may have a plan that is quicker than the best, once more with all the work that
-// each may take.
+// Plans the quickest rows once more, each with its full budget. These are planned rows that may still have a plan
+// quicker than the best.
 static bool run_best_again(struct config_sweep *sweep, unsigned threads, struct error *error)
 {
     struct round round = { .sweep = sweep, .goal = { best_time(sweep), budget_of(&sweep->request) } };
@@ -257,22 +259,22 @@ static bool run_best_again(struct config_sweep *sweep, unsigned threads, struct 
         struct config_row *row = &sweep->rows[i];
         if (row->outcome != CONFIG_PLANNED || row->lower_bound_ns >= round.goal.below_ns)
             continue;
-        size_t at = round.count < ROUND ? round.count++ : ROUND;
-        for (; at > 0 && round.rows[at - 1]->iteration_ns > row->iteration_ns; at--)
-            if (at < ROUND)
-                round.rows[at] = round.rows[at - 1];
-        if (at < ROUND)
-            round.rows[at] = row;
+        size_t place = round.count < ROUND ? round.count++ : ROUND;
+        for (; place > 0 && round.rows[place - 1]->iteration_ns > row->iteration_ns; place--)
+            if (place < ROUND)
+                round.rows[place] = round.rows[place - 1];
+        if (place < ROUND)
+            round.rows[place] = row;
     }
     if (!run_round(&round, threads, error))
         return false;
     keep_best(sweep, &round);
-    is_interrupted(sweep);  // then some of them had less work than they may have
+    is_interrupted(sweep);  // if so, some rows had less work than they may have
     return true;
 }
 
-// Rows that people see are to be what their ways to share out can reach: of each the one that may be quicker than what was
-// planned of it is planned, too, however slow beside the best.
+// Rows that are shown should say what their way to share out can reach. For each of them, the row that may be quicker
+// than what was planned of its way is planned, too, however slow it is beside the best.
 static bool run_shown(struct config_sweep *sweep, unsigned threads, uint64_t since, struct error *error)
 {
     enum { ROUNDS = 6 };
@@ -301,16 +303,16 @@ static bool run_rows(struct config_sweep *sweep, uint64_t since, struct error *e
     const struct config_request *request = &sweep->request;
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const unsigned threads = request->threads ? request->threads : cores > 0 ? (unsigned)cores : 1;
-    for (size_t at = 0; at < sweep->count && !must_stop(sweep, since);) {
+    for (size_t next = 0; next < sweep->count && !must_stop(sweep, since);) {
         struct round round = { .sweep = sweep };
-        while (at < sweep->count && round.count < ROUND)
-            take_row(sweep, &round, &sweep->rows[at++]);
+        while (next < sweep->count && round.count < ROUND)
+            take_row(sweep, &round, &sweep->rows[next++]);
         round.goal = (struct goal){ best_time(sweep), first_budget(request) };
         if (!run_round(&round, threads, error))
             return false;
         keep_best(sweep, &round);
         if (request->progress)
-            request->progress(request->self, at, sweep->count);
+            request->progress(request->self, next, sweep->count);
     }
     return !sweep->best || must_stop(sweep, since)
         || (run_best_again(sweep, threads, error) && run_shown(sweep, threads, since, error));
@@ -352,7 +354,8 @@ static struct config_sweep *run_one(const struct config_request *given, struct e
     return sweep;
 }
 
-// Without the slow devices, in what is left of the time; NULL as well where the others cannot share the model out.
+// Runs the sweep without the slow devices, in the remaining time. `left_out` stays NULL if the other devices cannot
+// share the model out.
 static bool leave_out(struct config_sweep *sweep, uint64_t since, struct error *error)
 {
     struct config_request request = sweep->request;
@@ -363,13 +366,13 @@ static bool leave_out(struct config_sweep *sweep, uint64_t since, struct error *
         request.deadline_ns = request.deadline_ns > spent ? request.deadline_ns - spent : 1;
     struct error why = { 0 };
     sweep->left_out = run_one(&request, &why);
-    return sweep->left_out || why.kind == ERROR_INPUT || error_set_kind(error, why.kind, "%s", why.text);
+    return sweep->left_out || why.kind == ERROR_INPUT || error_hand_on(error, &why);
 }
 
 void config_request_for(struct config_request *request, enum plan_target target)
 {
     static const char *const schedules[] = { "1f1b", "interleaved", "zb-v" };  // Megatron-Core has the first two
-    static const enum config_placement titan[] = { PLACEMENT_DATA_INSIDE };  // it has the pipeline outermost
+    static const enum config_placement titan[] = { PLACEMENT_DATA_INSIDE };  // torchtitan has the pipeline outermost
     request->target = target;
     if (target == TARGET_TORCHTITAN && request->placements.count == 0)
         request->placements = (struct config_placements){ titan, 1 };

@@ -1,4 +1,4 @@
-// A sweep over configurations as a table, as the document weir.configs, and as lines for other programs.
+// Prints a sweep over configurations as a table, as the document weir.configs, and as lines for other programs.
 #include <stdio.h>
 #include <string.h>
 
@@ -8,17 +8,14 @@
 #include "partitioner/sweep/config_sweep.h"
 #include "profiler/estimate/framework.h"
 
-enum { CONFIGS_VERSION = 2 };
-
 // --- for people ---------------------------------------------------------------
 
-// Of the placement what differs.
 static const char *outer_dimensions(const struct config_row *row)
 {
-    return row->ranks == 1 || row->data == 1 ? "     " : strstr(config_placement_names[row->placement], "ep-") + 3;
+    return row->ranks == 1 || row->data == 1 ? "     " : config_placement_ends[row->placement];
 }
 
-// Of 10^9 tokens.
+// The cost of 10^9 tokens.
 static void print_cost(const struct config_sweep *sweep, uint64_t ns, struct text *text)
 {
     if (sweep->request.price > 0)
@@ -53,8 +50,8 @@ static void print_rows(const struct config_sweep *sweep, struct text *text)
 {
     const struct config_row *shown[CONFIG_MOST_SHOWN];
     const size_t count = config_shown(sweep, shown);
-    text_add(text, "\n   t   c   e   p    d order shared     b    m schedule     v  iterat.   MFU  tok/s  idle between     peak"
-                   " %s%swhy not\n",
+    text_add(text, "\n   t   c   e   p    d order shared     b    m schedule     v  iterat.   MFU  tok/s  idle between"
+                   "     peak %s%swhy not\n",
              sweep->request.price > 0 ? "price/10^9 " : "", sweep->request.watts > 0 ? "kWh/10^9t  " : "");
     for (size_t i = 0; i < count; i++) {
         const struct config_row *open = config_open_row(sweep, shown[i]);
@@ -62,11 +59,11 @@ static void print_rows(const struct config_sweep *sweep, struct text *text)
     }
     text_add(text,
              "\n* best, + on the front of time against bytes; of each way to share out (tensor t, context c, expert e,"
-             " pipeline p, data\nd, the order of these two in which devices stand, and what data parallel ones hold once)"
-             " the best that was planned or,\nbehind >, the least bound where one that was not planned may be quicker by a"
-             " hundredth and more. Micro-batches of b\nsequences, m of them; v stages on each rank; tokens are each"
-             " device's. Why not: most of what it takes more, of the best's\ntime: layers, waiting (and running again), or"
-             " between iterations.\n");
+             " pipeline p, data\nd, the order of these two in which devices stand, and what data parallel ones hold"
+             " once) the best that was planned or,\nbehind >, the least bound where one that was not planned may be"
+             " quicker by a hundredth and more. Micro-batches of b\nsequences, m of them; v stages on each rank;"
+             " tokens are each device's. Why not: most of what it takes more, of the best's\ntime: layers, waiting"
+             " (and running again), or between iterations.\n");
 }
 
 static void print_counts(const struct config_sweep *sweep, struct text *text)
@@ -82,7 +79,7 @@ static void print_counts(const struct config_sweep *sweep, struct text *text)
     text_add(text, "; %zu ways to share out do not divide the model.\n", sweep->refused_degrees);
 }
 
-// Whether slow devices are worth it.
+// Says whether the slow devices are worth using.
 static void print_slow(const struct config_sweep *sweep, struct text *text)
 {
     const struct config_request *request = &sweep->request;
@@ -103,7 +100,7 @@ static void print_slow(const struct config_sweep *sweep, struct text *text)
                  100 * (1 - (double)with / (double)without));
 }
 
-// The best that is shared out otherwise.
+// The best row that is shared out in another way.
 static void print_next(const struct config_sweep *sweep, struct text *text)
 {
     const struct config_row *shown[CONFIG_MOST_SHOWN];
@@ -111,7 +108,8 @@ static void print_next(const struct config_sweep *sweep, struct text *text)
     char time[NUMBER_SIZE], peak[NUMBER_SIZE];
     if (!next || next->outcome != CONFIG_PLANNED)
         return;
-    text_add(text, "Next to it: tensor %u, context %u, expert %u, pipeline %u, data %u, shared: %s: %s, %.1f %% more, in %s.\n",
+    text_add(text, "Next to it: tensor %u, context %u, expert %u, pipeline %u, data %u, shared: %s: %s, %.1f %% more,"
+                   " in %s.\n",
              next->tensor, next->context, next->expert, next->ranks, next->data, estimate_shard_words[next->shard],
              time_format(next->iteration_ns, time),
              100 * ((double)next->iteration_ns / (double)sweep->best->iteration_ns - 1),
@@ -136,7 +134,8 @@ static void print_best(const struct config_sweep *sweep, struct text *text)
     const struct estimate_request *how = &sweep->request.how;
     text_add(text, " a rank:\n%s an iteration, %.1f %% of the peak of %s (MFU), %.0f tokens/s a device, %s of %s.\n",
              time_format(best->iteration_ns, time), 100 * config_utilization(sweep, best->iteration_ns),
-             how->products ? how->products : how->dtype, config_tokens_per_second(sweep, best->iteration_ns), bytes_format(best->peak_bytes, peak),
+             how->products ? how->products : how->dtype, config_tokens_per_second(sweep, best->iteration_ns),
+             bytes_format(best->peak_bytes, peak),
              bytes_format(sweep->memory_bytes, memory));
     if (!sweep->request.memory_bytes) {
         config_say_headroom(sweep->request.model, best->shard, text);
@@ -171,7 +170,7 @@ void config_print(const struct config_sweep *sweep, struct text *text)
     shown_add(text, "%s", request->device->name);
     text_add(text, ", %llu sequences of %llu tokens an iteration, ", (unsigned long long)request->global_batch,
              (unsigned long long)request->how.sequence);
-    holding_say(&request->holding, text);
+    storage_say(&request->storage, text);
     text_add(text, "; estimated\n");
     if (request->how.like)
         framework_say(request->how.like, text);
@@ -236,8 +235,7 @@ void config_write(const struct config_sweep *sweep, struct text *text)
     const struct config_request *request = &sweep->request;
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.configs");
-    json_put_u64(&writer, "version", CONFIGS_VERSION);
+    json_put_format(&writer, "weir.configs");
     json_put_string(&writer, "model", request->model->name);
     json_put_string(&writer, "device", request->device->name);
     json_put_string(&writer, "like", request->how.like ? request->how.like->name : "");
@@ -249,7 +247,7 @@ void config_write(const struct config_sweep *sweep, struct text *text)
     json_put_u64(&writer, "global_batch", request->global_batch);
     json_put_u64(&writer, "sequence", request->how.sequence);
     json_put_u64(&writer, "memory_bytes", sweep->memory_bytes);
-    holding_write(&request->holding, &writer);
+    storage_write(&request->storage, &writer);
     json_put_u64(&writer, "lower_bound_ns", sweep->best ? sweep->lower_bound_ns : 0);
     json_put_fraction(&writer, "utilization", sweep->best ? config_utilization(sweep, sweep->best->iteration_ns) : 0);
     json_begin_array(&writer, "rows", JSON_LINES);

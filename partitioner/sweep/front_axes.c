@@ -19,12 +19,12 @@ double front_axes_y(const struct front_axes *axes, double time_ns)
 
 static void stretch(struct front_axis *axis, double value)
 {
-    const double at = log(value > 1 ? value : 1);
-    axis->low = at < axis->low ? at : axis->low;
-    axis->high = at > axis->high ? at : axis->high;
+    const double position = log(value > 1 ? value : 1);
+    axis->low = position < axis->low ? position : axis->low;
+    axis->high = position > axis->high ? position : axis->high;
 }
 
-// Some room around, and never nothing to divide by.
+// Adds some room on both sides. The range is never zero afterwards, since it is divided by.
 static void pad(struct front_axis *axis)
 {
     const double room = (axis->high - axis->low) * 0.06 + 0.04;
@@ -59,7 +59,7 @@ void front_axes_head(struct text *text)
                    "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", width, height, width, height);
 }
 
-// The largest unit of which there is one, each so many times the one before.
+// The largest unit that the value reaches. Each unit is `times` the one before.
 static unsigned unit_of(double value, double times, unsigned largest)
 {
     unsigned unit = 0;
@@ -74,11 +74,13 @@ static void draw_byte_mark(const struct front_axes *axes, double bytes, struct t
     const unsigned unit = unit_of(bytes, 1024, 5);
     const double x = front_axes_x(axes, bytes);
     text_add(text, "<line class=\"grid\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/><text class=\"mark\" "
-                   "text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">%g %s</text>\n", x, AXES_TOP, x, AXES_TOP + AXES_HEIGHT, x,
+                   "text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">%g %s</text>\n", x, AXES_TOP, x, AXES_TOP + AXES_HEIGHT,
+                   x,
              AXES_TOP + AXES_HEIGHT + 20, bytes / pow(1024, unit), units[unit]);
 }
 
-// At powers of two; at every 4th, 16th, ... where there are many; between them, too, where there are few.
+// Marks are at powers of two. If there are many, only every 4th, 16th, ... has one; if there are few, marks lie
+// between, too.
 static void draw_byte_marks(const struct front_axes *axes, struct text *text)
 {
     const double doublings = (axes->bytes.high - axes->bytes.low) / log(2);
@@ -101,11 +103,12 @@ static void draw_time_mark(const struct front_axes *axes, double time_ns, struct
     const unsigned unit = unit_of(time_ns, 1000, 3);
     const double y = front_axes_y(axes, time_ns);
     text_add(text, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/><text class=\"mark\" "
-                   "text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%.4g %s</text>\n", AXES_LEFT, y, AXES_LEFT + AXES_WIDTH, y, AXES_LEFT - 10,
+                   "text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%.4g %s</text>\n", AXES_LEFT, y, AXES_LEFT + AXES_WIDTH, y,
+                   AXES_LEFT - 10,
              y + 4, time_ns / pow(1000, unit), units[unit]);
 }
 
-// At 1, 2, 5, 10, ...; at tenths of them where all times are alike.
+// Marks are at 1, 2, 5, 10, ..., and at tenths of them if all times are close.
 static void draw_time_marks(const struct front_axes *axes, struct text *text)
 {
     static const double wide[] = { 1, 2, 5 }, narrow[] = { 1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9 };

@@ -11,23 +11,24 @@
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
 
-// Down from ample memory, on so many devices.
+// The searches on one number of devices, from ample memory down.
 struct descent {
     uint32_t ranks;
-    uint64_t limit_bytes, peak_bytes;  // of the next search; of the plan that the last one found, 0: none
+    // Limit of the next search; peak of the plan that the last search found, 0 if none
+    uint64_t limit_bytes, peak_bytes;
     bool is_done;
 };
 
-// A front that is being found.
+// A front while it is being found.
 struct finding {
     const struct front_request *request;
     struct plan_front *front;
     struct cluster *cluster;  // the request's, with less memory
     size_t capacity;          // of points
-    uint64_t until_ns;        // when all of it ends, 0: when it is done
-    uint64_t share_ns;        // when the descent in hand ends, or waits for what others leave; likewise
-    bool is_cut;              // something was left to be searched
-    struct error reason;      // why there was no plan, on the number of devices that was tried last
+    uint64_t until_ns;        // when the whole search ends; 0: when it is done
+    uint64_t share_ns;        // when the current descent ends, or waits for time that others leave; 0 likewise
+    bool is_cut;              // something was left unsearched
+    struct error reason;      // why there was no plan on the number of devices that was tried last
 };
 
 // --- points -------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ uint32_t front_recomputed(const struct plan_stage *stage)
     return layers;
 }
 
-// Takes the plan.
+// Takes ownership of the plan.
 static bool add_point(struct finding *finding, struct plan *plan, uint64_t limit_bytes, uint64_t *peak_bytes,
                       struct error *error)
 {
@@ -69,7 +70,7 @@ static bool add_point(struct finding *finding, struct plan *plan, uint64_t limit
 
 // --- which of them count --------------------------------------------------------------------
 
-// At least as good in everything, of equals the one that stands first.
+// Whether `a` is at least as good in everything. If both are equal, the first of them beats the other.
 static bool beats(const struct front_point *a, const struct front_point *b)
 {
     const struct plan *x = a->plan, *y = b->plan;
@@ -78,7 +79,7 @@ static bool beats(const struct front_point *a, const struct front_point *b)
     return x->ranks < y->ranks || a->peak_bytes < b->peak_bytes || x->iteration_ns < y->iteration_ns || a < b;
 }
 
-// Whether no other point beats it, or none on as many devices.
+// Whether no other point beats it; with `by_as_many`, no other point on as many devices.
 static bool is_unbeaten(const struct plan_front *front, const struct front_point *point, bool by_as_many)
 {
     for (size_t k = 0; k < front->count; k++)
@@ -95,8 +96,7 @@ static int by_ranks_and_memory(const void *a, const void *b)
     return (x->peak_bytes < y->peak_bytes) - (x->peak_bytes > y->peak_bytes);
 }
 
-// Leaves out points that another one on as many devices beats, sorts the rest, and says
-// which are on the front of all.
+// Drops points that another point on as many devices beats, sorts the rest, and marks those on the overall front.
 static void judge(struct plan_front *front)
 {
     for (size_t i = 0; i < front->count; i++)
@@ -132,7 +132,7 @@ static bool is_ended(const struct finding *finding)
     return is_interrupted(finding) || is_past(finding->until_ns);
 }
 
-// Not before there is a point: a search that has ended still makes its first plan.
+// Does not stop before there is a point, since a search whose time has ended still makes its first plan.
 static bool must_stop(const struct finding *finding)
 {
     return finding->front->count > 0 && is_ended(finding);
@@ -143,8 +143,8 @@ static bool must_wait(const struct finding *finding)
     return finding->front->count > 0 && (is_interrupted(finding) || is_past(finding->share_ns));
 }
 
-// The plan under a limit, or NULL: `lacks_bytes` says then how much the one lacks that lacks least, 0 if that is not
-// known.
+// The plan under a limit, or NULL. In that case `lacks_bytes` says what the plan that lacks least lacks; 0 if that is
+// not known.
 static struct plan *plan_under(struct finding *finding, uint32_t ranks, uint64_t limit_bytes, uint64_t *lacks_bytes,
                                struct error *error)
 {
@@ -165,20 +165,20 @@ static struct plan *plan_under(struct finding *finding, uint32_t ranks, uint64_t
     finding->reason = (struct error){ 0 };
     struct plan *plan = plan_search(&search, &finding->reason);
     if (!plan && finding->reason.kind == ERROR_MACHINE)
-        error_set_kind(error, ERROR_MACHINE, "%s", finding->reason.text);
+        error_hand_on(error, &finding->reason);
     *lacks_bytes = shortage.is_known ? shortage.lacks_bytes : 0;
     return plan;
 }
 
-// A byte less than a plan takes, or less by the resolution.
+// A byte less than the plan takes, or less by the resolution.
 static uint64_t next_limit(const struct finding *finding, uint64_t peak_bytes)
 {
     const uint64_t step = (uint64_t)((unsigned __int128)peak_bytes * finding->request->resolution_ppm / 1000000);
     return peak_bytes - (step > 0 ? step : 1);
 }
 
-// With a resolution the last step may have gone too far. On a chain what lacks least says how far; where layers have
-// several orders it does so for one of them, and from there on halving does, to an eighth of the step.
+// With a resolution the last step may have gone too far. On a chain, the least shortage says how far. If layers have
+// several orders, it does so for one of them only. From there on the step is halved, down to an eighth of it.
 static bool find_least(struct finding *finding, uint32_t ranks, uint64_t none_bytes, uint64_t lacks_bytes,
                        uint64_t fits_bytes, struct error *error)
 {
@@ -200,7 +200,7 @@ static bool find_least(struct finding *finding, uint32_t ranks, uint64_t none_by
     return true;
 }
 
-// Goes on where the descent was left.
+// Continues from where the descent was left.
 static bool descend(struct finding *finding, struct descent *descent, struct error *error)
 {
     uint64_t lacks_bytes = 0;
@@ -222,7 +222,7 @@ static bool descend(struct finding *finding, struct descent *descent, struct err
     return true;
 }
 
-// The numbers of devices that are asked for, or 1, 2, 4, ... and the most. NULL without memory.
+// The requested numbers of devices, or 1, 2, 4, ... and the maximum. NULL if memory runs out.
 static struct descent *list_descents(const struct front_request *request, size_t *count, struct error *error)
 {
     const struct cluster *cluster = request->search->cluster;
@@ -251,8 +251,8 @@ static size_t count_open(const struct descent *list, size_t count)
     return open;
 }
 
-// Where there is a deadline each number of devices has an even share of the time that is left, and those that were not
-// done with theirs share again what the others leave of it.
+// With a deadline, each number of devices has an even share of the time that is left. Those that did not finish in
+// their share then divide what the others leave of theirs.
 static bool descend_all(struct finding *finding, struct descent *list, size_t count, struct error *error)
 {
     for (unsigned round = 0; count_open(list, count) > 0 && (round == 0 || !is_ended(finding)); round++)
@@ -272,9 +272,6 @@ static bool descend_all(struct finding *finding, struct descent *list, size_t co
 
 static struct plan_front *begin(const struct front_request *request, struct error *error)
 {
-    struct generator generator;
-    if (!search_generator(request->search, &generator, error))
-        return NULL;
     struct plan_front *front = calloc(1, sizeof *front);
     if (!front) {
         error_no_memory(error, "a front");
@@ -294,13 +291,13 @@ static bool find_points(struct finding *finding, struct error *error)
     return good;
 }
 
-// Why there is no point at all: what the search has to say without a limit.
+// Says why there is no point at all: with what a search without a limit answers.
 static bool say_why(struct finding *finding, struct error *error)
 {
     if (finding->reason.kind == ERROR_ANSWER && !is_ended(finding))
         plan_free(plan_search(finding->request->search, error));
-    return error_set_kind(error, finding->reason.kind ? finding->reason.kind : ERROR_ANSWER, "%s",
-                          finding->reason.kind ? finding->reason.text : "interrupted before there was a plan");
+    return finding->reason.kind ? error_hand_on(error, &finding->reason)
+                                : error_set_kind(error, ERROR_ANSWER, "interrupted before there was a plan");
 }
 
 static void say_stopped(const struct finding *finding)
@@ -319,7 +316,7 @@ struct plan_front *front_find(const struct front_request *request, struct error 
     struct search_request largest = *request->search;
     for (size_t i = 0; i < request->rank_count; i++)
         largest.ranks = request->ranks[i];
-    if (!search_check(&largest, error))  // rather than behind all smaller ones
+    if (!search_resolve(&largest, error) || !search_check(&largest, error))  // now, rather than after all smaller ones
         return NULL;
     struct finding finding = { .request = request, .front = begin(request, error) };
     if (!finding.front)

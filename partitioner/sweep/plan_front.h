@@ -1,4 +1,4 @@
-// The front: what an iteration takes against what it needs, over all memory limits
+// The Pareto front of time against memory: how long an iteration takes with how much memory, over all memory limits
 // and numbers of devices.
 //
 //     time
@@ -11,23 +11,23 @@
 //      |         o_________                   two plans is missed.
 //      +------------------------- peak bytes of a device
 //
-// With a resolution the limit goes down by at least that share each time, and ends at the
-// least memory that anything fits in (where layers have several orders, within an eighth of
-// that share of it): what lies closer together than that may be missed.
-// Every plan has the certificate of its search; where it is not proved a better one may
-// exist, under that limit.
+// With a resolution, the limit goes down by at least that share of the last peak each time. It ends at the least
+// memory in which anything fits. (If layers have several orders, it ends within an eighth of a step of that.) Plans
+// that are closer together than the resolution may be missed.
+//
+// Every plan has the certificate of its search. If a plan is not proved, a better one may exist under that limit.
 #ifndef PARTITIONER_SWEEP_PLAN_FRONT_H
 #define PARTITIONER_SWEEP_PLAN_FRONT_H
 
 #include "partitioner/search/search.h"
 
-// Units of work for each plan, and the usual resolution.
+// Units of work for each plan, and the usual resolution in millionths of the memory.
 #define FRONT_DEFAULT_BUDGET 100000
 #define FRONT_DEFAULT_PPM 20000
 
-// A deadline is that of the whole: each number of devices has a share of it.
+// A deadline is for the whole front. Each number of devices has a share of it.
 struct front_request {
-    const struct search_request *search;  // of which `ranks` and the devices' memory are the most there may be
+    const struct search_request *search;  // `ranks` and the devices' memory are upper limits
     const uint32_t *ranks;                // numbers of devices, ascending; none: 1, 2, 4, ... and the request's
     size_t rank_count;
     uint32_t resolution_ppm;
@@ -37,9 +37,9 @@ struct front_request {
 
 struct front_point {
     struct plan *plan;
-    uint64_t limit_bytes;     // memory of each device in the search that found it
+    uint64_t limit_bytes;     // memory of each device in the search that found the plan
     uint64_t peak_bytes;      // the largest slab of a rank
-    bool is_on_front;         // with as few devices and bytes no other point is as quick
+    bool is_on_front;         // no other point is as quick with no more devices and no more bytes
 };
 
 struct plan_front {
@@ -50,18 +50,20 @@ struct plan_front {
     char stopped[80];            // why it ended early, or empty
 };
 
-// Borrows the request. NULL with the search's reason where nothing fits on any number of devices.
+// Finds the front. It borrows the request, which must outlive it; front_free() frees it with its plans. NULL with the
+// search's reason if nothing fits on any number of devices.
 struct plan_front *front_find(const struct front_request *request, struct error *error);
 void front_free(struct plan_front *front);
 
-// How many layers of a stage are run again; and of the first `most` stages "6 5 7+2 23": of stage 2's seven layers two.
+// front_recomputed() counts the layers of a stage that are recomputed. front_print_layers() prints how many layers
+// the first `most` stages have. In "6 5 7+2 23", stage 2 has seven layers, two of which are recomputed.
 uint32_t front_recomputed(const struct plan_stage *stage);
 void front_print_layers(const struct plan *plan, size_t most, struct text *text);
 
-// The document (docs/formats/front.md).
+// Writes the document (docs/formats/front.md).
 void front_write(const struct plan_front *front, struct text *text);
 
-// The table a person reads, and the picture (a self-contained SVG).
+// A table for people, and a picture (a self-contained SVG).
 void front_print(const struct plan_front *front, struct text *text);
 void front_draw(const struct plan_front *front, struct text *text);
 

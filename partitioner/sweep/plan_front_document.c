@@ -2,8 +2,6 @@
 #include "common/json.h"
 #include "partitioner/sweep/plan_front.h"
 
-#define FRONT_VERSION 1
-
 static void write_point(struct json_writer *writer, const struct front_point *point)
 {
     const struct plan *plan = point->plan;
@@ -31,8 +29,7 @@ void front_write(const struct plan_front *front, struct text *text)
     const struct search_request *search = front->request->search;
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.front");
-    json_put_u64(&writer, "version", FRONT_VERSION);
+    json_put_format(&writer, "weir.front");
     json_begin_object(&writer, "profile", JSON_INLINE);
     json_put_string(&writer, "model", search->profile->model);
     json_put_string(&writer, "hash", search->profile->hash);
@@ -43,7 +40,7 @@ void front_write(const struct plan_front *front, struct text *text)
     json_put_u64(&writer, "chunks", search->chunks);
     json_put_u64(&writer, "micro_batches", search->micro_batches);
     json_close(&writer);
-    holding_write(&search->holding, &writer);
+    storage_write(&search->storage, &writer);
     json_put_u64(&writer, "budget", front->budget);
     json_put_u64(&writer, "resolution_ppm", front->request->resolution_ppm);
     json_begin_array(&writer, "points", JSON_LINES);

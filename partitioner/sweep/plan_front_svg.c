@@ -1,5 +1,5 @@
-// A front as a picture: a staircase per number of devices, on logarithmic axes, so that
-// twice the memory and half the time are as far everywhere.
+// Draws a front as a picture: a staircase for each number of devices. The axes are logarithmic, so that twice the
+// memory, or half the time, is the same distance everywhere.
 //
 //     o____            A plan is a dot where its peak and its time meet. More memory than
 //      |   o______     that does nothing, until the next plan fits: a flat stair. A whisker
@@ -37,16 +37,16 @@ static struct canvas lay_out(const struct plan_front *front)
 
 enum { COLOUR_SIZE = 8 };
 
-// From few devices, light, to many, dark: told apart in grey too.
+// From light for few devices to dark for many. Colours can be told apart in grey, too.
 static const char *colour_of(const struct canvas *canvas, const struct front_point *point, char colour[COLOUR_SIZE])
 {
     static const double stops[][3] = { { 240, 160, 48 }, { 214, 84, 74 }, { 146, 42, 116 }, { 50, 22, 94 } };
     const double all = log2((double)canvas->most_ranks);
-    const double at = all > 0 ? 3 * log2((double)point->plan->ranks) / all : 3;
-    const unsigned from = at >= 3 ? 2 : (unsigned)at;
+    const double position = all > 0 ? 3 * log2((double)point->plan->ranks) / all : 3;
+    const unsigned from = position >= 3 ? 2 : (unsigned)position;
     unsigned parts[3];
     for (unsigned i = 0; i < 3; i++)
-        parts[i] = (unsigned)(stops[from][i] + (stops[from + 1][i] - stops[from][i]) * (at - from) + 0.5) & 0xff;
+        parts[i] = (unsigned)(stops[from][i] + (stops[from + 1][i] - stops[from][i]) * (position - from) + 0.5) & 0xff;
     snprintf(colour, COLOUR_SIZE, "#%02x%02x%02x", parts[0], parts[1], parts[2]);
     return colour;
 }
@@ -65,7 +65,7 @@ static void draw_head(const struct canvas *canvas, struct text *text)
     text_add(text, ": time against memory</text>\n<text x=\"%d\" y=\"56\" class=\"mark\">An iteration of ", AXES_LEFT);
     text_add_count(text, search->micro_batches, "micro-batch", "micro-batches");
     text_add(text, ", %s. A dot is the quickest plan in its memory; hollow where fewer devices do as well.</text>\n",
-             optimizer_names[search->holding.optimizer]);
+             optimizer_names[search->storage.optimizer]);
     size_t open = 0;
     for (size_t i = 0; i < front->count; i++)
         open += !front->points[i].plan->certificate.proved;
@@ -87,7 +87,7 @@ static size_t run_end(const struct plan_front *front, size_t first)
     return end;
 }
 
-// From ample memory, at the right edge, to the least that anything fits in.
+// From ample memory, at the right edge, down to the least in which anything fits.
 static void draw_stair(const struct canvas *canvas, size_t first, size_t end, struct text *text)
 {
     const struct front_point *points = canvas->front->points;
@@ -104,7 +104,8 @@ static void draw_stair(const struct canvas *canvas, size_t first, size_t end, st
 
 static void draw_whisker(const struct canvas *canvas, const struct front_point *point, struct text *text)
 {
-    const double x = front_axes_x(&canvas->axes, (double)point->peak_bytes), y = front_axes_y(&canvas->axes, (double)point->plan->iteration_ns);
+    const double x = front_axes_x(&canvas->axes, (double)point->peak_bytes),
+        y = front_axes_y(&canvas->axes, (double)point->plan->iteration_ns);
     const double low = front_axes_y(&canvas->axes, (double)point->plan->certificate.lower_bound_ns);
     char colour[COLOUR_SIZE];
     text_add(text, "<line class=\"whisker\" stroke=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
@@ -130,13 +131,14 @@ static void draw_dot(const struct canvas *canvas, const struct front_point *poin
     const char *colour = colour_of(canvas, point, buffer);
     text_add(text, "<circle r=\"%s\" stroke-width=\"%s\" stroke=\"%s\" fill=\"%s\" cx=\"%.1f\" cy=\"%.1f\">",
              is_full ? "4.8" : "3.2", is_full ? "1.2" : "1.6", is_full ? "#fff" : colour, is_full ? colour : "#fff",
-             front_axes_x(&canvas->axes, (double)point->peak_bytes), front_axes_y(&canvas->axes, (double)point->plan->iteration_ns));
+             front_axes_x(&canvas->axes, (double)point->peak_bytes),
+             front_axes_y(&canvas->axes, (double)point->plan->iteration_ns));
     draw_title(point, text);
     text_add(text, "</circle>\n");
 }
 
-// At the right end of its stair; labels that would lie on each other are moved apart, downwards:
-// more devices are quicker, as a rule.
+// A name stands at the right end of its stair. Names that would overlap are moved apart, downwards, since more
+// devices are usually quicker.
 static void draw_names(const struct canvas *canvas, struct text *text)
 {
     double above = -INFINITY;

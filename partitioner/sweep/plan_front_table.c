@@ -1,4 +1,4 @@
-// A front as a table that a person reads.
+// Prints a front as a table for people.
 #include <stdio.h>
 
 #include "common/number.h"
@@ -53,7 +53,8 @@ static void print_sense(const struct plan_front *front, struct text *text)
         text_add(text, ". It ended early: %s", front->stopped);
     text_add(text, ".\n");
     if (front->request->resolution_ppm > 0)
-        text_add(text, "Points whose memory is less than %.6g %% apart may be missing (--resolution 0%% looks for all).\n",
+        text_add(text,
+                 "Points whose memory is less than %.6g %% apart may be missing (--resolution 0%% looks for all).\n",
                  1e-4 * front->request->resolution_ppm);
 }
 
@@ -62,7 +63,7 @@ void front_print(const struct plan_front *front, struct text *text)
     const struct search_request *search = front->request->search;
     shown_add(text, "%s by %s: time against memory, ", search->profile->model, search->schedule);
     text_add_count(text, search->micro_batches, "micro-batch", "micro-batches");
-    text_add(text, ", %s\n\n", optimizer_names[search->holding.optimizer]);
+    text_add(text, ", %s\n\n", optimizer_names[search->storage.optimizer]);
     text_add(text, "  devices   peak each   iteration        gap  layers of each stage (+ of them run again)\n");
     for (size_t i = 0; i < front->count; i++) {
         if (i > 0 && front->points[i].plan->ranks != front->points[i - 1].plan->ranks)

@@ -1,4 +1,4 @@
-// What a stage of a stated layout costs: its time, and the bytes that its framework keeps of it.
+// The costs of a stage of a stated layout: its time, and the bytes that its framework keeps.
 #include <math.h>
 
 #include "partitioner/sweep/stated.h"
@@ -15,8 +15,8 @@ static bool is_by_operation(const struct judgement *judgement)
 
 // --- time --------------------------------------------------------------------------------------------------------
 
-// Where each micro-batch's gradients are added to others of another type: they are read and zeroed, those read and
-// written.
+// The time to add a micro-batch's gradients to sums of another type, if the framework does so. The gradients are read
+// and zeroed; the sums are read and written.
 static double summed_ns(const struct judgement *judgement, const struct layer_estimate *layer)
 {
     const struct framework_states states = framework_states(&judgement->estimate.model, &judgement->estimate.request);
@@ -24,8 +24,9 @@ static double summed_ns(const struct judgement *judgement, const struct layer_es
     return bytes > 0 ? pass_ns(judgement->request.device, bytes * (double)layer->parameters) : 0;
 }
 
-// What torchtitan's policy runs again of a block: every other product in the order of its forward, of queries, keys,
-// values, output, gate, up, down those of keys, output and up; and the passes between them.
+// The share of a block's products that torchtitan's policy recomputes. It recomputes every other product in the order
+// of the forward. The products are queries, keys, values, output, gate, up and down; recomputed are keys, output and
+// up. The passes between them are recomputed as well.
 static double operations_share(const struct transformer *model, enum layer_part part)
 {
     const double hidden = (double)model->hidden, size = (double)model->head_size;
@@ -35,7 +36,7 @@ static double operations_share(const struct transformer *model, enum layer_part 
     return model->is_gated ? 1.0 / 3 : 0.5;
 }
 
-// Of a layer's forward, once, what its framework runs again of every one that is not run again as a whole.
+// The part of a layer's forward that the framework recomputes in every layer that is not recomputed as a whole.
 static double partly_again_ns(const struct judgement *judgement, enum layer_part part)
 {
     const struct stated_recompute *recompute = &judgement->request.recompute;
@@ -44,9 +45,9 @@ static double partly_again_ns(const struct judgement *judgement, enum layer_part
         return 0;
     if (is_by_operation(judgement))
         return operations_share(&judgement->estimate.model, part) * forward->products_ns + forward->passes_ns;
-    // Where scores are kept, "selective" is another kind of attention, which has them in its backward.
+    // If attention scores are kept, "selective" is another kind of attention, which recomputes them in its backward.
     const bool is_attention = recompute->modules & MODULE_ATTENTION || recompute->how == STATED_SELECTIVE;
-    return is_attention && judgement->estimate.request.attention != ATTENTION_AGAIN ? forward->attention_ns : 0;
+    return is_attention && judgement->estimate.request.attention != ATTENTION_RECOMPUTED ? forward->attention_ns : 0;
 }
 
 void stated_work(const struct judgement *judgement, const struct stated_stage *stage, struct stated_time *time)
@@ -96,7 +97,7 @@ static double holders(double within, double alike)
     return fmax(1, within > 0 && within < alike ? within : alike);
 }
 
-// Parameters of a layer as often as a device holds what is whole, and what is shared.
+// The parameters of a layer that a device holds if they are whole, and if they are sharded.
 struct held {
     double whole, shared;
 };
@@ -112,7 +113,8 @@ static struct held held_of(const struct judgement *judgement, const struct layer
     return (struct held){ plain + experts, plain / holders(within, all) + experts / holders(within, alike) };
 }
 
-static void add_states(const struct judgement *judgement, enum layer_part part, double count, struct stated_bytes *bytes)
+static void add_states(const struct judgement *judgement, enum layer_part part, double count,
+                       struct stated_bytes *bytes)
 {
     const struct estimate_request *how = &judgement->estimate.request;
     const struct framework_states states = framework_states(&judgement->estimate.model, how);
@@ -122,13 +124,15 @@ static void add_states(const struct judgement *judgement, enum layer_part part, 
     const double gradients = how->shard >= ESTIMATE_SHARD_GRADIENTS ? held.shared : held.whole;
     bytes->weights += count * states.weights * weights;
     bytes->gradients += count * (states.gradients + states.sums) * gradients;
-    bytes->optimizer += count * (shares ? (states.optimizer + states.step) * held.shared : states.optimizer * held.whole);
+    bytes->optimizer += count * (shares ? (states.optimizer + states.step) * held.shared
+                                        : states.optimizer * held.whole);
 }
 
 // --- what waits for its backward ---------------------------------------------------------------------------------
 
-// Of a block, by torchtitan's policy: its input, what attention gives, and every other product: queries, values, one way
-// up, and the way down, of which a compiler sees that nobody reads it. Each of a block's two layers has a half.
+// What torchtitan's policy keeps of a block: its input, the result of attention, and every other product. These are
+// queries, values, one of the two ways up, and the way down. A compiler sees that nothing reads the last one. Half of
+// the sum belongs to each of a block's two layers.
 static double kept_by_operation(const struct judgement *judgement)
 {
     const struct transformer *model = &judgement->estimate.model;
@@ -141,7 +145,8 @@ static double kept_by_operation(const struct judgement *judgement)
     return tokens * (number * numbers + 4 * (double)model->heads) / 2;
 }
 
-// With the layer's input, which is as large as its output; of a block that is run again its input alone.
+// Includes the layer's input, which is as large as its output. For a block that is recomputed this is the block's
+// input alone.
 static double kept_bytes(const struct judgement *judgement, enum layer_part part, double count, double again)
 {
     const struct layer_estimate *layer = &judgement->estimate.parts[part];
@@ -157,7 +162,7 @@ static double kept_bytes(const struct judgement *judgement, enum layer_part part
         + (is_first || is_by_module ? again * (double)layer->output_bytes : 0);
 }
 
-// What a backward needs for a moment: gradients within a layer, and what of a block is run again.
+// The workspace of a backward: gradients within a layer, and what is recomputed of a block.
 static double backward_bytes(const struct judgement *judgement, const struct stated_stage *stage)
 {
     const struct layer_estimate *parts = judgement->estimate.parts;
@@ -180,9 +185,10 @@ static double largest_layer(const struct judgement *judgement)
     return most;
 }
 
-// Workspaces that PyTorch's cuBLAS and Transformer Engine have for good: from Hopper on, which has products of fp8, 32 MiB
-// each, before it 8 and 4 (CublasHandlePool.cpp; transformer_engine/pytorch/module/base.py). Shared weights are gathered,
-// the largest layer's, into a buffer, and copied to where they are read (fsdp/_fully_shard/_fsdp_collectives.py).
+// The workspaces that PyTorch's cuBLAS and Transformer Engine hold permanently. From Hopper on, whose devices have
+// fp8 products, they take 32 MiB each; before it, 8 and 4 MiB. (CublasHandlePool.cpp;
+// transformer_engine/pytorch/module/base.py) Sharded weights of the largest layer are gathered into a buffer, and
+// copied to where they are read (fsdp/_fully_shard/_fsdp_collectives.py).
 double stated_workspace(const struct judgement *judgement)
 {
     const struct estimate_request *how = &judgement->estimate.request;
@@ -191,8 +197,8 @@ double stated_workspace(const struct judgement *judgement)
                             ? 2 * profile_dtype_bytes(how->dtype) * largest_layer(judgement) : 0);
 }
 
-void stated_costs(const struct judgement *judgement, const struct stated_stage *stage, bool is_last, struct cost_row *row,
-                  struct stated_bytes *bytes)
+void stated_costs(const struct judgement *judgement, const struct stated_stage *stage, bool is_last,
+                  struct cost_row *row, struct stated_bytes *bytes)
 {
     const struct layer_estimate *parts = judgement->estimate.parts;
     const double blocks = stage->counts[PART_ATTENTION] + stage->counts[PART_WINDOWED];
@@ -210,7 +216,8 @@ void stated_costs(const struct judgement *judgement, const struct stated_stage *
         kept += (double)parts[PART_ATTENTION].output_bytes;
     if (is_last)
         transient = fmax(transient, (double)(parts[PART_HEAD].saved_bytes + parts[PART_HEAD].backward_workspace_bytes));
-    // A head that reads the embedding's table has a copy of it on another rank, as has what predicts tokens further on.
+    // On another rank, a head that reads the embedding's table has a copy of it. Layers that predict tokens further
+    // on have one, too.
     const bool reads_table = stage->counts[PART_PREDICTED] > 0 || (is_last && judgement->estimate.model.is_tied);
     if (reads_table && judgement->request.ranks * judgement->request.chunks > 1 && stage->counts[PART_EMBEDDING] <= 0)
         add_states(judgement, PART_EMBEDDING, 1, bytes);

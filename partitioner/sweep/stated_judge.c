@@ -25,15 +25,15 @@ static bool check_request(const struct stated_request *request, struct error *er
     return true;
 }
 
-// Recomputing attention's scores is a kind of attention; parts of layers are the estimate's.
+// Recomputing attention's scores is a kind of attention. Recomputed parts of layers are settings of the estimate.
 static void set_recomputation(struct judgement *judgement)
 {
     const struct stated_recompute *recompute = &judgement->request.recompute;
     struct estimate_request *how = &judgement->request.how;
     framework_fill(judgement->request.model, judgement->request.device, how);
-    how->again |= recompute->again;
+    how->recompute_tensors |= recompute->again;
     if (recompute->how == STATED_SELECTIVE && how->attention == ATTENTION_PLAIN)
-        how->attention = ATTENTION_AGAIN;
+        how->attention = ATTENTION_RECOMPUTED;
 }
 
 // --- messages from stage to stage ----------------------------------------------------------------------------------
@@ -42,11 +42,12 @@ struct messages {
     struct config_hops hops;
     double bytes;
     bool are_waited_for;
-    double launch_ns;  // until what comes behind one has been launched
+    double launch_ns;  // the time to launch the work after a message
 };
 
-// From a rank to the next, or from the last to the first.
-static double message_ns(const struct judgement *judgement, const struct messages *messages, uint32_t rank, double bytes)
+// The time from a rank to the next, or from the last rank to the first.
+static double message_ns(const struct judgement *judgement, const struct messages *messages, uint32_t rank,
+                         double bytes)
 {
     const bool is_last = rank + 1 == judgement->request.ranks;
     const struct rated_level *level =
@@ -54,13 +55,15 @@ static double message_ns(const struct judgement *judgement, const struct message
     return (double)level->latency_ns + bytes / rated_message_rate(level) * 1e9 + messages->launch_ns;
 }
 
-// Unless the framework sends it whole from each, a device of a tensor group sends a part of a stage's output, and the
-// others gather it.
+// A device of a tensor-parallel group sends its share of a stage's output, and the receivers gather it. Some
+// frameworks send the whole output from each device instead.
 static struct messages messages_of(const struct judgement *judgement)
 {
     const struct stated_request *request = &judgement->request;
     const struct estimate_request *how = &judgement->estimate.request;
     const struct framework *like = framework_of(&judgement->request.how);
+    struct error ignored = { 0 };
+    const struct generator *generator = generator_find(request->schedule, &ignored);  // check() has found it
     const struct config_request placing = { .device = request->device, .devices = (uint32_t)judgement->devices };
     const struct config_row row = {
         .tensor = (uint32_t)how->tensor, .context = (uint32_t)how->context, .data = (uint32_t)how->data,
@@ -71,14 +74,14 @@ static struct messages messages_of(const struct judgement *judgement)
     return (struct messages){
         .hops = config_hops(&placing, &row),
         .bytes = is_whole ? output : output / (double)how->tensor,
-        .are_waited_for = strcmp(request->schedule, "1f1b") == 0
-            || (strcmp(request->schedule, "interleaved") == 0 && like->waits_interleaved),
+        .are_waited_for = generator->order == ORDER_1F1B
+            || (generator->order == ORDER_INTERLEAVED && like->waits_interleaved),
         .launch_ns = like->synchronizes ? (double)request->device->host_ns : 0,
     };
 }
 
-// A send waits for its receive, and both for the work between them: after F with the next rank, after B with the one
-// before. What predicts a token further on hands on its own output beside what it was given.
+// A send waits for its receive, and both wait for the work between them: with the next rank after F, with the
+// previous one after B. A layer that predicts a token further on sends its own output beside what it received.
 static void wait_for_messages(const struct judgement *judgement, const struct messages *messages,
                               const struct stated_stage *stages, struct cost_row *rows, size_t count)
 {
@@ -94,7 +97,8 @@ static void wait_for_messages(const struct judgement *judgement, const struct me
     }
 }
 
-static struct network *network_of(const struct judgement *judgement, const struct messages *messages, struct error *error)
+static struct network *network_of(const struct judgement *judgement, const struct messages *messages,
+                                  struct error *error)
 {
     double most = 0;
     for (uint32_t rank = 0; rank < judgement->request.ranks && !messages->are_waited_for; rank++)
@@ -156,7 +160,8 @@ static bool set_up(const struct judgement *judgement, struct run *run, struct er
         stated_costs(judgement, &run->stages[s], s + 1 == count, &run->rows[s], &run->bytes[s]);
     run->schedule = schedule_generate(name, request->ranks, request->chunks, request->micro_batches, error);
     if (run->schedule && run->schedule->stages != count)
-        return error_set(error, "%s has %u stages on %u ranks, not %zu", name, run->schedule->stages, request->ranks, count);
+        return error_set(error, "%s has %u stages on %u ranks, not %zu", name, run->schedule->stages, request->ranks,
+                         count);
     return run->schedule;
 }
 
@@ -167,9 +172,9 @@ static uint32_t rank_of(const struct run *run, size_t stage)
 
 // --- what came of it -----------------------------------------------------------------------------------------------
 
-// What PyTorch's allocator reserves beyond what it has given out: the mean of three runs whose model cards print both
-// (Megatron-Bridge: 59.0 and 69.3 GiB, 72.07 and 75.34, 156.9 and 161.3). Logits that PyTorch's own loss has freed before
-// the backward stay reserved, too.
+// What PyTorch's allocator reserves, as a multiple of what is allocated. It is the mean of three runs whose model
+// cards print both (Megatron-Bridge: 59.0 and 69.3 GiB, 72.07 and 75.34, 156.9 and 161.3). Logits that PyTorch's own
+// loss frees before the backward stay reserved, too.
 static double reserved_bytes(const struct judgement *judgement, double given_out)
 {
     static const double cached = 1.083;
@@ -187,33 +192,34 @@ static bool set_bytes(struct judgement *judgement, const struct run *run, struct
     if (!judgement->bytes)
         return error_no_memory(error, "a judgement");
     for (size_t s = 0; s < run->schedule->stages; s++) {
-        struct stated_bytes *of = &judgement->bytes[rank_of(run, s)];
-        of->weights += run->bytes[s].weights;
-        of->gradients += run->bytes[s].gradients;
-        of->optimizer += run->bytes[s].optimizer;
-        of->workspace = fmax(of->workspace, (double)run->rows[s].transient_bytes);
+        struct stated_bytes *bytes = &judgement->bytes[rank_of(run, s)];
+        bytes->weights += run->bytes[s].weights;
+        bytes->gradients += run->bytes[s].gradients;
+        bytes->optimizer += run->bytes[s].optimizer;
+        bytes->workspace = fmax(bytes->workspace, (double)run->rows[s].transient_bytes);
     }
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        struct stated_bytes *of = &judgement->bytes[rank];
+        struct stated_bytes *bytes = &judgement->bytes[rank];
         const double live = (double)run->simulation.per_rank[rank].live_peak_bytes;
-        const double waiting = live - of->weights - of->gradients - of->optimizer;
-        of->workspace = fmin(of->workspace, waiting);
-        of->activations = waiting - of->workspace;
-        of->workspace += workspace;
-        of->given_out = live + workspace;
-        of->reserved = reserved_bytes(judgement, of->given_out);
-        if (of->given_out > judgement->bytes[judgement->fullest].given_out)
+        const double waiting = live - bytes->weights - bytes->gradients - bytes->optimizer;
+        bytes->workspace = fmin(bytes->workspace, waiting);
+        bytes->activations = waiting - bytes->workspace;
+        bytes->workspace += workspace;
+        bytes->given_out = live + workspace;
+        bytes->reserved = reserved_bytes(judgement, bytes->given_out);
+        if (bytes->given_out > judgement->bytes[judgement->fullest].given_out)
             judgement->fullest = rank;
     }
     const struct stated_request *request = &judgement->request;
     judgement->reserved_bytes = (double)request->device->reserved_bytes;
     judgement->memory_bytes = request->memory_bytes ? (double)request->memory_bytes + judgement->reserved_bytes
                                                     : (double)request->device->memory_bytes;
-    judgement->fits = judgement->bytes[judgement->fullest].given_out + judgement->reserved_bytes <= judgement->memory_bytes;
+    judgement->fits =
+        judgement->bytes[judgement->fullest].given_out + judgement->reserved_bytes <= judgement->memory_bytes;
     return true;
 }
 
-// Of a rank: what all its stages take for one micro-batch.
+// The time of all stages of a rank for one micro-batch.
 static struct stated_time work_of(const struct judgement *judgement, const struct run *run, uint32_t rank)
 {
     struct stated_time time = { 0 };
@@ -225,21 +231,22 @@ static struct stated_time work_of(const struct judgement *judgement, const struc
 
 static double all_of(const struct stated_time *time)
 {
-    return time->products_ns + time->attention_ns + time->passes_ns + time->messages_ns + time->host_ns + time->again_ns;
+    return time->products_ns + time->attention_ns + time->passes_ns + time->messages_ns + time->host_ns
+         + time->again_ns;
 }
 
-static void multiply(struct stated_time *time, double by)
+static void multiply(struct stated_time *time, double factor)
 {
-    time->products_ns *= by;
-    time->attention_ns *= by;
-    time->passes_ns *= by;
-    time->messages_ns *= by;
-    time->host_ns *= by;
-    time->again_ns *= by;
+    time->products_ns *= factor;
+    time->attention_ns *= factor;
+    time->passes_ns *= factor;
+    time->messages_ns *= factor;
+    time->host_ns *= factor;
+    time->again_ns *= factor;
 }
 
-// Gradients are added up while the last micro-batch's backward runs through a rank's stages, and gathered behind the next
-// first forward, where the framework does that; a tenth at least is not hidden.
+// Gradients are reduced while the last micro-batch's backward runs through a rank's stages, if the framework does
+// that. At least a tenth of this is not hidden. Likewise, the gather may be hidden behind the next first forward.
 static double reduced_ns(const struct judgement *judgement, double micro_batch_ns)
 {
     const struct framework *like = framework_of(&judgement->request.how);
@@ -248,8 +255,8 @@ static double reduced_ns(const struct judgement *judgement, double micro_batch_n
     return gather + (like->hides_reduction ? fmax(0.1 * reduce, reduce - micro_batch_ns) : reduce);
 }
 
-// Of an iteration, forward and backward, without what is run again: of a model that is on one device, so that no sharing
-// out changes it.
+// The model FLOPs of an iteration, forward and backward, without recomputation. They are counted for the model on one
+// device, since no sharing out changes them.
 static bool count_flops(const struct judgement *judgement, double *flops, struct error *error)
 {
     struct estimate_request alone = judgement->estimate.request;
@@ -307,7 +314,8 @@ static bool judge(struct judgement *judgement, struct error *error)
     if (!estimate_model(request->model, request->device, &request->how, &judgement->estimate, error))
         return false;
     request->how.sequence = judgement->estimate.request.sequence;
-    judgement->devices = multiply_clamped(request->how.tensor * request->how.context * request->how.data, request->ranks);
+    judgement->devices = multiply_clamped(request->how.tensor * request->how.context * request->how.data,
+                                          request->ranks);
     const bool good = set_up(judgement, &run, error) && simulate(judgement, &run, error)
         && set_bytes(judgement, &run, error) && set_time(judgement, &run, error);
     clear_run(&run);
@@ -344,7 +352,7 @@ struct judgement *stated_judge_best(const struct config_sweep *sweep, struct err
     request.how.data = best->data;
     request.how.micro_batch = best->micro_batch;
     request.how.shard = best->shard;
-    request.how.apart = best->placement == PLACEMENT_PIPELINE_INSIDE ? best->ranks : 1;
+    request.how.inner_ranks = best->placement == PLACEMENT_PIPELINE_INSIDE ? best->ranks : 1;
     return stated_judge(&request, error);
 }
 

@@ -1,4 +1,4 @@
-// Which layers the stages of a stated layout have, and which of them are run again.
+// Which layers the stages of a stated layout have, and which of them are recomputed.
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@ static const struct {
     unsigned module, again;
 } modules[] = {
     { "core_attn", MODULE_ATTENTION, 0 }, { "mlp", MODULE_MLP, 0 },
-    { "moe", MODULE_EXPERTS, 0 },         { "layernorm", 0, AGAIN_NORMS },
-    { "moe_act", 0, AGAIN_ACTIVATIONS },  { "mla_up_proj", 0, AGAIN_LATENT },
+    { "moe", MODULE_EXPERTS, 0 },         { "layernorm", 0, RECOMPUTE_NORMS },
+    { "moe_act", 0, RECOMPUTE_ACTIVATIONS },  { "mla_up_proj", 0, RECOMPUTE_LATENT },
 };
 
 static bool add_module(const char *word, size_t length, struct stated_recompute *recompute)
@@ -44,14 +44,15 @@ bool stated_recompute_parse(const char *text, struct stated_recompute *recompute
         return true;
     }
     *recompute = (struct stated_recompute){ .said = text, .how = STATED_MODULES };
-    for (const char *at = text;;) {
-        const size_t length = strcspn(at, ",");
-        if (!add_module(at, length, recompute))
-            return error_set(error, "\"%.40s\" is none of none, selective, full, how many blocks of each rank, nor some of"
+    for (const char *module = text;;) {
+        const size_t length = strcspn(module, ",");
+        if (!add_module(module, length, recompute))
+            return error_set(error,
+                             "\"%.40s\" is none of none, selective, full, how many blocks of each rank, nor some of"
                              " core_attn, mlp, moe, layernorm, moe_act, mla_up_proj with commas between them", text);
-        if (!at[length])
+        if (!module[length])
             return true;
-        at += length + 1;
+        module += length + 1;
     }
 }
 
@@ -61,21 +62,21 @@ enum { MOST_LAYOUT = 1 << 16 };
 
 static bool refuse_layout(const char *why, struct error *error)
 {
-    return error_set(error, "layout: %s; it is made of E, t, m, L and |, groups in brackets, and *N behind any of these, "
-                     "such as Et*3|(t*3|)*6tL", why);
+    return error_set(error, "layout: %s; it is made of E, t, m, L and |, groups in brackets, and *N behind any of"
+                     " these, such as Et*3|(t*3|)*6tL", why);
 }
 
-// Behind what was written from `from` on: "*3" has it there three times.
-static bool repeat(const char **at, size_t from, struct text *out, struct error *error)
+// Repeats what was written from `from` on: after "*3" it is there three times.
+static bool repeat(const char **cursor, size_t from, struct text *out, struct error *error)
 {
-    if (**at != '*')
+    if (**cursor != '*')
         return true;
     char *end;
     const size_t length = out->length - from;
-    const unsigned long times = strtoul(*at + 1, &end, 10);
-    if (end == *at + 1 || times < 1 || times > 4096 || length * times > MOST_LAYOUT)
+    const unsigned long times = strtoul(*cursor + 1, &end, 10);
+    if (end == *cursor + 1 || times < 1 || times > 4096 || length * times > MOST_LAYOUT)
         return refuse_layout("a * has a number from 1 to 4096 behind it", error);
-    *at = end;
+    *cursor = end;
     char *unit = strndup(out->data ? out->data + from : "", length);
     if (unit)
         text_add_repeated(out, unit, times - 1);
@@ -84,22 +85,22 @@ static bool repeat(const char **at, size_t from, struct text *out, struct error 
     return true;
 }
 
-static bool expand(const char **at, int depth, struct text *out, struct error *error)
+static bool expand(const char **cursor, int depth, struct text *out, struct error *error)
 {
-    while (**at && **at != ')') {
+    while (**cursor && **cursor != ')') {
         const size_t from = out->length;
-        const char symbol = *(*at)++;
+        const char symbol = *(*cursor)++;
         if (symbol == ',')
             continue;
         if (symbol == '(') {
-            if (depth == 8 || !expand(at, depth + 1, out, error) || *(*at)++ != ')')
+            if (depth == 8 || !expand(cursor, depth + 1, out, error) || *(*cursor)++ != ')')
                 return error->kind != ERROR_NONE ? false : refuse_layout("a bracket is not closed", error);
         } else if (strchr("EtmL|", symbol)) {
             text_add(out, "%c", symbol);
         } else {
             return refuse_layout("it has another letter", error);
         }
-        if (!repeat(at, from, out, error))
+        if (!repeat(cursor, from, out, error))
             return false;
     }
     return out->length <= MOST_LAYOUT || refuse_layout("it is too long", error);
@@ -107,8 +108,8 @@ static bool expand(const char **at, int depth, struct text *out, struct error *e
 
 // --- stages ------------------------------------------------------------------------------------------------------
 
-// Of those that are given out in order; what predicts tokens further on, of a model that has it, is a layer of its own,
-// and else as the last block.
+// Layers are given to the stages in order. Layers that predict tokens further on are layers of their own, if the
+// model has them. If it has none, an m in a layout is one more block like the last one.
 struct giving {
     const struct stated_request *request;
     uint64_t block, predicted;
@@ -133,8 +134,8 @@ static void give_predicted(struct giving *giving, size_t stage)
 static bool give_layout(struct giving *giving, size_t count, struct error *error)
 {
     struct text stages = { 0 };
-    const char *at = giving->request->layout;
-    bool good = expand(&at, 0, &stages, error) && (!*at || refuse_layout("a bracket is not opened", error));
+    const char *cursor = giving->request->layout;
+    bool good = expand(&cursor, 0, &stages, error) && (!*cursor || refuse_layout("a bracket is not opened", error));
     size_t stage = 0;
     for (size_t i = 0; good && i < stages.length; i++) {
         const char symbol = stages.data[i];
@@ -164,8 +165,9 @@ static bool give_layout(struct giving *giving, size_t count, struct error *error
     return good;
 }
 
-// As many for each; one less at both ends, beside the embedding and the head, where only that divides (Megatron's
-// --account-for-embedding-in-pipeline-split and its other); else as even as can be.
+// The blocks of a stage if they are given evenly. If only (layers + 2) divides, both ends have one less, beside the
+// embedding and the head (Megatron's --account-for-embedding-in-pipeline-split and its counterpart for the loss). If
+// that does not divide either, the numbers are as even as possible.
 static uint64_t even_blocks(uint64_t layers, uint64_t stages, uint64_t stage)
 {
     if (layers % stages != 0 && (layers + 2) % stages == 0)
@@ -191,7 +193,8 @@ static bool give_blocks(struct giving *giving, size_t count, struct error *error
         || error_set(error, "blocks: they are not the model's %llu in all", (unsigned long long)request->model->layers);
 }
 
-// The first of each rank, its stages alike; all but the embedding and the head.
+// Recomputes the first blocks of each rank, spread alike over its stages. The embedding and the head are never
+// recomputed.
 static void run_again(const struct stated_request *request, struct stated_stage *stage)
 {
     const struct stated_recompute *recompute = &request->recompute;

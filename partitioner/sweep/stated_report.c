@@ -1,4 +1,4 @@
-// A judged layout as a screen for people, and as the document weir.judgement.
+// Prints a judged layout as a screen for people, and as the document weir.judgement.
 #include <math.h>
 
 #include "common/json.h"
@@ -59,7 +59,8 @@ static void print_time(const struct judgement *judgement, struct text *text)
     const struct stated_time *time = &judgement->time;
     const struct rated_product *product = rated_device_product(judgement->request.device, products_of(judgement));
     char number[NUMBER_SIZE];
-    text_add(text, "\nAn iteration takes %s: %.1f %% of the peak of %s, %.4g TFLOP/s a device (MFU), %.0f tokens/s a device.\n",
+    text_add(text, "\nAn iteration takes %s: %.1f %% of the peak of %s, %.4g TFLOP/s a device (MFU), %.0f tokens/s a"
+                   " device.\n",
              time_format(judgement->iteration_ns, number), 100 * judgement->utilization, product->dtype,
              (double)product->gigaflops / 1e3, judgement->tokens_per_second);
     text_add(text, "Where it goes, on rank %u, which has most to do:\n", judgement->busiest);
@@ -101,15 +102,15 @@ static void print_fit(const struct judgement *judgement, struct text *text)
 
 static void print_memory(const struct judgement *judgement, struct text *text)
 {
-    const struct stated_bytes *of = &judgement->bytes[judgement->fullest];
+    const struct stated_bytes *bytes = &judgement->bytes[judgement->fullest];
     text_add(text, "\nBytes of rank %u, which holds most:\n", judgement->fullest);
-    print_bytes_of("weights", of->weights, text);
-    print_bytes_of("gradients", of->gradients, text);
-    print_bytes_of("optimizer", of->optimizer, text);
-    print_bytes_of("activations", of->activations, text);
-    print_bytes_of("workspace", of->workspace, text);
-    print_bytes_of("given out, at most", of->given_out, text);
-    print_bytes_of("reserved, with what is cached", of->reserved, text);
+    print_bytes_of("weights", bytes->weights, text);
+    print_bytes_of("gradients", bytes->gradients, text);
+    print_bytes_of("optimizer", bytes->optimizer, text);
+    print_bytes_of("activations", bytes->activations, text);
+    print_bytes_of("workspace", bytes->workspace, text);
+    print_bytes_of("given out, at most", bytes->given_out, text);
+    print_bytes_of("reserved, with what is cached", bytes->reserved, text);
     print_fit(judgement, text);
 }
 
@@ -128,7 +129,8 @@ static void print_best(const struct judgement *judgement, const struct stated_be
     text_add(text, "The best plan on the same devices takes %s, %.1f %% %s, and %s:\n",
              time_format(judged->iteration_ns, time), 100 * fabs(less), less >= 0 ? "less" : "more",
              bytes_format(whole(judged->bytes[judged->fullest].given_out), peak));
-    text_add(text, "tensor %u, context %u, expert %u, pipeline %u", best->tensor, best->context, best->expert, best->ranks);
+    text_add(text, "tensor %u, context %u, expert %u, pipeline %u", best->tensor, best->context, best->expert,
+             best->ranks);
     if (best->chunks > 1)
         text_add(text, " of %u stages each", best->chunks);
     text_add(text, ", data %u, shared: %s, %u x %u by %s", best->data, estimate_shard_words[best->shard],
@@ -223,8 +225,7 @@ void judgement_write(const struct judgement *judgement, const struct stated_best
     const struct estimate_request *how = &judgement->estimate.request;
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.judgement");
-    json_put_u64(&writer, "version", 1);
+    json_put_format(&writer, "weir.judgement");
     json_put_string(&writer, "model", judgement->request.model->name);
     json_put_string(&writer, "device", judgement->request.device->name);
     json_put_string(&writer, "like", framework_of(how)->name);

@@ -28,7 +28,7 @@ struct listing {
     struct error *error;
 };
 
-// An order that is searched for is a schedule without a generator, on one way and on a V.
+// An order that is searched for is a schedule without a generator. Its stages are placed one way or on a V.
 static const struct generator searched = { .name = SWEEP_ORDER_NAME, .weights = WEIGHTS_FLUSH, .usual_chunks = 1 };
 
 static enum sweep_class class_of(const struct generator *generator)
@@ -50,11 +50,11 @@ static bool add_row(struct listing *listing, const struct generator *generator, 
     *row = (struct sweep_row){ .weights = generator->weights, .class = class_of(generator), .ranks = ranks,
                                .chunks = chunks, .micro_batches = micro_batches, .found.outcome = SWEEP_NOT_TRIED };
     snprintf(row->schedule, sizeof row->schedule, "%s", generator->name);
-    row->only_simulated = sweep_is_order(row);  // until there is a plan for it
+    row->only_simulated = sweep_is_order(row);  // until a plan for it is found
     return true;
 }
 
-// That a schedule cannot be had is an answer; that there is no memory to ask is none.
+// A schedule that is not possible is an answer. A failure of the machine to find out is not.
 static bool is_mere_no(const struct error *why, struct error *error)
 {
     if (why->kind == ERROR_MACHINE)
@@ -62,7 +62,7 @@ static bool is_mere_no(const struct error *why, struct error *error)
     return why->kind != ERROR_MACHINE;
 }
 
-// False, too, where the machine failed, which the listing's error then says.
+// False, too, if the machine failed; the listing's error then says so.
 static bool takes(const struct listing *listing, const struct generator *generator, uint32_t ranks, uint32_t chunks,
                   uint32_t micro_batches)
 {
@@ -84,7 +84,8 @@ uint32_t sweep_more_chunks(const struct generator *generator)
     return generator->usual_chunks > 1 || generator == &searched ? 2 * generator->usual_chunks : 0;
 }
 
-// Where nobody says how many stages per rank, twice the usual number only where the schedule takes that.
+// If the request does not say how many stages per rank, twice the usual number is tried only if the schedule takes
+// that.
 static bool add_on_ranks(struct listing *listing, const struct generator *generator, uint32_t ranks)
 {
     const struct sweep_request *request = listing->request;
@@ -112,7 +113,7 @@ static bool add_schedule(struct listing *listing, const struct generator *genera
     return good;
 }
 
-// Whether the engine that is asked for runs it, if one is. An order has to be found first (sweep_order.c).
+// Whether the requested engine runs it, if there is one. An order has to be found first (sweep_order.c).
 static bool is_asked_for(const struct sweep_request *request, const struct generator *generator, struct error *error)
 {
     if (!request->engine || generator == &searched)
@@ -145,7 +146,7 @@ static bool list_rows(struct listing *listing)
 
 // --- all rows, by several threads ---------------------------------------------------------
 
-// False only for a machine's trouble.
+// False only for a failure of the machine.
 static bool plan_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
 {
     if (sweep_is_order(row))
@@ -155,12 +156,12 @@ static bool plan_row(const struct sweep_request *request, struct sweep_row *row,
     return sweep_plan_row(&search, row, error);
 }
 
-// Over all orders of the layers, from the plan of the profile's own.
+// Plans over all orders of the layers, starting from the plan of the profile's own order.
 static bool widen_row(const struct sweep_request *request, struct sweep_row *row, struct error *error)
 {
     struct search_request search = sweep_search_of(request, row);
     search.wanted.own_order = false;
-    return sweep_widen_row(&search, row, error);
+    return search_resolve(&search, error) && sweep_widen_row(&search, row, error);
 }
 
 typedef bool row_work(const struct sweep_request *request, struct sweep_row *row, struct error *error);
@@ -172,9 +173,9 @@ struct pool {
     size_t count;
     atomic_size_t next;
     atomic_bool failed;
-    pthread_mutex_t lock;  // of what is below
-    size_t done, all;      // of all there is to do
-    size_t failed_row;     // the first, so that what is said does not depend on who was quicker
+    pthread_mutex_t lock;  // protects the fields below
+    size_t done, all;      // of everything there is to do
+    size_t failed_row;     // the first one, so that the message does not depend on the threads' timing
     struct error *error;
 };
 
@@ -213,7 +214,7 @@ static unsigned thread_count(const struct sweep_request *request, size_t rows)
     return (unsigned)(wanted < rows ? wanted : rows);
 }
 
-// The caller works as well; where no more threads are to be had, fewer do.
+// The caller works as well. If no more threads can be created, fewer work.
 static bool run_pool(struct pool *pool)
 {
     const unsigned count = thread_count(pool->request, pool->count);
@@ -232,11 +233,12 @@ static bool run_pool(struct pool *pool)
     return pool->error->kind == ERROR_NONE;
 }
 
-// Whether a row that was planned in one order of several may be quicker than the best of its class, or have a plan.
+// Whether a row that was planned in only one of several orders may beat the best of its class, or may get a plan at
+// all.
 static bool may_win(const struct sweep_row *const *best, const struct sweep_row *row)
 {
     const struct sweep_found *found = &row->found;
-    if (sweep_is_order(row))  // of which nothing is claimed but its time
+    if (sweep_is_order(row))  // only its time is claimed
         return false;
     if (found->outcome != SWEEP_PLANNED)
         return found->outcome == SWEEP_NONE_FOUND;
@@ -245,7 +247,7 @@ static bool may_win(const struct sweep_row *const *best, const struct sweep_row 
                                  < (unsigned __int128)other->found.iteration_ns * row->micro_batches;
 }
 
-// For each of so many rows.
+// The budget of each of `count` rows.
 static uint64_t wide_budget(const struct sweep *sweep, size_t count)
 {
     uint64_t work = 0;
@@ -254,8 +256,9 @@ static uint64_t wide_budget(const struct sweep *sweep, size_t count)
     return min_u64(sweep->budget, max_u64(work / 3 * 2 / (count + 1), SWEEP_LEAST_WIDE));
 }
 
-// All rows in the profile's own order of layers; where that is one of several and not asked for, those that may win over
-// all of them. Which these are is known once all others are there, whatever the number of threads.
+// Plans all rows in the profile's own order of layers. If there are several orders, and the own one was not
+// requested, it then plans the rows that may win over all orders. Which rows those are is known only after all
+// others, whatever the number of threads.
 static bool run_rows(const struct sweep_request *request, struct sweep *sweep, struct error *error)
 {
     const bool is_graph = !profile_has_one_order(request->profile) && !request->own_order;
@@ -268,10 +271,12 @@ static bool run_rows(const struct sweep_request *request, struct sweep *sweep, s
                          .all = (is_graph ? 2 : 1) * sweep->count, .error = error };
     bool good = run_pool(&pool);
     if (good && is_graph) {
-        const struct sweep_row *best[] = { sweep_best_of(sweep, SWEEP_FLUSHING), sweep_best_of(sweep, SWEEP_ASYNCHRONOUS),
+        const struct sweep_row *best[] = { sweep_best_of(sweep, SWEEP_FLUSHING),
+                                           sweep_best_of(sweep, SWEEP_ASYNCHRONOUS),
                                            sweep_best_of(sweep, SWEEP_INFERENCE) };
         struct sweep_request wide_request = *request;
-        struct pool wide = { .request = &wide_request, .work = widen_row, .rows = rows, .all = pool.all, .error = error };
+        struct pool wide = { .request = &wide_request, .work = widen_row, .rows = rows, .all = pool.all,
+                             .error = error };
         for (size_t i = 0; i < sweep->count; i++)
             if (may_win(best, &sweep->rows[i]))
                 rows[wide.count++] = &sweep->rows[i];
@@ -294,7 +299,7 @@ static struct sweep *begin(const struct sweep_request *request, struct error *er
     }
     sweep->model = request->profile->model;
     sweep->cluster = request->cluster;
-    sweep->holding = request->holding;
+    sweep->storage = request->storage;
     sweep->budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET;
     snprintf(sweep->profile_hash, sizeof sweep->profile_hash, "%s", request->profile->hash);
     return sweep;

@@ -2,8 +2,6 @@
 #include "common/json.h"
 #include "partitioner/sweep/sweep.h"
 
-enum { SINCE_HOLDINGS = 2, SINCE_ONLY_SIMULATED = 3, SINCE_SIGNS = 4, SINCE_NONE_FOUND = 5 };
-
 static void write_row(struct json_writer *writer, const struct sweep_row *row)
 {
     json_begin_object(writer, NULL, JSON_LINES);
@@ -31,32 +29,17 @@ static void write_row(struct json_writer *writer, const struct sweep_row *row)
     json_close(writer);
 }
 
-// The first that knows all there is to say.
-static unsigned version_of(const struct sweep *sweep)
-{
-    for (size_t i = 0; i < sweep->count; i++)
-        if (sweep->rows[i].found.outcome == SWEEP_NONE_FOUND)
-            return SINCE_NONE_FOUND;
-    if (holding_is_new(&sweep->holding))
-        return SINCE_SIGNS;
-    for (size_t i = 0; i < sweep->count; i++)
-        if (sweep->rows[i].only_simulated)
-            return SINCE_ONLY_SIMULATED;
-    return holding_is_old(&sweep->holding) ? 1 : SINCE_HOLDINGS;
-}
-
 void sweep_write(const struct sweep *sweep, struct text *text)
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.sweep");
-    json_put_u64(&writer, "version", version_of(sweep));
+    json_put_format(&writer, "weir.sweep");
     json_begin_object(&writer, "profile", JSON_INLINE);
     json_put_string(&writer, "model", sweep->model);
     json_put_string(&writer, "hash", sweep->profile_hash);
     json_close(&writer);
     cluster_write_part(sweep->cluster, &writer, "cluster");
-    holding_write(&sweep->holding, &writer);
+    storage_write(&sweep->storage, &writer);
     json_put_u64(&writer, "budget", sweep->budget);
     json_begin_array(&writer, "rows", JSON_LINES);
     for (size_t i = 0; i < sweep->count; i++)

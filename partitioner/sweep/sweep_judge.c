@@ -1,5 +1,5 @@
-// Which rows of a sweep are the best, which are on the front of time against bytes, and
-// why the others lost.
+// Judges the rows of a sweep: which are the best, which are on the front of time against bytes, and why the others
+// lost.
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { LABEL_SIZE = 128 };
 
-// a/m against b/n as a n against b m.
+// Compares a/m with b/n as a n with b m.
 int sweep_compare_time(const struct sweep_row *a, const struct sweep_row *b)
 {
     const unsigned __int128 left = (unsigned __int128)a->found.iteration_ns * b->micro_batches;
@@ -21,7 +21,7 @@ static bool can_be_compared(const struct sweep_row *a, const struct sweep_row *b
     return a->found.outcome == SWEEP_PLANNED && b->found.outcome == SWEEP_PLANNED && a->class == b->class;
 }
 
-// Of rows as good in both the first one counts.
+// If two rows are as good in both, the first one counts.
 static bool dominates(const struct sweep_row *a, const struct sweep_row *b)
 {
     const int time = sweep_compare_time(a, b);
@@ -30,7 +30,7 @@ static bool dominates(const struct sweep_row *a, const struct sweep_row *b)
     return time < 0 || a->found.peak_bytes < b->found.peak_bytes || a < b;
 }
 
-// Which rows are looked at: all, or those that are all of these.
+// Which rows are considered: all, or only those that satisfy all of these.
 enum { ANY = 0, AS_MANY = 1, DOMINATING = 2, RUN = 4, WITH_PLAN = 8 };
 
 static bool is_accepted(const struct sweep_row *other, const struct sweep_row *row, unsigned which)
@@ -40,7 +40,8 @@ static bool is_accepted(const struct sweep_row *other, const struct sweep_row *r
         && (!(which & WITH_PLAN) || other->plan);
 }
 
-// The quickest of them that can be compared with `row`; ties: fewer bytes, then the first.
+// The quickest of the rows that can be compared with `row`. If several are equal, the one with fewer bytes, then the
+// first.
 static const struct sweep_row *quickest(const struct sweep *sweep, const struct sweep_row *row, unsigned which)
 {
     const struct sweep_row *best = NULL;
@@ -55,7 +56,7 @@ static const struct sweep_row *quickest(const struct sweep *sweep, const struct 
     return best;
 }
 
-// "zb-v, m 16", with stages per rank and ranks where they differ from those of `than`.
+// A label such as "zb-v, m 16". Stages per rank and ranks are named if they differ from those of `than`.
 static const char *format_label(const struct sweep_row *row, const struct sweep_row *than, char label[LABEL_SIZE])
 {
     int length = snprintf(label, LABEL_SIZE, "%s", row->schedule);
@@ -68,7 +69,7 @@ static const char *format_label(const struct sweep_row *row, const struct sweep_
     return label;
 }
 
-// By how much per micro-batch b takes longer than a, in per cent of a.
+// How much longer b takes than a per micro-batch, in per cent of a.
 static double slower(const struct sweep_row *b, const struct sweep_row *a)
 {
     const double fast = (double)a->found.iteration_ns / a->micro_batches,
@@ -87,15 +88,16 @@ static void say_of_front(const struct sweep *sweep, struct sweep_row *row)
 static void say_of_dominated(const struct sweep *sweep, struct sweep_row *row)
 {
     const struct sweep_row *as_many = quickest(sweep, row, DOMINATING | AS_MANY);
-    const struct sweep_row *by = as_many ? as_many : quickest(sweep, row, DOMINATING);
+    const struct sweep_row *better = as_many ? as_many : quickest(sweep, row, DOMINATING);
     char label[LABEL_SIZE], time[48] = "as quick", memory[NUMBER_SIZE + 16] = "the same memory", bytes[NUMBER_SIZE];
-    const double percent = slower(row, by);
-    if (sweep_compare_time(by, row) < 0)
+    const double percent = slower(row, better);
+    if (sweep_compare_time(better, row) < 0)
         snprintf(time, sizeof time, "%.1f %% less time", 100 * percent / (100 + percent));
-    if (row->found.peak_bytes > by->found.peak_bytes)
-        snprintf(memory, sizeof memory, "%s less", bytes_format(row->found.peak_bytes - by->found.peak_bytes, bytes));
+    if (row->found.peak_bytes > better->found.peak_bytes)
+        snprintf(memory, sizeof memory, "%s less",
+                 bytes_format(row->found.peak_bytes - better->found.peak_bytes, bytes));
     snprintf(row->reason, sizeof row->reason, "bubble %.1f %%; %s: %s in %s", 100 * row->found.bubble,
-             format_label(by, row, label), time, memory);
+             format_label(better, row, label), time, memory);
 }
 
 static void say(const struct sweep *sweep, struct sweep_row *row)
@@ -105,8 +107,8 @@ static void say(const struct sweep *sweep, struct sweep_row *row)
         snprintf(row->reason, sizeof row->reason, "does not fit: rank %u lacks %s", row->found.rank,
                  bytes_format(row->found.lacks_bytes, bytes));
     if (row->found.outcome == SWEEP_NONE_FOUND && row->found.lacks_bytes > 0)
-        snprintf(row->reason, sizeof row->reason, "no plan was found: in the nearest, rank %u lacks %s", row->found.rank,
-                 bytes_format(row->found.lacks_bytes, bytes));
+        snprintf(row->reason, sizeof row->reason, "no plan was found: in the nearest, rank %u lacks %s",
+                 row->found.rank, bytes_format(row->found.lacks_bytes, bytes));
     if (row->found.outcome == SWEEP_NOT_TRIED)
         snprintf(row->reason, sizeof row->reason, "not tried: %.79s", sweep->stopped);
     if (row->found.outcome != SWEEP_PLANNED)

@@ -1,12 +1,12 @@
-// The row `search` of a sweep: not a schedule by name but an order that is searched for
-// (schedules/search/order_search.h), for the cuts that a schedule with the same placement has:
+// The row `search` of a sweep. It is not a schedule with a name but an order that is searched for
+// (schedules/search/order_search.h). The cuts are those of a schedule with the same placement:
 //
-//     1 stage per rank     one way       cuts of zb-h1, or of 1f1b where that does not fit
+//     1 stage per rank     one way       cuts of zb-h1, or of 1f1b if that does not fit
 //     2                    on a V        cuts of zb-v, v-half or v-min, the first that fits
 //
-// The search counts what micro-batches keep, but no buffers of messages; where the
-// slab of what it found is too large it is asked again with so much less. For the order that was found, a plan is then
-// made, which may cut otherwise.
+// The search counts what micro-batches keep, but no message buffers. If the slab (all of a rank's memory) of the
+// order that it found is too large, it is run again with that much less memory. A plan is then made for the order
+// that was found; the plan may cut otherwise.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,23 +15,21 @@
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/sweep/sweep.h"
-#include "schedules/given_order.h"
+#include "schedules/generators/given_order.h"
 #include "schedules/lower.h"
 #include "schedules/search/order_search.h"
 
 enum { MOST_TRIALS = 4 };
 
-static const char *const one_way[] = { "zb-h1", "1f1b", NULL };
-static const char *const on_a_v[] = { "zb-v", "v-half", "v-min", NULL };
-
-// The plan whose cuts are taken; NULL with the outcome in the row, or an error.
+// The plan whose cuts are used. NULL with the outcome in the row, or with an error.
 static struct plan *find_cuts(const struct sweep_request *request, struct sweep_row *row, struct error *error)
 {
     struct search_request search = sweep_search_of(request, row);
-    for (const char *const *name = row->chunks == 1 ? one_way : on_a_v; *name; name++) {
+    const struct generator *generator = NULL;
+    while ((generator = generator_to_search(row->chunks, generator))) {
         struct error why = { 0 };
         struct search_shortage shortage = { 0 };
-        search.schedule = *name;
+        search.schedule = generator->name;
         search.found.shortage = &shortage;
         struct plan *plan = plan_search(&search, &why);
         if (plan)
@@ -39,13 +37,13 @@ static struct plan *find_cuts(const struct sweep_request *request, struct sweep_
         if (!sweep_note_none(row, &shortage, &why, error))
             return NULL;
     }
-    // That some schedule does not fit is no proof that no order does.
+    // If no schedule fits, that does not prove that no order fits.
     if (row->found.outcome == SWEEP_DOES_NOT_FIT)
         row->found.outcome = SWEEP_NONE_FOUND;
     return NULL;
 }
 
-// An order for a plan's cuts, and what it takes.
+// An order for a plan's cuts, and its costs.
 struct ordered {
     const struct sweep_request *request;
     struct plan *plan;  // its stages' memory becomes that of the order
@@ -71,13 +69,14 @@ static bool begin(struct ordered *ordered, struct error *error)
     return ordered->network != NULL;
 }
 
-// The search knows one latency: that of the slowest message.
+// The search has a single latency. It is that of the slowest message.
 static uint64_t slowest_message(const struct ordered *ordered)
 {
     const struct network *network = ordered->network;
     uint64_t slowest = 0;
     for (uint32_t s = 0; s + 1 < ordered->plan->stage_count; s++) {
-        const uint32_t from = placement_rank(ordered->placement, s, 0), to = placement_rank(ordered->placement, s + 1, 0);
+        const uint32_t from = placement_rank(ordered->placement, s, 0),
+            to = placement_rank(ordered->placement, s + 1, 0);
         const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
         const uint64_t bytes = ordered->planned->costs[s].output_bytes;
         const uint64_t ns = transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
@@ -86,7 +85,8 @@ static uint64_t slowest_message(const struct ordered *ordered)
     return slowest;
 }
 
-// What a rank keeps, where that goes to the host: some two micro-batches' worth. The order's own slots say it exactly.
+// If kept activations go to the host, a rank keeps about two micro-batches' worth. The order's own slots give the
+// exact number.
 static void keep_on_host(struct cost_row *rows, size_t stages)
 {
     for (size_t s = 0; s < stages; s++) {
@@ -97,13 +97,13 @@ static void keep_on_host(struct cost_row *rows, size_t stages)
 
 static void lower_found(struct ordered *ordered, struct order_found *found, struct error *why)
 {
-    struct schedule *order = holding_order(&ordered->plan->holding, found->schedule, why);
+    struct schedule *order = storage_order(&ordered->plan->storage, found->schedule, why);
     found->schedule = NULL;
     ordered->lowered = order ? schedule_lower(order, why) : NULL;
     schedule_free(order);
 }
 
-// False without an order: an error, or the reason why there is none.
+// False if there is no order, with an error or the reason.
 static bool find_order(struct ordered *ordered, uint64_t memory_bytes, struct error *why)
 {
     const struct plan *plan = ordered->plan;
@@ -134,7 +134,7 @@ static bool find_order(struct ordered *ordered, uint64_t memory_bytes, struct er
     return ordered->lowered != NULL;
 }
 
-// The largest slab of a rank with the order's own slots, and what any rank lacks.
+// Computes the largest slab of a rank with the order's own slots, and the most that any rank lacks.
 static bool measure_slabs(const struct ordered *ordered, struct sweep_row *row, struct error *error)
 {
     struct plan *plan = ordered->plan;
@@ -145,7 +145,7 @@ static bool measure_slabs(const struct ordered *ordered, struct sweep_row *row, 
     for (uint32_t s = 0; good && s < plan->stage_count; s++) {
         struct plan_stage *stage = &plan->stages[s];
         const struct stage_bytes sizes = stage_bytes_at(ordered->request->profile, stage->first, stage->end,
-                                                        stage->recompute, stage->recompute_count, &plan->holding,
+                                                        stage->recompute, stage->recompute_count, &plan->storage,
                                                         placement_copies(ordered->placement, s));
         stage->memory = stage_memory_of(&sizes, &slots[s]);
     }
@@ -176,7 +176,7 @@ static void refuse(struct sweep_row *row, const char *reason)
     snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, reason);
 }
 
-// An order whose slabs fit, if a few trials find one.
+// Finds an order whose slabs fit, if that takes only a few trials.
 static bool fit_order(struct ordered *ordered, struct sweep_row *row, struct error *error)
 {
     uint64_t memory = least_memory(ordered->plan);
@@ -184,7 +184,7 @@ static bool fit_order(struct ordered *ordered, struct sweep_row *row, struct err
         struct error why = { 0 };
         if (!find_order(ordered, memory, &why)) {
             refuse(row, why.text);
-            return why.kind != ERROR_MACHINE || error_set_kind(error, why.kind, "%s", why.text);
+            return why.kind != ERROR_MACHINE || error_hand_on(error, &why);
         }
         if (!measure_slabs(ordered, row, error))
             return false;
@@ -206,7 +206,7 @@ static bool note_time(const struct ordered *ordered, struct sweep_row *row, stru
     return true;
 }
 
-// The plan for the order. Where there is none, the row stays what was simulated, unless somebody is to run it.
+// Makes the plan for the order. Without a plan the row stays as simulated, unless an engine is to run it.
 static bool plan_order(const struct ordered *ordered, struct sweep_row *row, struct error *error)
 {
     struct error why = { 0 };
@@ -218,7 +218,7 @@ static bool plan_order(const struct ordered *ordered, struct sweep_row *row, str
         schedule_free(given);
         if (engine)
             refuse(row, why.text);
-        return why.kind != ERROR_MACHINE || error_set_kind(error, why.kind, "%s", why.text);
+        return why.kind != ERROR_MACHINE || error_hand_on(error, &why);
     }
     search.schedule = given->name;
     search.given = given;
@@ -227,7 +227,7 @@ static bool plan_order(const struct ordered *ordered, struct sweep_row *row, str
     if (good && planned.plan) {
         *row = planned;
         row->only_simulated = false;
-        row->found.lower_bound_ns = 0;  // that of the plan is for its order alone
+        row->found.lower_bound_ns = 0;  // the plan's bound is for its order alone
         row->found.proved = false;
     } else if (good && engine) {
         refuse(row, planned.reason);
@@ -239,7 +239,8 @@ bool sweep_order_row(const struct sweep_request *request, struct sweep_row *row,
 {
     if (row->chunks > 2) {
         row->found.outcome = SWEEP_REFUSED;
-        snprintf(row->reason, sizeof row->reason, "an order is searched for 1 or 2 stages per rank, not %u", row->chunks);
+        snprintf(row->reason, sizeof row->reason, "an order is searched for 1 or 2 stages per rank, not %u",
+                 row->chunks);
         return true;
     }
     struct plan *plan = find_cuts(request, row, error);

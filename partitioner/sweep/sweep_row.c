@@ -1,4 +1,4 @@
-// A row of a sweep: what is asked for it, and what came of it.
+// A row of a sweep: its search request, and its outcome.
 #include <stdio.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 
 struct search_request sweep_search_of(const struct sweep_request *request, const struct sweep_row *row)
 {
-    struct holding holding = request->holding;
-    holding.tied_apart &= holding_can_tie_apart(request->profile, holding.optimizer, row->weights == WEIGHTS_FLUSH);
+    struct storage storage = request->storage;
+    storage.tied_apart &= storage_can_tie_apart(request->profile, storage.optimizer, row->weights == WEIGHTS_FLUSH);
     return (struct search_request){
         .profile = request->profile,
         .cluster = request->cluster,
@@ -16,7 +16,7 @@ struct search_request sweep_search_of(const struct sweep_request *request, const
         .ranks = row->ranks,
         .chunks = row->chunks,
         .micro_batches = row->micro_batches,
-        .holding = holding,
+        .storage = storage,
         .limits.budget = request->budget ? request->budget : SWEEP_DEFAULT_BUDGET,
         .limits.interrupted = request->interrupted,
         .wanted.own_order = true,
@@ -53,7 +53,7 @@ bool sweep_note_none(struct sweep_row *row, const struct search_shortage *shorta
     static const enum sweep_outcome outcomes[] = { [LACK_REFUSED] = SWEEP_REFUSED, [LACK_PROVED] = SWEEP_DOES_NOT_FIT,
                                                    [LACK_OPEN] = SWEEP_NONE_FOUND };
     if (why->kind == ERROR_MACHINE) {
-        error_set_kind(error, why->kind, "%s", why->text);
+        error_hand_on(error, why);
         return error_at(error, "%s with %u micro-batches on %u ranks", row->schedule, row->micro_batches, row->ranks);
     }
     row->found.outcome = outcomes[shortage->lack];

@@ -1,4 +1,4 @@
-// A sweep as a table that a person reads, and as lines for other programs.
+// Prints a sweep as a table for people, and as lines for other programs.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@ static const char *const headings[] = {
     [SWEEP_INFERENCE] = "Inference: forwards alone",
 };
 
-// Planned rows by time, then what does not fit by what it lacks, then the others; ties as they stand.
+// Planned rows come first, by time. Then come rows that do not fit, by what they lack, then the others. Ties keep
+// their order.
 static int by_worth(const void *a, const void *b)
 {
     const struct sweep_row *x = *(const struct sweep_row *const *)a, *y = *(const struct sweep_row *const *)b;
@@ -31,7 +32,8 @@ static int by_worth(const void *a, const void *b)
 
 static void print_row(const struct sweep_row *row, struct text *text)
 {
-    char iteration[NUMBER_SIZE] = "-", each[NUMBER_SIZE] = "-", peak[NUMBER_SIZE] = "-", gap[16] = "-", bubble[16] = "-";
+    char iteration[NUMBER_SIZE] = "-", each[NUMBER_SIZE] = "-", peak[NUMBER_SIZE] = "-", gap[16] = "-",
+        bubble[16] = "-";
     if (row->found.outcome == SWEEP_PLANNED) {
         time_format(row->found.iteration_ns, iteration);
         time_format(row->found.micro_batch_ns, each);
@@ -59,14 +61,15 @@ static void print_class(const struct sweep *sweep, const struct sweep_row **rows
         if (rows[i]->class != class)
             continue;
         if (!has_heading)
-            text_add(text, "\n%s\n    %-14s %3s %3s %5s  %10s  %10s  %7s  %10s  %7s\n", headings[class], "schedule", "p",
+            text_add(text, "\n%s\n    %-14s %3s %3s %5s  %10s  %10s  %7s  %10s  %7s\n", headings[class], "schedule",
+                     "p",
                      "v", "m", "iteration", "per m.-b.", "bubble", "peak", "gap");
         has_heading = true;
         print_row(rows[i], text);
     }
 }
 
-// What x stands for, of the rows that have it.
+// Explains the mark x, if any row has it.
 static void explain_only_simulated(const struct sweep *sweep, struct text *text)
 {
     bool is_any = false;
@@ -79,7 +82,7 @@ static void explain_only_simulated(const struct sweep *sweep, struct text *text)
 static void name_row(const struct sweep_row *row, struct text *text)
 {
     if (sweep_is_order(row)) {
-        text_add(text, "an order searched for the cuts of %s and ", row->chunks == 1 ? "zb-h1" : "zb-v");
+        text_add(text, "an order searched for the cuts of %s and ", generator_to_search(row->chunks, NULL)->name);
     } else {
         text_add(text, "schedule %s, ", row->schedule);
         text_add_count(text, row->ranks, "rank", "ranks");
@@ -99,7 +102,7 @@ static void print_suggestion(const struct sweep_row *row, const char *what, stru
              bytes_format(row->found.peak_bytes, bytes));
 }
 
-// What is suggested can be run, if anything can.
+// Says what to suggest. It can be run, if anything can.
 static void print_sense(const struct sweep *sweep, struct text *text)
 {
     const struct sweep_row *best = sweep_best(sweep), *run = sweep_best_run(sweep);
@@ -121,7 +124,7 @@ void sweep_print(const struct sweep *sweep, struct text *text)
     for (size_t i = 0; i < sweep->count; i++)
         counts[sweep->rows[i].found.outcome]++;
     shown_add(text, "%s on up to %zu devices, ", sweep->model, sweep->cluster->device_count);
-    holding_say(&sweep->holding, text);
+    storage_say(&sweep->storage, text);
     text_add(text, ": of %zu requests %zu fit, %zu do not fit, %zu cannot be", sweep->count, counts[SWEEP_PLANNED],
              counts[SWEEP_DOES_NOT_FIT], counts[SWEEP_REFUSED]);
     if (counts[SWEEP_NONE_FOUND])
@@ -143,21 +146,22 @@ void sweep_print(const struct sweep *sweep, struct text *text)
     print_sense(sweep, text);
 }
 
-// A reason may hold commas, quotes and what names hold.
+// A reason may contain commas, quotes, and whatever names contain.
 static void write_quoted(const char *value, struct text *text)
 {
     text_add(text, "\"");
-    for (const char *at = value, *end; *at; at = end) {
-        end = strchrnul(at + 1, '"');
-        shown_add(text, "%s%.*s", *at == '"' ? "\"" : "", (int)(end - at), at);
+    for (const char *part = value, *end; *part; part = end) {
+        end = strchrnul(part + 1, '"');
+        shown_add(text, "%s%.*s", *part == '"' ? "\"" : "", (int)(end - part), part);
     }
     text_add(text, "\"");
 }
 
 void sweep_write_csv(const struct sweep *sweep, struct text *text)
 {
-    text_add(text, "schedule,weights,class,ranks,chunks,micro_batches,outcome,iteration_ns,micro_batch_ns,lower_bound_ns,"
-                   "peak_bytes,rank,lacks_bytes,bubble,proved,front,best,best_of_micro_batches,only_simulated,reason\n");
+    text_add(text, "schedule,weights,class,ranks,chunks,micro_batches,outcome,iteration_ns,micro_batch_ns,"
+                   "lower_bound_ns,peak_bytes,rank,lacks_bytes,bubble,proved,front,best,best_of_micro_batches,"
+                   "only_simulated,reason\n");
     for (size_t i = 0; i < sweep->count; i++) {
         const struct sweep_row *row = &sweep->rows[i];
         text_add(text, "%s,%s,%s,%u,%u,%u,%s,%llu,%llu,%llu,%llu,%u,%llu,%.6f,%d,%d,%d,%d,%d,", row->schedule,

@@ -7,35 +7,42 @@
 #include "profiler/estimate/framework.h"
 #include "profiler/estimate/layer_costs.h"
 
-const char *const estimate_attention_words[] = { "fused", "flash", "plain", "again", NULL };
+const char *const estimate_attention_words[] = { "fused", "flash", "plain", "recomputed", NULL };
 const char *const estimate_overlap_words[] = { "nothing", "backward", "all", NULL };
 const char *const estimate_shard_words[] = { "none", "optimizer", "gradients", "weights", NULL };
 const char *const estimate_dispatch_words[] = { "each", "once", NULL };
 const char *const estimate_loss_words[] = { "inplace", "plain", "fused", "kernel", "compiled", NULL };
-const char *const estimate_again_words[] = { "norms", "activations", "latent", NULL };
+const char *const estimate_recompute_words[] = { "norms", "activations", "latent", NULL };
 
-bool estimate_again_parse(const char *text, unsigned *again, struct error *error)
+bool estimate_recompute_parse(const char *text, unsigned *tensors, struct error *error)
 {
-    *again = 0;
-    for (const char *at = text; *at;) {
-        const size_t length = strcspn(at, ",");
+    *tensors = 0;
+    for (const char *word = text; *word;) {
+        const size_t length = strcspn(word, ",");
         size_t i = 0;
-        while (estimate_again_words[i]
-               && (strncmp(at, estimate_again_words[i], length) != 0 || estimate_again_words[i][length]))
+        while (estimate_recompute_words[i]
+               && (strncmp(word, estimate_recompute_words[i], length) != 0 || estimate_recompute_words[i][length]))
             i++;
-        if (!estimate_again_words[i])
+        if (!estimate_recompute_words[i])
             return error_set(error, "\"%.*s\" is none of norms, activations, latent",
-                             length < 60 ? (int)length : 60, at);
-        *again |= 1u << i;
-        at += length + (at[length] == ',');
+                             length < 60 ? (int)length : 60, word);
+        *tensors |= 1u << i;
+        word += length + (word[length] == ',');
     }
     return true;
 }
 
 struct estimate_request estimate_usual(void)
 {
-    return (struct estimate_request){ .tensor = 1, .context = 1, .expert = 1, .data = 1, .apart = 1, .micro_batch = 1,
-                                      .dtype = "bf16", .attention = ATTENTION_FUSED, .overlap = OVERLAP_BACKWARD };
+    return (struct estimate_request){ .tensor = 1,
+                                      .context = 1,
+                                      .expert = 1,
+                                      .data = 1,
+                                      .inner_ranks = 1,
+                                      .micro_batch = 1,
+                                      .dtype = "bf16",
+                                      .attention = ATTENTION_FUSED,
+                                      .overlap = OVERLAP_BACKWARD };
 }
 
 struct estimate_request estimate_unsaid(void)
@@ -52,10 +59,10 @@ double phase_estimate_ns(const struct phase_estimate *phase)
 
 // --- what can be --------------------------------------------------------------
 
-static bool refuse_division(const char *degree, uint64_t by, const char *what, uint64_t size, struct error *error)
+static bool refuse_division(const char *degree, uint64_t divisor, const char *what, uint64_t size, struct error *error)
 {
-    return error_set(error, "the %s degree of %llu does not divide %s (%llu)", degree, (unsigned long long)by, what,
-                     (unsigned long long)size);
+    return error_set(error, "the %s degree of %llu does not divide %s (%llu)", degree, (unsigned long long)divisor,
+                     what, (unsigned long long)size);
 }
 
 static bool check_degrees(const struct transformer *model, const struct estimate_request *request, struct error *error)
@@ -81,9 +88,9 @@ static bool check_degrees(const struct transformer *model, const struct estimate
     if (expert > 1 && model->experts % expert != 0)
         return refuse_division("expert", expert, "the experts", model->experts, error);
     const uint64_t group = tensor * request->context;
-    if (request->apart > 1 && group % expert != 0)
-        return refuse_division("expert", expert, "the devices of a stage of one pipeline, tensor x context of them", group,
-                               error);
+    if (request->inner_ranks > 1 && group % expert != 0)
+        return refuse_division("expert", expert, "the devices of a stage of one pipeline, tensor x context of them",
+                               group, error);
     if (group * request->data % expert != 0)
         return refuse_division("expert", expert, "the devices of a stage, tensor x context x data of them",
                                group * request->data, error);
@@ -99,7 +106,7 @@ static const struct rated_product *find_product(const struct rated_device *devic
     char known[160] = "";
     for (size_t i = 0; i < device->product_count; i++)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", device->products[i].dtype);
-    error_set(error, "%s has no products of %.40s (it has %s)", device->name, dtype, known);
+    error_named(error, "%s has no products of %.40s (it has %s)", device->name, dtype, known);
     return NULL;
 }
 
@@ -107,8 +114,9 @@ static bool check_attention(const struct rated_device *device, enum attention_ho
 {
     const bool is_there = how == ATTENTION_FUSED ? device->fused.forward_permille > 0
                         : how == ATTENTION_FLASH ? device->flash.forward_permille > 0 : true;
-    return is_there || error_set(error, "%s has no such kernel for attention (%s; it has plain and again)", device->name,
-                                 estimate_attention_words[how]);
+    return is_there
+        || error_named(error, "%s has no such kernel for attention (%s; it has plain and recomputed)", device->name,
+                       estimate_attention_words[how]);
 }
 
 // --- layers -------------------------------------------------------------------
@@ -119,15 +127,17 @@ static void (*const makers[])(struct layer_maker *) = {
     [PART_HEAD] = make_head,
 };
 
-// So many that hold the same parameters, those of one pipeline's stage `stride` apart.
+// The group of `alike` devices that hold the same parameters. Those of one pipeline's stage are `stride` apart.
 static struct group same_parameters(const struct estimate_request *request, double alike, double stride)
 {
-    const double data = (double)request->data, apart = (double)(request->tensor * request->context * request->apart);
-    return request->apart > 1 ? (struct group){ alike / data, stride, data, apart }
+    const double data = (double)request->data,
+                 row_stride = (double)(request->tensor * request->context * request->inner_ranks);
+    return request->inner_ranks > 1 ? (struct group){ alike / data, stride, data, row_stride }
                               : (struct group){ .ranks = alike, .stride = stride };
 }
 
-// Those that hold once what is shared, and across such groups those that hold the same share.
+// The devices that together hold sharded state once (`within`), and those that hold the same share in different such
+// groups (`across`).
 struct sharing {
     struct group within, across;
 };
@@ -140,15 +150,15 @@ static double holders(const struct estimate_request *request, double alike)
 
 static struct sharing sharing_of(const struct estimate_request *request, double alike, double stride)
 {
-    const double within = holders(request, alike), apart = request->context > 1 ? 1 : (double)request->apart;
+    const double within = holders(request, alike), inner = request->context > 1 ? 1 : (double)request->inner_ranks;
     if (within == alike)
         return (struct sharing){ same_parameters(request, alike, stride), { .ranks = 1, .stride = 1 } };
-    return (struct sharing){ { .ranks = within, .stride = stride * apart },
-                             { .ranks = alike / within, .stride = stride * apart * within } };
+    return (struct sharing){ { .ranks = within, .stride = stride * inner },
+                             { .ranks = alike / within, .stride = stride * inner * within } };
 }
 
-// With weights in shares each layer's are gathered while the layer before computes, before F and before B; gradients
-// are dealt out behind the next B. What does not fit behind the work is waited for.
+// With sharded weights, each layer's weights are all-gathered while the layer before computes, before F and before B.
+// Gradients are reduce-scattered behind the next B. What does not fit behind the work is waited for.
 static void share_weights(const struct estimate *estimate, struct layer_estimate *layer, double number, double narrow)
 {
     const struct estimate_request *request = &estimate->request;
@@ -172,9 +182,9 @@ static void share_weights(const struct estimate *estimate, struct layer_estimate
     backward->hidden_ns += gather + deal - in_backward;
 }
 
-// A device that is through with its kernels before the host has launched the next ones waits. A launch that is waited
-// for takes twice as long: the way to the device and back is about what issuing it is (together 20 us of an operation of
-// PyTorch, by NVIDIA's guide to Nsight Systems).
+// A device waits if it finishes its kernels before the host has launched the next ones. A launch that is waited for
+// takes twice as long, since the way to the device and back takes about as long as issuing the launch. (Together they
+// take 20 us for an operation of PyTorch, according to NVIDIA's guide to Nsight Systems.)
 static void wait_for_host(const struct estimate *estimate, struct layer_estimate *layer)
 {
     enum { THERE_AND_BACK = 2 };
@@ -220,8 +230,9 @@ static void count_parts(struct estimate *estimate)
 
 // --- between iterations -------------------------------------------------------
 
-// Of so many parameters, of which `alike` devices hold the same ones: their gradients are added up, and what is shared is
-// gathered; of shared weights the gradients that each group has dealt out by then are added up across groups.
+// The reduction time of parameters that `alike` devices hold in common. Gradients are reduced, and what is sharded is
+// gathered. With sharded weights, each group has already reduce-scattered its gradients; they are reduced across the
+// groups here.
 static double reduced_ns(struct estimate *estimate, double parameters, double alike, double stride, double gradient)
 {
     const struct rated_device *device = &estimate->device;
@@ -241,7 +252,7 @@ static double reduced_ns(struct estimate *estimate, double parameters, double al
     return ns + collective_ns(device, ALL_REDUCE, gradient * share, sharing.across);
 }
 
-// The optimizer reads and writes weights of two kinds and two moments.
+// The optimizer reads and writes two kinds of weights and two moments.
 static void add_update(struct estimate *estimate, double number)
 {
     enum { UPDATED = 4 * 7 };
@@ -259,9 +270,9 @@ static void add_update(struct estimate *estimate, double number)
     const bool whole = request->shard == ESTIMATE_SHARD_NONE;
     estimate->reduce_ns = reduced_ns(estimate, plain, all, tensor, gradient)
         + reduced_ns(estimate, experts, alike, expert, gradient);
-    const double own = whole ? plain + experts
-                             : plain / holders(request, all) + experts / holders(request, alike);
-    estimate->update_ns = pass_ns(&estimate->device, (UPDATED + number) * own);
+    const double numbers = whole ? plain + experts
+                                 : plain / holders(request, all) + experts / holders(request, alike);
+    estimate->update_ns = pass_ns(&estimate->device, (UPDATED + number) * numbers);
 }
 
 void estimate_leave_out(const struct estimate_request *request, struct transformer *model)
@@ -281,7 +292,7 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
     framework_fill(model, device, asked);
     if (!transformer_takes(model, asked->sequence, error) || !check_degrees(model, asked, error))
         return false;
-    if (asked->again & AGAIN_LATENT && !model->is_latent)
+    if (asked->recompute_tensors & RECOMPUTE_LATENT && !model->is_latent)
         return error_set(error, "latent is for attention that is, and that of %s is not", model->name);
     const struct rated_product *wide = find_product(device, asked->dtype, error);
     const struct rated_product *products = asked->products ? find_product(device, asked->products, error) : wide;

@@ -33,8 +33,8 @@ struct estimated *estimated_copy(const struct estimated *estimated)
 
 // --- members of both objects ----------------------------------------------------------
 
-// A number, a flag, or one of `words`, an enum, which is always there. Else what is `usual` (of flags: false) is not
-// written, unless it is too little.
+// A number, a flag, or a word of an enum (`words`). Words are always written. A number is not written if it is
+// `usual`, unless that is less than `least`; a flag is not written if it is false.
 struct member {
     const char *key;
     size_t at;
@@ -51,7 +51,7 @@ struct member {
 #define WORD_OF(key, words) { #key, REQUEST(key), WORD, 0, 0, 0, words }
 
 static const struct member how_members[] = {
-    DEGREE(tensor), DEGREE(context), DEGREE(expert), DEGREE(data), DEGREE(apart),
+    DEGREE(tensor), DEGREE(context), DEGREE(expert), DEGREE(data), DEGREE(inner_ranks),
     { "sequence", REQUEST(sequence), NUMBER, 0, 1, JSON_MAX, NULL },
     { "sequence_parallel", REQUEST(sequence_parallel), FLAG, 0, 0, 1, NULL },
     WORD_OF(shard, estimate_shard_words), WORD_OF(attention, estimate_attention_words),
@@ -85,40 +85,40 @@ static const struct member model_members[] = {
     { 0 },
 };
 
-// Without latent attention these are the head's size, and not said.
+// Without latent attention these equal the head's size, and are not written.
 static bool is_of_latent(const struct member *member)
 {
     return member->at == MODEL(nope_size) || member->at == MODEL(value_size);
 }
 
-// Enums are of the size of an unsigned.
+// Enums have the size of an unsigned.
 static uint64_t number_at(const struct estimated *estimated, const struct member *member)
 {
-    const char *at = (const char *)estimated + member->at;
+    const char *field = (const char *)estimated + member->at;
     uint64_t number;
     unsigned word;
     bool flag;
     switch (member->kind) {
     case NUMBER:
-        return memcpy(&number, at, sizeof number), number;
+        return memcpy(&number, field, sizeof number), number;
     case WORD:
-        return memcpy(&word, at, sizeof word), word;
+        return memcpy(&word, field, sizeof word), word;
     default:
-        return memcpy(&flag, at, sizeof flag), flag;
+        return memcpy(&flag, field, sizeof flag), flag;
     }
 }
 
 static void set_number(struct estimated *estimated, const struct member *member, uint64_t number)
 {
-    char *at = (char *)estimated + member->at;
+    char *field = (char *)estimated + member->at;
     const unsigned word = (unsigned)number;
     const bool flag = number != 0;
     if (member->kind == NUMBER)
-        memcpy(at, &number, sizeof number);
+        memcpy(field, &number, sizeof number);
     else if (member->kind == WORD)
-        memcpy(at, &word, sizeof word);
+        memcpy(field, &word, sizeof word);
     else
-        memcpy(at, &flag, sizeof flag);
+        memcpy(field, &flag, sizeof flag);
 }
 
 // --- in words ---------------------------------------------------------------------------
@@ -194,32 +194,32 @@ static void write_members(const struct estimated *estimated, const struct member
     }
 }
 
-static void read_again(struct json *object, unsigned *again)
+static void read_recomputed(struct json *object, unsigned *tensors)
 {
     struct json list, item;
-    if (!json_has(object, "again"))
+    if (!json_has(object, "recompute_tensors"))
         return;
-    list = json_array(object, "again");
+    list = json_array(object, "recompute_tensors");
     while (json_next(&list, &item)) {
         const char *word = json_item_string(&item);
         size_t i = 0;
-        while (estimate_again_words[i] && strcmp(estimate_again_words[i], word) != 0)
+        while (estimate_recompute_words[i] && strcmp(estimate_recompute_words[i], word) != 0)
             i++;
-        if (!estimate_again_words[i] || *again & 1u << i)
+        if (!estimate_recompute_words[i] || *tensors & 1u << i)
             json_refuse(&item, "\"%.40s\" is none of norms, activations, latent, each once", word);
         else
-            *again |= 1u << i;
+            *tensors |= 1u << i;
     }
 }
 
-static void write_again(unsigned again, struct json_writer *writer)
+static void write_recomputed(unsigned tensors, struct json_writer *writer)
 {
-    if (!again)
+    if (!tensors)
         return;
-    json_begin_array(writer, "again", JSON_INLINE);
-    for (size_t i = 0; estimate_again_words[i]; i++)
-        if (again & 1u << i)
-            json_put_string(writer, NULL, estimate_again_words[i]);
+    json_begin_array(writer, "recompute_tensors", JSON_INLINE);
+    for (size_t i = 0; estimate_recompute_words[i]; i++)
+        if (tensors & 1u << i)
+            json_put_string(writer, NULL, estimate_recompute_words[i]);
     json_close(writer);
 }
 
@@ -282,8 +282,8 @@ static void read_model(struct json *root, struct estimated *made)
     read_local(&object, model);
     if (model->experts > 0 && (model->chosen == 0 || model->chosen > model->experts || model->expert_ffn == 0
                                || model->expert_every == 0))
-        json_refuse_key(&object, "experts", "are %llu, and of these chosen, expert_ffn or expert_every is missing or too"
-                        " large", (unsigned long long)model->experts);
+        json_refuse_key(&object, "experts", "are %llu, and of these chosen, expert_ffn or expert_every is missing or"
+                        " too large", (unsigned long long)model->experts);
     json_end(&object);
 }
 
@@ -308,7 +308,7 @@ struct estimated *estimated_read(struct json *root, const char *key)
     read_members(&object, how_members, made);
     if (json_has(&object, "products"))
         json_string_into(&object, "products", made->products, sizeof made->products);
-    read_again(&object, &made->request.again);
+    read_recomputed(&object, &made->request.recompute_tensors);
     read_model(&object, made);
     json_end(&object);
     return made;
@@ -321,7 +321,7 @@ void estimated_write(const struct estimated *estimated, struct json_writer *writ
     write_members(estimated, how_members, writer);
     if (estimated->products[0])
         json_put_string(writer, "products", estimated->products);
-    write_again(estimated->request.again, writer);
+    write_recomputed(estimated->request.recompute_tensors, writer);
     write_model(estimated, writer);
     json_close(writer);
 }

@@ -4,40 +4,45 @@
 
 #include "common/alike.h"
 
-// Bytes of a parameter: weights, gradients, optimizer, sums, sent, step. Megatron adds up the gradients of bf16 in 4 bytes
-// and those of fp16 as they are (arguments.py: accumulate_allreduce_grads_in_fp32); Adam has a copy of the weights and two
-// moments of 4 bytes (18 and 16 bytes in all, theoretical_memory_usage.py).
+// Bytes per parameter: weights, gradients, optimizer, sums, sent, step. Megatron accumulates gradients of bf16 in 4
+// bytes and those of fp16 as they are (arguments.py: accumulate_allreduce_grads_in_fp32). Adam has a copy of the
+// weights and two moments of 4 bytes (18 and 16 bytes in all, theoretical_memory_usage.py).
 #define MEGATRON_STATES .fp16 = { 2, 2, 12, 0, 2, 0 }, .bf16 = { 2, 4, 12, 0, 4, 0 }, .sharded = { 2, 4, 12, 0, 4, 0 }
-// NVIDIA's recipes add up in 2 (grad_reduce_in_fp32=False), and for latent attention have moments of 2 (exp_avg_dtype).
+// NVIDIA's recipes accumulate in 2 bytes (grad_reduce_in_fp32=False). For latent attention the moments have 2 bytes
+// (exp_avg_dtype).
 #define NVIDIA_STATES \
     .fp16 = { 2, 2, 12, 0, 2, 0 }, .bf16 = { 2, 2, 12, 0, 2, 0 }, .sharded = { 4, 4, 8, 0, 2, 0 }, .latent_optimizer = 8
-// PyTorch's FSDP holds parameters, gradients and two moments of 4 bytes; MixedPrecision narrows what is gathered, and in
-// Composer's PURE what is dealt out of gradients, which torchtitan deals out in 4 (mixed_precision_reduce).
+// PyTorch's FSDP holds parameters, gradients and two moments of 4 bytes. MixedPrecision narrows what is gathered; in
+// Composer's PURE it also narrows the gradients that are reduce-scattered. torchtitan reduce-scatters them in 4 bytes
+// (mixed_precision_reduce).
 #define FSDP_STATES(sent) \
     .fp16 = { 4, 4, 8, 0, sent, 0 }, .bf16 = { 4, 4, 8, 0, sent, 0 }, .sharded = { 4, 4, 8, 0, sent, 0 }
 
-// Facts of before FlashAttention: scores are kept or computed again, passes are kernels of their own, and nothing of adding
-// up gradients is hidden (training.py of then: allreduce_gradients() behind the last micro-batch). Interleaved messages
-// are hidden from 2023 on (overlap_p2p_communication); before, and with 1F1B, both ends wait, and the host with them
-// (p2p_communication.py: torch.cuda.synchronize() behind batch_isend_irecv()).
+// Facts from before FlashAttention: scores are kept or recomputed, and passes are kernels of their own. The reduction
+// of gradients is not hidden at all (training.py at that time: allreduce_gradients() after the last micro-batch).
+// Interleaved messages are hidden from 2023 on (overlap_p2p_communication). Before, and with 1F1B, both ends wait,
+// and the host with them (p2p_communication.py: torch.cuda.synchronize() after batch_isend_irecv()).
 #define EARLY_MEGATRON \
-    .attention = ATTENTION_PLAIN, .loss = LOSS_IN_PLACE, .waits_interleaved = true, .synchronizes = true, MEGATRON_STATES
+    .attention = ATTENTION_PLAIN, .loss = LOSS_IN_PLACE, .waits_interleaved = true, .synchronizes = true, \
+    MEGATRON_STATES
 
-// Attention is scaled_dot_product_attention; DTensor's collectives are waited for, and async TP is asked for; norms are
-// sequence parallel in every tensor parallel plan (parallelize.py); its benchmarks compile; FSDP deals out gradients behind
-// the next layer's backward; what products in float8 read is gathered so (PrepareFloat8ModuleInput, Float8ColwiseParallel;
-// of shared weights enable_fsdp_float8_all_gather, as its benchmarks have it);
-// activation_checkpoint.selective_ac_option is "op".
+// Attention is scaled_dot_product_attention. DTensor's collectives are waited for; async TP is only on request. Norms
+// are sequence parallel in every tensor-parallel plan (parallelize.py). Its benchmarks compile. FSDP reduce-scatters
+// gradients behind the next layer's backward. What products in float8 read is gathered in float8
+// (PrepareFloat8ModuleInput, Float8ColwiseParallel; for sharded weights enable_fsdp_float8_all_gather, as in its
+// benchmarks). activation_checkpoint.selective_ac_option is "op".
 #define TORCHTITAN \
     .attention = ATTENTION_FLASH, .overlap = OVERLAP_NOTHING, .dispatch = DISPATCH_EACH, .sequence_parallel = true, \
     .fused_passes = true, .fused_router = true, .hides_reduction = true, .hides_gather = true, .narrow_gathers = true, \
     .shard = ESTIMATE_SHARD_WEIGHTS, FSDP_STATES(4), .selective = SELECTIVE_OPERATIONS
 
-// NVIDIA's recipes since the autumn of 2025: the loss is Transformer Engine's (cross_entropy_fusion_impl te), tokens go by
-// DeepEP on H100 and HybridEP on later ones (moe_flex_dispatcher_backend), and the router is fused (moe_router_fusion).
+// NVIDIA's recipes since the autumn of 2025. The loss is Transformer Engine's (cross_entropy_fusion_impl te). Tokens
+// are dispatched by DeepEP on H100 and by HybridEP on later devices (moe_flex_dispatcher_backend). The router is
+// fused (moe_router_fusion).
 #define BRIDGE \
     .attention = ATTENTION_FUSED, .overlap = OVERLAP_ALL, .loss = LOSS_FUSED, .dispatch = DISPATCH_ONCE, \
-    .sequence_parallel = true, .fused_passes = true, .fused_router = true, .hides_reduction = true, .hides_gather = true, \
+    .sequence_parallel = true, .fused_passes = true, .fused_router = true, .hides_reduction = true, \
+    .hides_gather = true, \
     .shard = ESTIMATE_SHARD_OPTIMIZER, NVIDIA_STATES
 
 const struct framework frameworks[] = {
@@ -45,12 +50,13 @@ const struct framework frameworks[] = {
         .name = "megatron",
         .about = "Megatron-Core",
         .source = "NVIDIA/Megatron-LM, arguments.py and core/ of 2024 on",
-        .attention = ATTENTION_FUSED,      // Transformer Engine's, by cuDNN
-        .overlap = OVERLAP_ALL,            // tp_comm_overlap: rings of parts, as NVIDIA's recipes turn it on
+        .attention = ATTENTION_FUSED,      // Transformer Engine's, through cuDNN
+        .overlap = OVERLAP_ALL,            // tp_comm_overlap: rings of parts, as NVIDIA's recipes enable it
         .loss = LOSS_IN_PLACE,             // core/tensor_parallel/cross_entropy.py
         .dispatch = DISPATCH_EACH,         // moe_token_dispatcher_type alltoall
         .sequence_parallel = true,
-        .fused_passes = true,              // bias_swiglu_fusion, bias_dropout_fusion, apply_rope_fusion; not the router
+        // bias_swiglu_fusion, bias_dropout_fusion, apply_rope_fusion; the router is not fused
+        .fused_passes = true,
         .hides_reduction = true,           // overlap_grad_reduce
         .hides_gather = true,              // overlap_param_gather
         .shard = ESTIMATE_SHARD_OPTIMIZER,  // use_distributed_optimizer
@@ -60,15 +66,16 @@ const struct framework frameworks[] = {
         .name = "megatron-2022",
         .about = "Megatron-LM of 2022 and 2023, before FlashAttention",
         .source = "Korthikanti et al., arXiv 2205.05198, and Megatron-LM of then",
-        .overlap = OVERLAP_BACKWARD,       // async_tensor_model_parallel_allreduce: the backward's, behind products
-        .sequence_parallel = false,        // which its runs say where they have it
+        // async_tensor_model_parallel_allreduce: the backward's all-reduce, behind products
+        .overlap = OVERLAP_BACKWARD,
+        .sequence_parallel = false,        // runs that use it say so
         EARLY_MEGATRON,
     },
     {
         .name = "megatron-2021",
         .about = "Megatron-LM of 2021",
         .source = "Narayanan et al., SC '21, arXiv 2104.04473",
-        .overlap = OVERLAP_NOTHING,        // of before the asynchronous all-reduce
+        .overlap = OVERLAP_NOTHING,        // from before the asynchronous all-reduce
         EARLY_MEGATRON,
     },
     {
@@ -122,7 +129,8 @@ const struct framework frameworks[] = {
         .overlap = OVERLAP_ALL,
         .loss = LOSS_KERNEL,               // loss_fn fused_crossentropy, by flash_attn's kernel
         .dispatch = DISPATCH_EACH,
-        .metrics = 2,                      // LanguageCrossEntropy, LanguagePerplexity of every micro-batch: use_train_metrics
+        // LanguageCrossEntropy, LanguagePerplexity of every micro-batch: use_train_metrics
+        .metrics = 2,
         .hides_reduction = true,
         .hides_gather = true,
         .shard = ESTIMATE_SHARD_WEIGHTS,   // FULL_SHARD
@@ -132,15 +140,16 @@ const struct framework frameworks[] = {
         .name = "deepspeed",
         .about = "Megatron-DeepSpeed with its pipeline engine, as BLOOM was trained",
         .source = "bigscience-workshop/Megatron-DeepSpeed; deepspeed/runtime/pipe/engine.py",
-        .overlap = OVERLAP_NOTHING,        // a Megatron of before the asynchronous all-reduce
+        .overlap = OVERLAP_NOTHING,        // a Megatron from before the asynchronous all-reduce
         .attention = ATTENTION_PLAIN,
         .loss = LOSS_IN_PLACE,
         .waits_interleaved = true,
-        .sends_whole = true,               // engine.py sends activations as they are; partitioned ones are asked for
+        .sends_whole = true,               // engine.py sends activations as they are; partitioned ones are an option
         .shard = ESTIMATE_SHARD_OPTIMIZER,  // ZeRO-1
         .keeps_outputs = true,             // engine.py: pipe_buffers['outputs'] until BackwardPass
-        .fp16 = { 2, 2, 12, 0, 2, 4 },        // stage_1_and_2.py: a share of the gradients is widened while it steps
-        .bf16 = { 2, 2, 12, 4, 4, 0 },        // bf16_optimizer.py: fp32_groups_gradients_flat beside those of the weights
+        .fp16 = { 2, 2, 12, 0, 2, 4 },        // stage_1_and_2.py: a share of the gradients is widened during the step
+        // bf16_optimizer.py: fp32_groups_gradients_flat beside the gradients in the weights' type
+        .bf16 = { 2, 2, 12, 4, 4, 0 },
         .sharded = { 2, 2, 12, 0, 2, 4 },
     },
     {
@@ -156,7 +165,7 @@ const struct framework frameworks[] = {
         .hides_reduction = true,           // overlap_sync_grad; without overlap_sync_param weights are waited for
         .shard = ESTIMATE_SHARD_OPTIMIZER,
         .fp16 = { 2, 2, 12, 0, 2, 4 },
-        .bf16 = { 2, 2, 12, 0, 2, 4 },        // hybrid_zero_optim.py: gradients are made fp32 in step()
+        .bf16 = { 2, 2, 12, 0, 2, 4 },        // hybrid_zero_optim.py: gradients are converted to fp32 in step()
         .sharded = { 2, 2, 12, 0, 2, 4 },
     },
     { 0 },
@@ -196,7 +205,7 @@ static bool is_said(const struct estimate_request *request, enum estimate_said w
     return request->said & what;
 }
 
-// On a device that has no such kernels scores are kept.
+// On a device without such kernels, scores are kept.
 static enum attention_how attention_on(const struct rated_device *device, enum attention_how attention)
 {
     const bool is_there = attention == ATTENTION_FUSED ? device->fused.forward_permille > 0
@@ -236,7 +245,7 @@ struct framework_states framework_states(const struct transformer *model, const 
     const struct framework *like = framework_of(request);
     struct framework_states states = like->bf16;
     if (profile_dtype_bytes(request->dtype) >= 4)
-        states = (struct framework_states){ 4, 4, 8, 0, 4, 0 };  // which need no copy
+        states = (struct framework_states){ 4, 4, 8, 0, 4, 0 };  // no copy of the weights is needed
     else if (request->shard == ESTIMATE_SHARD_WEIGHTS)
         states = like->sharded;
     else if (strcmp(request->dtype, "fp16") == 0)

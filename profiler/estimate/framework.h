@@ -1,84 +1,87 @@
-// Frameworks that train, as rows of facts: what each hides behind other work, what it keeps, how it launches.
+// Training frameworks as rows of facts: what each hides behind other work, what it keeps, and how it launches
+// kernels.
 //
-// Two runs of one model on the same devices differ by what their frameworks do. An estimate is asked like one of them
-// (estimate_request.like), and what is said besides is not as that has it:
+// Two runs of one model on the same devices differ by what their frameworks do. An estimate is made as for one of
+// them (estimate_request.like). What the request states differs from that framework:
 //
 //     --like megatron --tensor 8 --loss fused       Megatron's overlap, kernels and bytes, with another loss
 //
-// Every row names its source; framework.c has where each fact is from. Nothing in it is fitted to a run.
+// Every row names its source; framework.c says where each fact is from. Nothing in it is fitted to a run.
 #ifndef PROFILER_ESTIMATE_FRAMEWORK_H
 #define PROFILER_ESTIMATE_FRAMEWORK_H
 
 #include "common/text.h"
 #include "profiler/estimate/estimate.h"
 
-// Bytes of a parameter. What --shard leaves to all that have it is held once between them, a share on each.
+// Bytes per parameter. With sharding, the devices that have a parameter hold these only once, a share on each.
 struct framework_states {
     uint32_t weights, gradients, optimizer;
     uint32_t sums;  // whole gradients of another type, to which those of each micro-batch are added
-    uint32_t sent;  // of a gradient when they are added up over devices
-    uint32_t step;  // of a share of gradients widened while it is updated, where the optimizer is shared
+    uint32_t sent;  // of a gradient, when gradients are reduced over devices
+    uint32_t step;  // of a share of the gradients that is widened during the update, if the optimizer is sharded
 };
 
-// What "selective" recomputation runs again: attention alone, or products by torchtitan's policy.
+// What "selective" recomputation recomputes: attention alone, or products according to torchtitan's policy.
 enum framework_selective { SELECTIVE_ATTENTION, SELECTIVE_OPERATIONS };
 
 struct framework {
     const char *name;
-    const char *about;   // for people: "Megatron-Core as its own recipes run it"
+    const char *about;   // for people, such as "Megatron-Core as its own recipes run it"
     const char *source;  // where the facts are from
     // How layers run.
     enum attention_how attention;
     enum overlap_how overlap;
     enum loss_how loss;
     enum dispatch_how dispatch;
-    bool sequence_parallel;  // where there is tensor parallelism
-    bool fused_passes;       // of models without experts
-    bool fused_router;       // and of those with
-    bool narrow_gathers;     // what products read is gathered as narrow, over tensor groups and of shared weights
-    bool graphs;             // of models without experts
+    bool sequence_parallel;  // if there is tensor parallelism
+    bool fused_passes;       // for models without experts
+    bool fused_router;       // for models with experts
+    // What products read is gathered in their narrow type, over tensor-parallel groups and for sharded weights
+    bool narrow_gathers;
+    bool graphs;             // for models without experts
     bool graphs_with_experts;
-    bool hides_experts;      // what experts send, behind other micro-batches' work
-    uint32_t metrics;        // cross entropies that are computed to be told, beside the loss
-    // How stages and pipelines meet.
-    bool waits_interleaved;  // messages of interleaved schedules are waited for; those of 1F1B always are
-    bool synchronizes;       // and the host waits with them, so that what comes next is launched late
-    bool sends_whole;        // each device of a tensor group sends all of a stage's output
-    bool hides_reduction;    // gradients are added up behind the last backward
-    bool hides_gather;       // and weights gathered behind the next forward
-    enum estimate_shard shard;  // of a stated layout, where nobody says what is shared
+    bool hides_experts;      // communication of experts, behind other micro-batches' work
+    uint32_t metrics;        // cross entropies that are computed only to be reported, beside the loss
+    // How stages and pipelines communicate.
+    bool waits_interleaved;  // messages of interleaved schedules are waited for, as those of 1F1B always are
+    bool synchronizes;       // the host waits for messages, too, so that the work after them is launched late
+    bool sends_whole;        // each device of a tensor-parallel group sends the whole output of a stage
+    bool hides_reduction;    // gradients are reduced behind the last backward
+    bool hides_gather;       // weights are gathered behind the next forward
+    enum estimate_shard shard;  // the default for a stated layout
     // Bytes.
-    struct framework_states fp16, bf16, sharded;  // by the activations' type; where weights are shared
-    uint32_t latent_optimizer;  // of models with latent attention; 0: as others
-    bool keeps_outputs;         // what a stage has handed on stays until its backward
+    struct framework_states fp16, bf16, sharded;  // by the activations' type; `sharded` if weights are sharded
+    uint32_t latent_optimizer;  // for models with latent attention; 0: like others
+    bool keeps_outputs;         // the output that a stage has sent on stays until its backward
     enum framework_selective selective;
 };
 
-// The first one is what commands, Python and weir.h take where nobody says another. Ended by a NULL name.
+// Ended by a NULL name. The first is the default of the commands, of Python and of weir.h.
 extern const struct framework frameworks[];
 
 const struct framework *framework_find(const char *name, struct error *error);
 
-// The one that a request is like; of one that says none the first.
+// The framework of a request; the first one if the request names none.
 const struct framework *framework_of(const struct estimate_request *request);
 
-// "megatron, megatron-2022, .."
+// Adds the names: "megatron, megatron-2022, .."
 void framework_names(struct text *text);
 
-// What a request leaves unsaid, as its framework has it, for this model on this device.
+// Fills in what a request leaves open with its framework's choices, for this model on this device.
 void framework_fill(const struct transformer *model, const struct rated_device *device,
                     struct estimate_request *request);
 
-// Bytes of a parameter on a device with these choices. Of a request without a framework, the first one's.
+// Bytes per parameter on a device with these choices. If the request has no framework, they are those of the first
+// one.
 struct framework_states framework_states(const struct transformer *model, const struct estimate_request *request);
 
-// The same added up, for plans with 16-bit weights by adamw-master: 16 at least; 0: the 18 that it has.
+// Their sum, for plans with 16-bit weights and adamw-master: at least 16; 0 stands for that optimizer's own 18.
 uint32_t framework_bytes_per_parameter(const struct transformer *model, const struct estimate_request *request);
 
-// What the devices with the same part of the model hold once where nobody says it: nothing where there is one.
+// The default sharding. Nothing is sharded if only one device has a part of the model.
 enum estimate_shard framework_shard(const struct estimate_request *request);
 
-// "as megatron has it (source): what a tuned run reaches; untuned ones took up to twice that"
+// Adds a note such as "as megatron has it (source): what a tuned run reaches; untuned ones took up to twice that".
 void framework_say(const struct framework *framework, struct text *text);
 
 #endif

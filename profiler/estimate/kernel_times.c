@@ -14,17 +14,17 @@ static double memory_ns(const struct rated_device *device, double bytes)
     return bytes / (double)device->memory_bytes_per_second / share(device->memory_permille) * 1e9;
 }
 
-double product_ns(const struct rated_device *device, const struct rated_product *of, const struct product_size *size)
+double product_ns(const struct rated_device *device, const struct rated_product *rated, const struct product_size *size)
 {
     const double waves = ceil(size->m / TILE) * ceil(size->n / TILE) * size->count / (double)device->multiprocessors;
-    const double lost = share(of->wave_permille) * (ceil(waves) - waves);
+    const double lost = share(rated->wave_permille) * (ceil(waves) - waves);
     const double tile_flops = 2.0 * TILE * TILE * size->k;
     // Flops per ns are gigaflops per second.
-    const double speed = (double)of->gigaflops * share(of->permille) * share(device->sustained_permille);
+    const double speed = (double)rated->gigaflops * share(rated->permille) * share(device->sustained_permille);
     const double compute = fmax(waves + lost, 1) * (double)device->multiprocessors * tile_flops / speed;
     const double numbers = (size->m * size->k + size->n * size->k) * size->number_bytes
         + size->m * size->n * size->result_bytes;
-    return (double)of->kernel_ns + fmax(compute, memory_ns(device, numbers * size->count));
+    return (double)rated->kernel_ns + fmax(compute, memory_ns(device, numbers * size->count));
 }
 
 double pass_ns(const struct rated_device *device, double bytes)
@@ -32,19 +32,20 @@ double pass_ns(const struct rated_device *device, double bytes)
     return (double)device->kernel_ns + memory_ns(device, bytes);
 }
 
-// How many times the bytes of the whole cross the link of each rank.
+// How many times the bytes of the whole cross each rank's link.
 static double crossings(enum collective what)
 {
     return what == ALL_REDUCE ? 2 : 1;
 }
 
-// The ranks of a group that are within one group of a level, and of the level below it.
+// How many ranks of a communication group are within one group of the level below (`inside`), and of this level
+// (`here`).
 struct spread_over {
     double inside, here;
     const struct rated_level *level;
 };
 
-// How many of so many that stand `stride` apart are among `reach` devices in a row.
+// How many of `ranks` ranks that are `stride` apart are among `reach` consecutive devices.
 static double within(double ranks, double stride, double reach)
 {
     return fmax(1, fmin(ranks, reach / stride));
@@ -52,11 +53,12 @@ static double within(double ranks, double stride, double reach)
 
 static double ranks_within(struct group group, double reach)
 {
-    const double rows = group.rows > 0 ? within(group.rows, group.apart, reach) : 1;
+    const double rows = group.rows > 0 ? within(group.rows, group.row_stride, reach) : 1;
     return rows * within(group.ranks, group.stride, reach);
 }
 
-// The levels, innermost first, that have more of the group's ranks within than the level below; returns how many.
+// Finds the levels, innermost first, whose groups contain more of the group's ranks than the level below. Returns how
+// many.
 static size_t find_spread(const struct rated_device *device, struct group group, struct spread_over *over)
 {
     size_t count = 0;
@@ -76,7 +78,7 @@ static double level_ns(const struct rated_level *level, double bytes)
     return bytes / ((double)level->bytes_per_second * share(level->permille)) * 1e9;
 }
 
-// Gathers go round a ring, sums up and down a tree.
+// Gathers use a ring; reductions go up and down a tree.
 static double steps_ns(const struct spread_over *over, enum collective what)
 {
     const double groups = over->here / over->inside;
@@ -84,15 +86,15 @@ static double steps_ns(const struct spread_over *over, enum collective what)
     return (double)over->level->latency_ns * fmax(1, steps);
 }
 
-// A ring, or what is as good: at each level the ranks within a group of it share the links that leave the group, one
-// of each device, and ranks that stand apart have those of the devices between them busy with rings of their own.
+// A ring, or something equally good. At each level, the ranks within a group share the links that leave it, one per
+// device. Ranks that are apart leave the links of the devices between them to the rings of those devices.
 double collective_ns(const struct rated_device *device, enum collective what, double bytes, struct group group)
 {
     struct spread_over over[RATED_MOST_LEVELS];
     double slowest = 0, latency = 0;
     const size_t levels = find_spread(device, group, over);
     for (size_t i = 0; i < levels; i++) {
-        // Of a gathered whole each group of `inside` ranks lacks what the other groups hold.
+        // Each group of `inside` ranks lacks the part of the gathered whole that the other groups hold.
         double lacking = bytes * (over[i].here - over[i].inside) / over[i].here;
         lacking /= what == ALL_TO_ALL ? 1 : over[i].inside;
         slowest = fmax(slowest, crossings(what) * level_ns(over[i].level, lacking));
@@ -107,7 +109,7 @@ double dispatch_ns(const struct rated_device *device, double bytes, double chose
     double slowest = 0, latency = 0;
     const size_t levels = find_spread(device, group, over);
     for (size_t i = 0; i < levels; i++) {
-        // How many of the groups that do not hold the token have one of its experts, for each of these.
+        // The number of groups without the token that have one of its experts, divided by the number of its experts.
         const double groups = group.ranks * fmax(1, group.rows) / over[i].inside;
         const double reached = groups * (1 - pow(1 - 1 / groups, chosen)) / chosen;
         const double lacking = bytes * reached * (over[i].here - over[i].inside) / over[i].here;

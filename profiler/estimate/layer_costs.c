@@ -12,25 +12,26 @@ static struct phase_estimate *phase_of(struct layer_maker *maker, enum estimate_
     return &maker->layer->phases[phase];
 }
 
-// A launch without an operation of PyTorch around it: 5 us of 80 (NVIDIA's guide to Nsight Systems).
+// The time of a launch without an operation of PyTorch around it: 5 us of 80 (NVIDIA's guide to Nsight Systems).
 #define LAUNCH_ALONE (1.0 / 16)
 
-// Of a group, such as experts', each has a launch of its own (transformer_engine/common/gemm: multi_stream_cublas_gemm).
-static void add_product(struct layer_maker *maker, enum estimate_phase phase, const struct rated_product *of,
+// In a group, such as that of experts, each product has a launch of its own (transformer_engine/common/gemm:
+// multi_stream_cublas_gemm).
+static void add_product(struct layer_maker *maker, enum estimate_phase phase, const struct rated_product *rated,
                         struct product_size size)
 {
-    phase_of(maker, phase)->products_ns += product_ns(maker->device, of, &size);
+    phase_of(maker, phase)->products_ns += product_ns(maker->device, rated, &size);
     phase_of(maker, phase)->launches += 1 + (maker->is_grouped ? (size.count - 1) * LAUNCH_ALONE : 0);
 }
 
-// A pass over so many numbers of activations.
+// A pass over this many numbers of activations.
 static void add_pass(struct layer_maker *maker, enum estimate_phase phase, double numbers)
 {
     phase_of(maker, phase)->passes_ns += pass_ns(maker->device, numbers * maker->number);
     phase_of(maker, phase)->launches += 1;
 }
 
-// One that a compiler makes part of the kernel beside it.
+// A pass that a compiler fuses into the kernel beside it.
 static void add_small_pass(struct layer_maker *maker, enum estimate_phase phase, double numbers)
 {
     if (!maker->request->fused_passes)
@@ -46,7 +47,7 @@ static void add_exchange(struct layer_maker *maker, enum estimate_phase phase, e
     phase_of(maker, phase)->launches += 1;
 }
 
-// What does not fit in a document is refused when all is added up.
+// A number that is too large for a document is refused once everything is added up.
 static uint64_t whole(double number)
 {
     return (uint64_t)fmin(ceil(number), (double)JSON_MAX + 1);
@@ -57,14 +58,15 @@ static void count_flops(struct layer_maker *maker, double flops)
     maker->layer->flops += whole(flops);
 }
 
-// Quantising is a pass of its own: the numbers as they are, and twice narrow, once transposed.
+// Quantization is a pass of its own. It reads the numbers as they are, and writes them narrow twice, once transposed.
 static void add_narrowing(struct layer_maker *maker, enum estimate_phase phase, double numbers)
 {
     if (maker->product_number < maker->number)
         add_pass(maker, phase, numbers * (1 + 2 * maker->product_number / maker->number));
 }
 
-// tokens x in by in x out, `count` at once, forward and backward; the weights' gradient is added to one of 4 bytes.
+// tokens x in by in x out, `count` at once, forward and backward. The gradient of the weights is added to one of 4
+// bytes.
 static void add_linear(struct layer_maker *maker, double tokens, double in, double out, double count)
 {
     const double narrow = maker->product_number, wide = maker->number;
@@ -89,8 +91,9 @@ static double gathered_bytes(const struct layer_maker *maker)
     return maker->tokens * (double)maker->model->hidden * number;
 }
 
-// In front of a part that is split over the tensor group: the forward gathers the sequence, the backward adds up and
-// deals out; for the weights the input is gathered once more. Without sequence parallelism only the backward adds up.
+// Communication before a part that is split over the tensor-parallel group. With sequence parallelism the forward
+// all-gathers the sequence, and the backward reduce-scatters. For the weights' gradient the input is gathered once
+// more. Without sequence parallelism there is only an all-reduce in the backward.
 static void enter_split(struct layer_maker *maker)
 {
     const double bytes = maker->tokens * (double)maker->model->hidden * maker->number;
@@ -103,7 +106,7 @@ static void enter_split(struct layer_maker *maker)
     add_exchange(maker, ESTIMATE_W, ALL_GATHER, gathered_bytes(maker), tensor_group(maker));
 }
 
-// Behind it: the forward adds up.
+// Communication after such a part: the forward reduces.
 static void leave_split(struct layer_maker *maker)
 {
     const double bytes = maker->tokens * (double)maker->model->hidden * maker->number;
@@ -124,7 +127,7 @@ static void hide(struct phase_estimate *phase, double room, double least)
     phase->communication_ns = exposed;
 }
 
-// What has nothing to do with tensor parallelism is added behind this.
+// Communication that does not belong to tensor parallelism is added after this.
 static void hide_exchanges(struct layer_maker *maker)
 {
     struct phase_estimate *phases = maker->layer->phases;
@@ -143,24 +146,24 @@ static uint64_t tensor_bytes(double bytes)
     return round_to_256(whole(bytes));
 }
 
-// A tensor of the model's activations that waits for the backward.
+// A tensor of the model's activations that is kept for the backward.
 static void keep(struct layer_maker *maker, double numbers)
 {
     maker->layer->saved_bytes += tensor_bytes(numbers * maker->number);
 }
 
-// What products read waits as narrow as they read it.
+// What products read is kept in the narrow type in which they read it.
 static void keep_read(struct layer_maker *maker, double numbers)
 {
     maker->layer->saved_bytes += tensor_bytes(numbers * maker->product_number);
 }
 
-static bool is_again(const struct layer_maker *maker, enum estimate_again what)
+static bool is_recomputed(const struct layer_maker *maker, enum estimate_recompute what)
 {
-    return maker->request->again & what;
+    return maker->request->recompute_tensors & what;
 }
 
-// What is computed again lies there while its layer's backward runs.
+// What is recomputed is in memory while the backward of its layer runs.
 static void bring_back(struct layer_maker *maker, double bytes)
 {
     maker->layer->backward_workspace_bytes += tensor_bytes(bytes);
@@ -177,18 +180,18 @@ static void hold(struct layer_maker *maker, double numbers)
     maker->layer->held_for_weight_bytes += tensor_bytes(numbers * maker->number);
 }
 
-// What products read in F they read in W again.
+// W reads again what products read in F.
 static void hold_read(struct layer_maker *maker, double numbers)
 {
     maker->layer->held_for_weight_bytes += tensor_bytes(numbers * maker->product_number);
 }
 
-// What a norm gives, which the product behind it reads.
+// The output of a norm, which the next product reads.
 static void keep_norm(struct layer_maker *maker)
 {
     const double numbers = maker->local_tokens * (double)maker->model->hidden;
     hold_read(maker, numbers);
-    if (!is_again(maker, AGAIN_NORMS)) {
+    if (!is_recomputed(maker, RECOMPUTE_NORMS)) {
         keep_read(maker, numbers);
         return;
     }
@@ -207,7 +210,7 @@ static void set_output(struct layer_maker *maker)
     maker->layer->output_bytes = tensor_bytes(maker->local_tokens * hidden * maker->number);
     hold(maker, maker->local_tokens * hidden);
     maker->layer->input_kept = INPUT_KEPT_BOTH;
-    // With the sequence split, what is gathered of it for a product lives as long as that.
+    // With the sequence split, what is gathered for a product lives as long as the product.
     const uint64_t gathered = maker->request->sequence_parallel && maker->tensor > 1
         ? tensor_bytes(maker->tokens * hidden * maker->number) : 0;
     maker->layer->workspace_bytes = gathered;
@@ -227,7 +230,7 @@ static void add_norm(struct layer_maker *maker)
     phase_of(maker, ESTIMATE_W)->passes_ns += pass_ns(maker->device, 0);
 }
 
-// The sum with what went around the layer, with the norm, the bias and the dropout where a model has them.
+// The sum with the residual, including the norm, the bias and the dropout of models that have them.
 static void add_residual(struct layer_maker *maker)
 {
     const double numbers = maker->local_tokens * (double)maker->model->hidden;
@@ -239,7 +242,7 @@ static void add_residual(struct layer_maker *maker)
     add_small_pass(maker, ESTIMATE_I, (maker->model->drops ? 2.5 : 1) * numbers);
 }
 
-// A bias has a pass of its own for its gradient.
+// The gradient of a bias takes a pass of its own.
 static void add_bias_gradient(struct layer_maker *maker, double numbers)
 {
     add_pass(maker, ESTIMATE_W, numbers);
@@ -276,7 +279,8 @@ static double pairs_of_chunks(double sequence, double chunk)
     return ((sequence - rest) * chunk + rest * rest) / 2;
 }
 
-// Pairs of a query and a key on this device, for one head: half of all, less where a window is shorter, or a chunk.
+// Pairs of a query and a key on this device, for one head: half of all pairs, or fewer if a window or a chunk is
+// shorter.
 static double pairs_seen(const struct layer_maker *maker)
 {
     const double sequence = (double)maker->request->sequence, window = maker->window;
@@ -306,20 +310,20 @@ static void add_fused_attention(struct layer_maker *maker)
 {
     const double flops = attention_flops(maker);
     const struct rated_device *device = maker->device;
-    const struct rated_attention *of =
+    const struct rated_attention *rated =
         maker->request->attention == ATTENTION_FLASH ? &device->flash : &device->fused;
     const double peak = (double)maker->head_products->gigaflops * (double)device->sustained_permille / 1e6;
     struct phase_estimate *forward = phase_of(maker, ESTIMATE_F), *backward = phase_of(maker, ESTIMATE_I);
-    forward->attention_ns += (double)device->kernel_ns + flops / (peak * (double)of->forward_permille);
+    forward->attention_ns += (double)device->kernel_ns + flops / (peak * (double)rated->forward_permille);
     backward->attention_ns +=
-        2 * (double)device->kernel_ns + 2.5 * flops / (peak * (double)of->backward_permille);
+        2 * (double)device->kernel_ns + 2.5 * flops / (peak * (double)rated->backward_permille);
     forward->launches += 1;
     backward->launches += 3;
     count_flops(maker, flops);
     maker->layer->saved_bytes += tensor_bytes(4 * maker->tokens * heads_here(maker));
 }
 
-// Scores in memory, of all pairs: two products with softmax, and dropout, between them.
+// Scores of all pairs in memory: two products, with softmax and dropout between them.
 static void add_scores(struct layer_maker *maker, enum estimate_phase phase)
 {
     const struct transformer *model = maker->model;
@@ -327,12 +331,12 @@ static void add_scores(struct layer_maker *maker, enum estimate_phase phase)
     const double size = (double)model->head_size, heads = heads_here(maker) * (double)maker->request->micro_batch;
     const double queries = maker->tokens / (double)maker->request->micro_batch;
     const double number = maker->number;
-    const struct rated_product *of = maker->head_products;
-    add_product(maker, phase, of, (struct product_size){ queries, sequence, size, heads, number, number });
+    const struct rated_product *rated = maker->head_products;
+    add_product(maker, phase, rated, (struct product_size){ queries, sequence, size, heads, number, number });
     add_pass(maker, phase, 2 * heads * queries * sequence);
     if (model->drops_scores)
         add_pass(maker, phase, 2.5 * heads * queries * sequence);
-    add_product(maker, phase, of, (struct product_size){ queries, size, sequence, heads, number, number });
+    add_product(maker, phase, rated, (struct product_size){ queries, size, sequence, heads, number, number });
 }
 
 static void add_plain_attention(struct layer_maker *maker)
@@ -341,30 +345,30 @@ static void add_plain_attention(struct layer_maker *maker)
     const double sequence = (double)maker->request->sequence, scores = maker->tokens * sequence * heads_here(maker);
     const double size = (double)model->head_size, heads = heads_here(maker) * (double)maker->request->micro_batch;
     const double queries = maker->tokens / (double)maker->request->micro_batch, number = maker->number;
-    const struct rated_product *of = maker->head_products;
+    const struct rated_product *rated = maker->head_products;
     add_scores(maker, ESTIMATE_F);
-    if (maker->request->attention == ATTENTION_AGAIN)
+    if (maker->request->attention == ATTENTION_RECOMPUTED)
         add_scores(maker, ESTIMATE_I);
     for (int twice = 0; twice < 2; twice++) {
-        add_product(maker, ESTIMATE_I, of, (struct product_size){ queries, sequence, size, heads, number, number });
-        add_product(maker, ESTIMATE_I, of, (struct product_size){ queries, size, sequence, heads, number, number });
+        add_product(maker, ESTIMATE_I, rated, (struct product_size){ queries, sequence, size, heads, number, number });
+        add_product(maker, ESTIMATE_I, rated, (struct product_size){ queries, size, sequence, heads, number, number });
     }
     add_pass(maker, ESTIMATE_I, 3 * scores);
     if (model->drops_scores)
         add_pass(maker, ESTIMATE_I, 2.5 * scores);
     count_flops(maker, 8 * scores * size / 2);
-    if (maker->request->attention == ATTENTION_AGAIN) {
+    if (maker->request->attention == ATTENTION_RECOMPUTED) {
         maker->layer->backward_workspace_bytes += tensor_bytes((model->drops_scores ? 5 : 2) * scores);
         return;
     }
     keep(maker, scores);
     if (model->drops_scores) {
         keep(maker, scores);
-        maker->layer->saved_bytes += tensor_bytes(scores);  // which have been dropped
+        maker->layer->saved_bytes += tensor_bytes(scores);  // the scores after dropout
     }
 }
 
-// Keys and values go around the ring of the context group while attention is computed on what is there.
+// Keys and values go around the ring of the context-parallel group while attention works on those that are there.
 static void add_context_ring(struct layer_maker *maker)
 {
     const double ranks = (double)maker->request->context;
@@ -384,14 +388,14 @@ static void add_context_ring(struct layer_maker *maker)
     }
 }
 
-// Queries, keys and values once more of what is kept of them.
+// Recomputes queries, keys and values from what is kept of them.
 static void add_latent_again(struct layer_maker *maker, double queries, double both)
 {
     const struct transformer *model = maker->model;
     const double narrow = maker->product_number, wide = maker->number, tokens = maker->tokens;
     const double from = model->query_rank > 0 ? (double)model->query_rank : (double)model->hidden;
     const double values = (double)model->value_rank;
-    if (!is_again(maker, AGAIN_LATENT))
+    if (!is_recomputed(maker, RECOMPUTE_LATENT))
         return;
     add_narrowing(maker, ESTIMATE_I, tokens * (from + values));
     add_product(maker, ESTIMATE_I, maker->products, (struct product_size){ tokens, queries, from, 1, narrow, wide });
@@ -419,7 +423,7 @@ static void add_latent_products(struct layer_maker *maker, double queries)
     add_pass(maker, ESTIMATE_F, 2 * tokens * values);
     add_pass(maker, ESTIMATE_I, 3 * tokens * values);
     add_linear(maker, tokens, values, both, 1);
-    add_pass(maker, ESTIMATE_F, 2 * tokens * (both + queries));  // heads put together of their two parts
+    add_pass(maker, ESTIMATE_F, 2 * tokens * (both + queries));  // heads are put together from their two parts
     add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
     add_latent_again(maker, queries, both);
     keep(maker, tokens * (values + narrow));
@@ -481,7 +485,7 @@ void make_attention(struct layer_maker *maker)
         add_bias_gradient(maker, maker->local_tokens * hidden);
 
     keep_norm(maker);
-    if (is_again(maker, AGAIN_LATENT)) {
+    if (is_recomputed(maker, RECOMPUTE_LATENT)) {
         bring_back(maker, tokens * (queries + keys + kept_values) * maker->number);
     } else {
         keep(maker, tokens * queries);
@@ -499,12 +503,12 @@ void make_attention(struct layer_maker *maker)
 
 static void add_activation(struct layer_maker *maker, double numbers)
 {
-    const double in = maker->model->is_gated ? 2 : 1;
-    add_pass(maker, ESTIMATE_F, (in + 1) * numbers);
-    add_pass(maker, ESTIMATE_I, (2 * in + 1) * numbers);
+    const double inputs = maker->model->is_gated ? 2 : 1;
+    add_pass(maker, ESTIMATE_F, (inputs + 1) * numbers);
+    add_pass(maker, ESTIMATE_I, (2 * inputs + 1) * numbers);
 }
 
-// Up, activation, down, for `count` MLPs of so many tokens each.
+// The products up and down, and the activation between them, for `count` MLPs of `tokens` tokens each.
 static void add_mlp(struct layer_maker *maker, double tokens, double ffn, double count)
 {
     const double hidden = (double)maker->model->hidden, ups = maker->model->is_gated ? 2 : 1;
@@ -512,7 +516,7 @@ static void add_mlp(struct layer_maker *maker, double tokens, double ffn, double
     add_activation(maker, tokens * ffn * count);
     add_linear(maker, tokens, ffn, hidden, count);
     keep(maker, ups * tokens * ffn * count);
-    if (is_again(maker, AGAIN_ACTIVATIONS)) {
+    if (is_recomputed(maker, RECOMPUTE_ACTIVATIONS)) {
         add_pass(maker, ESTIMATE_I, (ups + 1) * tokens * ffn * count);
         bring_back(maker, tokens * ffn * count * maker->product_number);
     } else {
@@ -535,7 +539,7 @@ void make_mlp(struct layer_maker *maker)
     hide_exchanges(maker);
     add_residual(maker);
     if (model->mlp_biases)
-        add_bias_gradient(maker, maker->local_tokens * hidden);  // the other one is added up with the activation's
+        add_bias_gradient(maker, maker->local_tokens * hidden);  // the other bias's is summed in the activation's pass
     keep_norm(maker);
     keep_mask(maker, maker->local_tokens * hidden);
     const double norm = (double)transformer_norm_parameters(model);
@@ -545,7 +549,7 @@ void make_mlp(struct layer_maker *maker)
 
 // --- experts ------------------------------------------------------------------
 
-// Tokens on their way to their experts, or back.
+// Sends tokens to their experts, or back.
 static void add_dispatch(struct layer_maker *maker, enum estimate_phase phase, double numbers)
 {
     const struct group group = { .ranks = (double)maker->request->expert, .stride = 1 };
@@ -556,27 +560,27 @@ static void add_dispatch(struct layer_maker *maker, enum estimate_phase phase, d
             : collective_ns(maker->device, ALL_TO_ALL, bytes, group);
         phase_of(maker, phase)->launches += 1;
     }
-    add_pass(maker, phase, 2 * numbers);  // put in the experts' order, or back in their own
+    add_pass(maker, phase, 2 * numbers);  // permuted into the experts' order, or back into their own
 }
 
-// While one micro-batch's tokens are on their way, another one's layers work.
+// While the tokens of one micro-batch are being sent, the layers of another one compute.
 static void hide_dispatch(struct layer_maker *maker, enum estimate_phase phase, double before)
 {
-    struct phase_estimate *of = phase_of(maker, phase);
-    const double sent = of->communication_ns - before;
-    const double work = of->products_ns + of->passes_ns;
+    struct phase_estimate *costs = phase_of(maker, phase);
+    const double sent = costs->communication_ns - before;
+    const double work = costs->products_ns + costs->passes_ns;
     if (!maker->request->hidden_experts)
         return;
     const double exposed = fmax(0, sent - work);
-    of->communication_ns = before + exposed;
-    of->hidden_ns += sent - exposed;
+    costs->communication_ns = before + exposed;
+    costs->hidden_ns += sent - exposed;
 }
 
 static void add_router(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double experts = (double)model->experts;
-    enum { SMALL_KERNELS = 40 };  // the best few of each token, their weights, counts and places
+    enum { SMALL_KERNELS = 40 };  // the top few experts of each token, their weights, counts and places
     add_linear(maker, maker->local_tokens, (double)model->hidden, experts, 1);
     for (int i = 0; i < SMALL_KERNELS; i++) {
         add_small_pass(maker, ESTIMATE_F, 2 * maker->local_tokens * experts);
@@ -584,9 +588,9 @@ static void add_router(struct layer_maker *maker)
     }
 }
 
-// Each expert's bias, times what it counts for a token, is added to what that expert gives; in fp32, then put together
-// and narrowed, as Megatron does it (TEGroupedMLP._apply_bias). The gradients of what it counts are in I, with a copy
-// that puts together those of what experts give.
+// Each expert's bias is multiplied by the expert's weight for a token and added to the expert's output. This is done
+// in fp32; then the outputs are concatenated and narrowed, as in Megatron (TEGroupedMLP._apply_bias). The gradients
+// of the weights for tokens are in I, with a copy that concatenates those of the experts' outputs.
 static void add_output_biases(struct layer_maker *maker, double numbers, double experts)
 {
     const double wide = 4 / maker->number;
@@ -621,7 +625,7 @@ void make_experts(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double hidden = (double)model->hidden, ranks = (double)maker->request->expert;
-    const double sent = maker->local_tokens * (double)model->chosen;  // as many come back, where experts are even
+    const double sent = maker->local_tokens * (double)model->chosen;  // as many come back, if experts are evenly loaded
     const double here = (double)model->experts / ranks;
     set_output(maker);
     add_norm(maker);
@@ -647,7 +651,7 @@ void make_experts(struct layer_maker *maker)
     add_residual(maker);
     keep_norm(maker);
     keep_read(maker, sent * hidden);  // what the experts have read
-    keep(maker, sent * hidden);       // and what they have said
+    keep(maker, sent * hidden);       // and their outputs
     hold_read(maker, sent * hidden);
     hold(maker, sent * hidden);
     maker->layer->saved_bytes += tensor_bytes(4 * maker->local_tokens * (double)(2 * model->experts + model->chosen));
@@ -682,7 +686,7 @@ static void add_layer(struct layer_estimate *all, const struct layer_estimate *p
     all->flops += part->flops;
 }
 
-// A block as the last one is.
+// A block like the last one.
 static void add_last_block(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
@@ -697,9 +701,9 @@ static void add_last_block(struct layer_maker *maker)
     add_layer(all, &rest);
 }
 
-// What the blocks give and the table's row of the next token, each with a norm, beside each other through a product of
-// twice the width (Megatron-Core's multi_token_prediction.py: enorm, hnorm, eh_proj, a column parallel product). What the
-// blocks give goes on beside what comes of it, for the head has both.
+// The output of the blocks, and the table's row of the next token, each pass a norm. Side by side they go through a
+// product of twice the width (Megatron-Core's multi_token_prediction.py: enorm, hnorm, eh_proj, a column-parallel
+// product). The output of the blocks is passed on beside the result, since the head reads both.
 void make_predicted(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
@@ -724,7 +728,8 @@ void make_predicted(struct layer_maker *maker)
 
 // --- head ---------------------------------------------------------------------
 
-// In fp32: widened, the largest of each token, less that, its exponent, their sum; then divided.
+// In fp32: the logits are widened; the largest of each token is found and subtracted; exponentials and their sum are
+// computed; then the exponentials are divided by the sum.
 static void add_wide_loss(struct layer_maker *maker, double logits)
 {
     const double wide = 4 / maker->number;
@@ -738,18 +743,19 @@ static void add_wide_loss(struct layer_maker *maker, double logits)
     maker->layer->saved_bytes += tensor_bytes(4 * logits);
     maker->layer->workspace_bytes += tensor_bytes(maker->number * logits);
     maker->layer->backward_workspace_bytes += tensor_bytes(maker->number * logits);
-    if (maker->request->loss == LOSS_COMPILED)  // which is in place but for a copy
+    if (maker->request->loss == LOSS_COMPILED)  // in place except for a copy
         maker->layer->backward_workspace_bytes += tensor_bytes(4 * logits);
     if (maker->request->loss != LOSS_PLAIN)
         return;
-    // What was widened beside its logarithms; their gradient and its own beside these; of DTensor one more.
+    // The widened logits lie beside their logarithms. The gradient of the logarithms and that of the logits lie
+    // beside these, and one more with DTensor.
     const int besides = maker->tensor > 1 ? 3 : 2;
     maker->layer->workspace_bytes += tensor_bytes(4 * logits);
     maker->layer->backward_workspace_bytes +=
         (uint64_t)besides * tensor_bytes(4 * logits) - tensor_bytes(maker->number * logits);
 }
 
-// Read twice and written; the backward scales what is there.
+// Logits are read twice and written. The backward scales what is there.
 static void add_fused_loss(struct layer_maker *maker, double logits)
 {
     add_pass(maker, ESTIMATE_F, 3 * logits);
@@ -757,7 +763,7 @@ static void add_fused_loss(struct layer_maker *maker, double logits)
     keep(maker, logits);
 }
 
-// Read; read again for the gradient, which is written beside.
+// Logits are read; for the gradient they are read again, and it is written beside them.
 static void add_kernel_loss(struct layer_maker *maker, double logits)
 {
     add_pass(maker, ESTIMATE_F, logits);
@@ -766,8 +772,8 @@ static void add_kernel_loss(struct layer_maker *maker, double logits)
     maker->layer->backward_workspace_bytes += tensor_bytes(maker->number * logits);
 }
 
-// Cross entropies that are only told, by PyTorch's under autocast: logits are widened, and their logarithms written; behind
-// the backward, where there is room.
+// Cross entropies that are only reported, computed by PyTorch's function under autocast. Logits are widened, and
+// their logarithms written. This happens after the backward, when there is room.
 static void add_metrics(struct layer_maker *maker, double logits)
 {
     const double wide = 4 / maker->number;
@@ -777,7 +783,7 @@ static void add_metrics(struct layer_maker *maker, double logits)
     }
 }
 
-// Logits are divided, go through tanh, whose output waits for the backward, and are multiplied.
+// Logits are divided, go through tanh, whose output is kept for the backward, and are multiplied.
 static void add_cap(struct layer_maker *maker, double logits)
 {
     add_pass(maker, ESTIMATE_F, 2 * logits);
@@ -789,20 +795,20 @@ static void add_cap(struct layer_maker *maker, double logits)
     keep(maker, logits);
 }
 
-// Once for each token that is predicted.
+// The head runs once for each token that is predicted.
 void make_head(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double hidden = (double)model->hidden, words = ceil((double)model->vocabulary / maker->tensor);
     const double tokens = maker->tokens, number = maker->number, logits = tokens * words;
-    const struct rated_product *of = maker->head_products;
+    const struct rated_product *rated = maker->head_products;
     set_output(maker);
     maker->layer->output_bytes = maker->layer->held_for_weight_bytes = 0;
     add_norm(maker);
     enter_split(maker);
-    add_product(maker, ESTIMATE_F, of, (struct product_size){ tokens, words, hidden, 1, number, number });
-    add_product(maker, ESTIMATE_I, of, (struct product_size){ tokens, hidden, words, 1, number, number });
-    add_product(maker, ESTIMATE_W, of, (struct product_size){ words, hidden, tokens, 1, number, 8 });
+    add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, words, hidden, 1, number, number });
+    add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, hidden, words, 1, number, number });
+    add_product(maker, ESTIMATE_W, rated, (struct product_size){ words, hidden, tokens, 1, number, 8 });
     count_flops(maker, 2 * tokens * words * hidden);
     hide_exchanges(maker);
     if (model->caps_logits)

@@ -1,4 +1,5 @@
-// The parts of a transformer, one function each: what estimate.h says of a layer. For estimate.c.
+// The parts of a transformer, one function each; together they compute the struct layer_estimate of estimate.h. For
+// estimate.c.
 #ifndef PROFILER_ESTIMATE_LAYER_COSTS_H
 #define PROFILER_ESTIMATE_LAYER_COSTS_H
 
@@ -9,15 +10,15 @@ struct layer_maker {
     const struct transformer *model;
     const struct rated_device *device;
     const struct estimate_request *request;
-    const struct rated_product *products;       // of layers
-    const struct rated_product *head_products;  // of the head, which stays wide
+    const struct rated_product *products;       // of the layers
+    const struct rated_product *head_products;  // of the head, which stays in the wide type
     double number;        // bytes of a number of activations and weights
-    double product_number;  // of what products read
-    bool is_grouped;      // products of several experts
+    double product_number;  // bytes of a number that products read
+    bool is_grouped;      // products of several experts run as one group
     double window;        // of attention, in tokens; 0: none
     double tensor;
-    double tokens;        // of this device's context
-    double local_tokens;  // of them, where sequence parallelism has split them
+    double tokens;        // of this device's part of the context
+    double local_tokens;  // its share of these if sequence parallelism has split them
     struct layer_estimate *layer;
 };
 
@@ -25,7 +26,7 @@ void make_embedding(struct layer_maker *maker);
 void make_attention(struct layer_maker *maker);
 void make_mlp(struct layer_maker *maker);
 void make_experts(struct layer_maker *maker);
-// What predicts a token further on, behind the blocks; its logits and their loss are the head's.
+// A layer after the blocks that predicts a token further on. Its logits and their loss are part of the head.
 void make_predicted(struct layer_maker *maker);
 void make_head(struct layer_maker *maker);
 

@@ -6,7 +6,7 @@
 #include "common/alike.h"
 #include "common/json.h"
 
-enum { DEVICE_VERSION = 2, MOST_PERMILLE = 1000, MOST_SPREAD = 1 << 20 };
+enum { MOST_PERMILLE = 1000, MOST_SPREAD = 1 << 20 };
 
 // --- reading -----------------------------------------------------------------
 
@@ -34,7 +34,7 @@ static void read_products(struct json *root, struct rated_device *device)
     }
 }
 
-static void read_levels(struct json *root, struct rated_device *device, uint64_t version)
+static void read_levels(struct json *root, struct rated_device *device)
 {
     struct json list = json_array(root, "levels"), item;
     if (json_count(&list) == 0 || json_count(&list) > RATED_MOST_LEVELS)
@@ -46,12 +46,12 @@ static void read_levels(struct json *root, struct rated_device *device, uint64_t
         level->latency_ns = json_u64(&item, "latency_ns", 0, JSON_MAX);
         level->bytes_per_second = json_u64(&item, "bytes_per_second", 1, JSON_MAX);
         level->permille = permille(&item, "permille");
-        level->message_permille = version == 1 ? level->permille : permille(&item, "message_permille");
+        level->message_permille = permille(&item, "message_permille");
         json_end(&item);
     }
 }
 
-// What is not there the device does not have.
+// A kernel that the document does not have is one that the device does not have.
 static struct rated_attention read_attention(struct json *root, const char *key)
 {
     if (!json_has(root, key))
@@ -73,7 +73,7 @@ bool rated_device_read(const char *text, size_t length, const char *name, struct
         return false;
     struct json root = json_root(document);
     *device = (struct rated_device){ 0 };
-    const uint64_t version = json_format(&root, "weir.device", DEVICE_VERSION);
+    json_format(&root, "weir.device");
     json_string_into(&root, "name", device->name, sizeof device->name);
     device->memory_bytes = json_u64(&root, "memory_bytes", 1, JSON_MAX);
     device->reserved_bytes = json_u64(&root, "reserved_bytes", 0, JSON_MAX);
@@ -86,7 +86,7 @@ bool rated_device_read(const char *text, size_t length, const char *name, struct
     read_products(&root, device);
     device->fused = read_attention(&root, "fused_attention");
     device->flash = read_attention(&root, "flash_attention");
-    read_levels(&root, device, version);
+    read_levels(&root, device);
     if (json_has(&root, "notes"))
         json_string(&root, "notes");
     json_end(&root);
@@ -97,9 +97,9 @@ bool rated_device_read(const char *text, size_t length, const char *name, struct
 
 // --- built-in ones -------------------------------------------------------------
 
-static bool read_built_in(size_t at, struct rated_device *device, struct error *error)
+static bool read_built_in(size_t index, struct rated_device *device, struct error *error)
 {
-    const char *text = rated_device_documents[at];
+    const char *text = rated_device_documents[index];
     return rated_device_read(text, strlen(text), "a built-in device", device, error);
 }
 
@@ -204,8 +204,7 @@ void rated_device_write(const struct rated_device *device, struct text *text)
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.device");
-    json_put_u64(&writer, "version", DEVICE_VERSION);
+    json_put_format(&writer, "weir.device");
     json_put_string(&writer, "name", device->name);
     json_put_u64(&writer, "memory_bytes", device->memory_bytes);
     json_put_u64(&writer, "reserved_bytes", device->reserved_bytes);

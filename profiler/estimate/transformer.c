@@ -63,9 +63,9 @@ bool transformer_has_experts(const struct transformer *model, uint64_t layer)
 {
     if (model->experts == 0 || layer < model->dense_layers)
         return false;
-    // Qwen counts layers from 1, and DeepSeek from 0: they differ where not every layer has experts.
-    const uint64_t at = model->is_latent ? layer : layer + 1;
-    return at % model->expert_every == 0;
+    // Qwen counts layers from 1, and DeepSeek from 0. This makes a difference if not every layer has experts.
+    const uint64_t number = model->is_latent ? layer : layer + 1;
+    return number % model->expert_every == 0;
 }
 
 bool transformer_takes(const struct transformer *model, uint64_t sequence, struct error *error)
@@ -73,8 +73,8 @@ bool transformer_takes(const struct transformer *model, uint64_t sequence, struc
     if (sequence == 0)
         return error_set(error, "the model's file does not say how long a sequence is: say how many tokens (sequence)");
     if (model->positions > 0 && sequence > model->positions)
-        return error_set(error, "a sequence of %llu tokens is longer than the %llu positions that %s learns: take at most"
-                         " so many, or a file with more of them (n_positions)", (unsigned long long)sequence,
+        return error_set(error, "a sequence of %llu tokens is longer than the %llu positions that %s learns: take at"
+                         " most so many, or a file with more of them (n_positions)", (unsigned long long)sequence,
                          (unsigned long long)model->positions, model->name);
     return true;
 }

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-// With these no count of parameters passes 2^62.
+// With these limits no count of parameters exceeds 2^62.
 enum { MOST_SIZE = 1 << 18, MOST_WORDS = 1 << 24, MOST_POSITIONS = 1 << 26, MOST_EXPERTS = 1 << 12 };
 
 // --- fields -------------------------------------------------------------------
 
-// Other tools write null where they leave something out.
+// Other tools write null for fields that they leave out.
 static bool has(struct json *root, const char *key)
 {
     struct json value;
@@ -25,20 +25,21 @@ static uint64_t size_or(struct json *root, const char *key, uint64_t other)
     return has(root, key) ? size(root, key) : other;
 }
 
-// Every so many-th layer; 1 where that is refused, since layers are divided by it.
+// A step between layers. It is 1 if the value is refused, since the code divides by it.
 static uint64_t step_or(struct json *root, const char *key, uint64_t other)
 {
     const uint64_t step = has(root, key) ? json_u64(root, key, 1, TRANSFORMER_MOST_LAYERS) : other;
     return step > 0 ? step : 1;
 }
 
-// Whether one of these rates of dropout is above 0.
+// Whether a dropout rate is above 0.
 static bool is_dropped(struct json *root, const char *key, bool other)
 {
     return has(root, key) ? json_fraction(root, key) > 0 : other;
 }
 
-// What the rotation of queries and keys is based on, a whole number in all known files; newer ones have it one deeper.
+// The base of the rotation of queries and keys. It is an integer in all known files; newer files have it one level
+// deeper.
 static void read_rotary_base(struct json *root, struct transformer *model)
 {
     struct json within = *root, value;
@@ -51,7 +52,7 @@ static void read_rotary_base(struct json *root, struct transformer *model)
     }
 }
 
-// Of whatever name; what has none that is known computes as fast.
+// The activation may have any name. A model without a known one computes as fast.
 static void read_activation(struct json *root, struct transformer *model)
 {
     static const char *const keys[] = { "hidden_act", "hidden_activation", "activation_function" };
@@ -81,7 +82,7 @@ static void read_gpt2(struct json *root, struct transformer *model)
     model->drops_scores = is_dropped(root, "attn_pdrop", true);
 }
 
-// What all later ones call alike.
+// Fields that have the same name in all later families.
 static void read_common(struct json *root, struct transformer *model)
 {
     model->layers = json_u64(root, "num_hidden_layers", 1, TRANSFORMER_MOST_LAYERS);
@@ -117,7 +118,8 @@ static void read_layer_types(struct json *root, struct transformer *model)
     }
 }
 
-// By what the file says of each layer, or else by `is_local`; where all layers are alike none is local.
+// Which layers are local: according to the file if it says so for each layer, else `is_local`. If all layers are
+// alike, none is local.
 static void mix_windows(struct json *root, struct transformer *model)
 {
     if (has(root, "layer_types"))
@@ -133,7 +135,7 @@ static void mix_windows(struct json *root, struct transformer *model)
     model->window = 0;
 }
 
-// All but each `every`th layer, in a window of that many tokens where the file does not say how many.
+// All layers but every `every`th see a window. Its size is `window` tokens if the file does not state one.
 static void see_windows(struct transformer *model, uint64_t every, uint64_t window)
 {
     model->window = model->window > 0 ? model->window : window;
@@ -163,7 +165,7 @@ static void read_llama(struct json *root, struct transformer *model)
     model->mlp_biases = flag_or(root, "mlp_bias", false);
 }
 
-// Those from `max_window_layers` on, where any does.
+// Layers from `max_window_layers` on see a window, if any layer does.
 static void read_qwen_windows(struct json *root, struct transformer *model)
 {
     const uint64_t first = has(root, "max_window_layers")
@@ -192,7 +194,7 @@ static void read_qwen3(struct json *root, struct transformer *model)
     read_qwen_windows(root, model);
 }
 
-// Its norms stand behind the products, not in front: as many passes, and as many bytes that wait.
+// Its norms come after the products, not before. There are as many passes, and as many bytes are kept.
 static void read_olmo2(struct json *root, struct transformer *model)
 {
     read_llama(root, model);
@@ -314,7 +316,7 @@ static void read_glm4_moe(struct json *root, struct transformer *model)
     model->normed_heads = flag_or(root, "use_qk_norm", false);
 }
 
-// By whether a layer's queries and keys are rotated: each that does not sees all.
+// A layer sees everything if its queries and keys are not rotated.
 static void read_rotated_layers(struct json *root, struct transformer *model)
 {
     struct json list = json_array(root, "no_rope_layers"), item;
@@ -325,7 +327,7 @@ static void read_rotated_layers(struct json *root, struct transformer *model)
         model->is_local[i] = json_item_u64(&item, 0, 1);
 }
 
-// Which layers have experts the file may say twice.
+// A file may say twice which layers have experts.
 static void check_expert_layers(struct json *root, const struct transformer *model)
 {
     struct json list = json_array(root, "moe_layers"), item;
@@ -339,7 +341,8 @@ static void check_expert_layers(struct json *root, const struct transformer *mod
 static void read_llama4_windows(struct json *root, struct transformer *model)
 {
     model->has_chunks = true;
-    model->window = has(root, "attention_chunk_size") ? json_u64(root, "attention_chunk_size", 1, MOST_POSITIONS) : 8192;
+    model->window = has(root, "attention_chunk_size") ? json_u64(root, "attention_chunk_size", 1, MOST_POSITIONS)
+                                                      : 8192;
     see_windows(model, step_or(root, "no_rope_layer_interval", 4), model->window);
     if (has(root, "no_rope_layers"))
         read_rotated_layers(root, model);
@@ -375,7 +378,7 @@ static const struct family {
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
-// Models that see or hear, too, have the one that reads and writes in an object of its own.
+// Models that also see or hear have the text model in an object of its own.
 static bool has_text_model(const struct json *root)
 {
     struct json value;
@@ -395,7 +398,7 @@ static const struct family *find_family(const struct json *root, const char *nam
     return NULL;
 }
 
-// Of files without one, what they are.
+// For a file without a model_type, the error says what the file is.
 static void find_type(struct json *root)
 {
     struct json value;

@@ -5,6 +5,7 @@
 What needs PyTorch stands in python/tests/torch/, and is skipped where there is none.
 """
 
+import gc
 import importlib.util
 import os
 import re
@@ -18,6 +19,12 @@ class Tap(unittest.TestResult):
     def __init__(self):
         super().__init__()
         self.count = 0
+
+    def startTest(self, test):
+        """A profile collects garbage often; without this, each time among all that PyTorch has imported."""
+        super().startTest(test)
+        gc.collect()
+        gc.freeze()
 
     def say(self, good, test, ending=''):
         self.count += 1

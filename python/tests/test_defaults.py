@@ -13,7 +13,7 @@ import weir
 from weir import library
 
 CLUSTER = '2 devices, 64MiB, 10GB/s 10us'
-HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, 'runtime', 'weir.h')
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, 'api', 'weir.h')
 COST = '3us,3us,3us,1us'
 LLAMA = {'model_type': 'llama', 'hidden_size': 1024, 'intermediate_size': 2816, 'num_hidden_layers': 4,
          'num_attention_heads': 8, 'num_key_value_heads': 8, 'vocab_size': 4096, 'max_position_embeddings': 1024}
@@ -57,12 +57,12 @@ class Defaults(unittest.TestCase):
         return json.loads(command) if command.startswith('{') else command
 
     def test_plans(self):
-        for name, more in (('chain', {}), ('tied', {'tied': [[0, 7]], 'lent': [[0, 7]], 'version': 3}),
+        for name, more in (('chain', {}), ('tied', {'tied': [[0, 7]], 'one_owner': [[0, 7]]}),
                            ('graph', {'edges': [[0, 1], [0, 2], [1, 3], [2, 3], [3, 4], [4, 5], [5, 6], [6, 7]]})):
             write_profile('profile.json', **more)
             profile = weir.Profile.load('profile.json')
             for schedule in ('1f1b', 'interleaved', 'zb-v'):
-                given = library.Planning(cluster=CLUSTER.encode(), schedule=schedule.encode(), micro_batches=8)
+                given = library.PartitionOptions(cluster=CLUSTER.encode(), schedule=schedule.encode(), micro_batches=8)
                 with self.subTest(name, schedule=schedule):
                     plan = self.alike(
                         says('partition', 'profile.json', '--cluster', CLUSTER, '--schedule', schedule,
@@ -70,22 +70,22 @@ class Defaults(unittest.TestCase):
                         weir.partition(profile, CLUSTER, schedule=schedule, micro_batches=8).json(),
                         in_c(weir.Plan, 'partition', profile, ctypes.byref(given)))
                     self.assertEqual(plan['optimizer'], 'adamw')
-                    self.assertEqual(plan.get('holding', {}).get('tied_apart', False), name == 'tied')
+                    self.assertEqual(plan.get('storage', {}).get('tied_apart', False), name == 'tied')
 
     def test_tied_layers_stay_together_where_nothing_flushes_or_lends(self):
-        for schedule, more in ('pipedream', {'lent': [[2, 3]], 'version': 3}), ('1f1b', {}):
+        for schedule, more in ('pipedream', {'one_owner': [[2, 3]]}), ('1f1b', {}):
             with self.subTest(schedule):
                 self.tied(schedule, more)
 
     def tied(self, schedule, more):
         write_profile('profile.json', tied=[[2, 3]], **more)
         profile = weir.Profile.load('profile.json')
-        given = library.Planning(cluster=CLUSTER.encode(), schedule=schedule.encode(), micro_batches=8)
+        given = library.PartitionOptions(cluster=CLUSTER.encode(), schedule=schedule.encode(), micro_batches=8)
         plan = self.alike(says('partition', 'profile.json', '--cluster', CLUSTER, '--schedule', schedule,
                                '--micro-batches', '8', '--json'),
                           weir.partition(profile, CLUSTER, schedule=schedule, micro_batches=8).json(),
                           in_c(weir.Plan, 'partition', profile, ctypes.byref(given)))
-        self.assertNotIn('holding', plan)
+        self.assertNotIn('storage', plan)
 
     def test_explanations(self):
         write_profile('profile.json')
@@ -96,9 +96,9 @@ class Defaults(unittest.TestCase):
                    answer_in_c('explain', plan, profile, None))
 
     def test_sweeps(self):
-        write_profile('profile.json', tied=[[0, 7]], lent=[[0, 7]], version=3)
+        write_profile('profile.json', tied=[[0, 7]], one_owner=[[0, 7]])
         profile = weir.Profile.load('profile.json')
-        given = library.Sweeping(cluster=CLUSTER.encode())
+        given = library.SweepOptions(cluster=CLUSTER.encode())
         sweep = self.alike(says('sweep', 'profile.json', '--cluster', CLUSTER, '--json'),
                            weir.sweep(profile, CLUSTER).json(),
                            answer_in_c('sweep', profile, ctypes.byref(given), behind=[None]))
@@ -107,23 +107,23 @@ class Defaults(unittest.TestCase):
     def test_estimates_and_sweeps_of_configurations(self):
         with open('config.json', 'w', encoding='utf-8') as file:
             json.dump(LLAMA, file)
-        estimating = library.Estimating(device=b'h100-sxm')
+        estimated = library.EstimateOptions(device=b'h100-sxm')
         self.alike(says('estimate', 'config.json', '--device', 'h100-sxm', '--json'),
                    weir.estimate('config.json', 'h100-sxm').json(),
-                   answer_in_c('estimate', b'config.json', ctypes.byref(estimating), behind=[None]))
-        given = library.ConfigSweeping(estimating=estimating, devices=4, global_batch=8)
+                   answer_in_c('estimate', b'config.json', ctypes.byref(estimated), behind=[None]))
+        given = library.ConfigSweepOptions(estimate=ctypes.pointer(estimated), devices=4, global_batch=8)
         swept = self.alike(says('sweep', '--config', 'config.json', '--device', 'h100-sxm', '--devices', '4',
                                 '--global-batch', '8', '--json'),
                            weir.sweep_configs('config.json', 'h100-sxm', devices=4, global_batch=8).json(),
                            answer_in_c('sweep_configs', b'config.json', ctypes.byref(given), behind=[None, None]))
         self.assertIn('adamw-master', json.dumps(swept))
-        stating = library.Stating(estimating=estimating, micro_batches=8)
+        stated = library.JudgeOptions(estimate=ctypes.pointer(estimated), micro_batches=8)
         self.assertEqual(weir.judge('config.json', 'h100-sxm', micro_batches=8).json(),
-                         answer_in_c('judge', b'config.json', ctypes.byref(stating)))
+                         answer_in_c('judge', b'config.json', ctypes.byref(stated)))
 
     def test_schedules(self):
         for name in '1f1b', 'interleaved', 'seq1f1b', 'zb-v', 'pipedream':
-            given = library.Generating(name=name.encode(), ranks=4, micro_batches=8)
+            given = library.GenerateOptions(name=name.encode(), ranks=4, micro_batches=8)
             order = weir.schedule(name, ranks=4, micro_batches=8)
             with self.subTest(name):
                 self.alike(says('schedule', name, '--ranks', '4', '--micro-batches', '8', '--format', 'json'),
@@ -133,16 +133,16 @@ class Defaults(unittest.TestCase):
                            says('check', 'order.json', '--sends', 'rendezvous', '--channels', 'apart', '--json'),
                            library.take_text(library.call('schedule_check', order, None)))
                 self.assertEqual(json.loads(says('check', 'order.json', '--json')), order.check())
-                pricing = library.Pricing(costs=COST.encode())
+                price = library.PriceOptions(costs=COST.encode())
                 self.alike(says('simulate', 'order.json', '--cost', COST, '--json'), order.simulate(COST).json(),
-                           in_c(weir.Simulation, 'schedule_simulate', order, ctypes.byref(pricing)))
+                           in_c(weir.Simulation, 'schedule_simulate', order, ctypes.byref(price)))
                 if name not in ('seq1f1b', 'pipedream'):  # for which PyTorch has no cells
                     self.alike(says('schedule', 'order.json', '--format', 'csv'), order.csv(),
                                library.take_text(library.call('schedule_csv', order, None)))
 
     def test_searched_orders(self):
-        pricing = library.Pricing(costs=COST.encode())
-        given = library.Searching(ranks=2, micro_batches=4, pricing=pricing)
+        price = library.PriceOptions(costs=COST.encode())
+        given = library.SearchOptions(ranks=2, micro_batches=4, price=ctypes.pointer(price))
         self.alike(says('schedule', 'search', '--ranks', '2', '--micro-batches', '4', '--cost', COST, '--json'),
                    weir.search(ranks=2, micro_batches=4, cost=COST).json(),
                    in_c(weir.Schedule, 'search', ctypes.byref(given), None))
@@ -152,9 +152,9 @@ class Defaults(unittest.TestCase):
             header = file.read()
         structs = {name: body for name, body in re.findall(r'struct (weir_\w+) \{\n(.*?)\n\};', header, re.S)}
         for command, function, struct, optimizer in (
-                (['partition'], weir.partition, 'weir_planning', 'adamw'),
-                (['sweep'], weir.sweep, 'weir_sweeping', 'adamw'),
-                (['sweep', '--config=x'], weir.sweep_configs, 'weir_config_sweeping', 'adamw-master')):
+                (['partition'], weir.partition, 'weir_partition_options', 'adamw'),
+                (['sweep'], weir.sweep, 'weir_sweep_options', 'adamw'),
+                (['sweep', '--config=x'], weir.sweep_configs, 'weir_config_sweep_options', 'adamw-master')):
             with self.subTest(command):
                 usual = inspect.signature(function).parameters['optimizer'].default
                 self.assertEqual(usual, optimizer)

@@ -177,7 +177,8 @@ class Plans(Case):
                      micro_batches=4)
         self.refuses(re.compile('^order: its weights are "stash"'), 2, weir.partition, made, CLUSTER,
                      schedule=weir.schedule('pipedream', ranks=2, micro_batches=8))
-        self.refuses(re.compile('^planning.micro_batches is needed'), 2, weir.partition, made, CLUSTER, schedule='1f1b')
+        self.refuses(re.compile('^weir_partition_options.micro_batches is needed'), 2, weir.partition, made, CLUSTER,
+                     schedule='1f1b')
 
     def test_its_numbers_are_held_against_a_profile(self):
         plan = weir.partition(profile(), CLUSTER, schedule='1f1b', micro_batches=8)
@@ -217,7 +218,7 @@ class Plans(Case):
                               optimizer='adamw', choose='replicas', shard='optimizer')
         self.assertEqual(sum(len(stage['devices']) for stage in plan.document['stages']), 4)
         self.assertLess(len(plan.document['stages']), 4)
-        self.assertEqual(plan.document['holding']['shard'], 'optimizer')
+        self.assertEqual(plan.document['storage']['shard'], 'optimizer')
 
     def test_replicas_devices_and_pins_can_be_given(self):
         made, how = profile(), {'schedule': '1f1b', 'micro_batches': 8}
@@ -240,19 +241,19 @@ class Plans(Case):
             self.refuses(sentence, 2, plan, **options)
 
     def test_tied_layers_are_apart_where_the_schedule_flushes(self):
-        tied = profile(tied=[[0, 7]], lent=[[0, 7]], version=3)
+        tied = profile(tied=[[0, 7]], one_owner=[[0, 7]])
 
         def plan(made=tied, schedule='1f1b', **how):
             return weir.partition(made, CLUSTER, schedule=schedule, micro_batches=4, **how)
         self.assertEqual(plan().json(), plan(tied_apart=True).json())
-        self.assertTrue(plan().document['holding']['tied_apart'])
+        self.assertTrue(plan().document['storage']['tied_apart'])
         self.assertEqual(2, len(plan().document['stages']))
         self.refuses(re.compile('^the model can be cut into 1 stage at most, too few for 2 ranks'), 1, plan,
                      tied_apart=False)
         self.refuses(re.compile('^the model can be cut into 1 stage at most'), 1, plan, schedule='pipedream')
         self.refuses(re.compile('^tied layers apart: their gradients are added up at a flush'), 2, plan,
                      schedule='pipedream', tied_apart=True)
-        self.assertNotIn('holding', plan(profile()).document)
+        self.assertNotIn('storage', plan(profile()).document)
 
     def test_the_own_order_of_a_graph_is_kept(self):
         numbers = {'output_bytes': 40000000, 'saved_bytes': 0}
@@ -479,7 +480,7 @@ class Comparisons(Case):
             ('slow.json: 0F4 on rank 0 is in the measured run only: the two do not do the same work', shorter,
              'slow.json', {}),
             ('nowhere.json: cannot be read: No such file or directory', self.plan, ['nowhere.json'], {}),
-            ('traces: are missing: give the file of a run, or one for each rank', self.plan, [], {}),
+            ('weir_compare_options.files is needed: the file of a run, or one for each rank', self.plan, [], {}),
             ('slow.json: has iterations 0 to 0, not 5', self.plan, 'slow.json', {'iteration': 5}),
             ('iteration: -1 is not between 0 and 4294967295', self.plan, 'slow.json', {'iteration': -1}),
         ):
@@ -510,13 +511,13 @@ class Sweeps(Case):
 
     def test_tied_layers_are_apart_in_rows_that_flush(self):
         names = ['1f1b', 'pipedream']
-        tied = profile(tied=[[0, 7]], lent=[[0, 7]], version=3)
+        tied = profile(tied=[[0, 7]], one_owner=[[0, 7]])
         found = weir.sweep(tied, CLUSTER, schedules=names, micro_batches=4)
         self.assertEqual(['planned', 'refused'], [row['outcome'] for row in found])
         self.assertIn('can be cut into 1 stage at most', found[1]['reason'])
         together = weir.sweep(tied, CLUSTER, schedules=names, micro_batches=4, tied_apart=False)
         self.assertEqual(['refused', 'refused'], [row['outcome'] for row in together])
-        self.assertNotIn('holding', weir.sweep(profile(), CLUSTER, schedules=names, micro_batches=4).document)
+        self.assertNotIn('storage', weir.sweep(profile(), CLUSTER, schedules=names, micro_batches=4).document)
 
     def test_where_nothing_fits_there_is_no_best(self):
         found = weir.sweep(profile(), CLUSTER, schedules='1f1b', micro_batches=2, memory='100KiB')

@@ -26,8 +26,9 @@ class Estimates(Case):
         plan.check(estimate.profile())
 
     def test_one_word_is_a_list_of_one(self):
-        kept, less = (weir.estimate(LLAMA, 'h100-sxm', again=again).json() for again in ('norms', ['norms', 'activations']))
-        self.assertEqual(kept, weir.estimate(LLAMA, 'h100-sxm', again=['norms']).json())
+        kept, less = (weir.estimate(LLAMA, 'h100-sxm', recompute_tensors=tensors).json()
+                      for tensors in ('norms', ['norms', 'activations']))
+        self.assertEqual(kept, weir.estimate(LLAMA, 'h100-sxm', recompute_tensors=['norms']).json())
         self.assertNotEqual(kept, less)
 
     def test_plans_choose_among_its_variants(self):

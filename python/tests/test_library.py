@@ -10,13 +10,31 @@ import unittest
 
 from weir import library
 
-HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, 'runtime', 'weir.h')
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir)
+HEADER = os.path.join(ROOT, 'api', 'weir.h')
+LAYERS = os.path.join(ROOT, 'common', 'public', 'weir_layer.h')  # which weir.h includes
+
+
+def read_headers():
+    """What both declare, without comments."""
+    text = ''
+    for header in (HEADER, LAYERS):
+        with open(header, encoding='utf-8') as file:
+            text += re.sub('//.*', '', file.read())
+    return text
 
 
 def structs():
     """Of each of the module's structs its name in C."""
     return {'weir_' + re.sub('(?<!^)(?=[A-Z])', '_', name).lower(): value for name, value in vars(library).items()
-            if isinstance(value, type) and issubclass(value, ctypes.Structure) and value is not ctypes.Structure}
+            if isinstance(value, type) and issubclass(value, ctypes.Structure)
+            and value not in (ctypes.Structure, library.Options)}
+
+
+def fields(struct):
+    """The names of a struct's fields, of which all options have the first."""
+    inherited = library.Options._fields_ if issubclass(struct, library.Options) else []
+    return [field for field, *_ in [*inherited, *struct._fields_]]
 
 
 class Layout(unittest.TestCase):
@@ -28,26 +46,33 @@ class Layout(unittest.TestCase):
         for name, struct in structs().items():
             lines.append(f'printf("{name} %zu\\n", sizeof(struct {name}));')
             ours.append(f'{name} {ctypes.sizeof(struct)}')
-            for field, *_ in struct._fields_:
+            for field in fields(struct):
                 lines.append(f'printf("{name}.{field} %zu %zu\\n", offsetof(struct {name}, {field}), '
                              f'sizeof(((struct {name} *)0)->{field}));')
                 place = getattr(struct, field)
                 ours.append(f'{name}.{field} {place.offset} {place.size}')
         with open('layout.c', 'w', encoding='utf-8') as file:
             file.write(f'#include "{HEADER}"\n#include <stdio.h>\nint main(void)\n{{\n' + '\n'.join(lines) + '\n}\n')
-        subprocess.run([compiler, '-std=c11', 'layout.c', '-o', 'layout'], check=True)
+        subprocess.run([compiler, '-std=c11', '-I', os.path.dirname(LAYERS), 'layout.c', '-o', 'layout'],
+                       check=True)
         theirs = subprocess.run(['./layout'], check=True, capture_output=True, text=True).stdout.splitlines()
         self.assertEqual(ours, theirs)
 
     def test_every_field_of_the_header_is_there(self):
-        with open(HEADER, encoding='utf-8') as file:
-            header = re.sub('//.*', '', file.read())
+        header = read_headers()
         for name, struct in structs().items():
             body = re.search(rf'struct {name} \{{(.*?)\n\}};', header, re.S)[1]
-            fields = [re.search(r'\(\*(\w+)\)|(\w+)(?:\[\d+\])?\s*$', part).group(1, 2)
+            theirs = [re.search(r'\(\*(\w+)\)|(\w+)(?:\[\d+\])?\s*$', part).group(1, 2)
                       for statement in body.split(';') if statement.strip()
                       for part in re.sub(r'\([^*].*?\)$', '', statement.strip()).split(',')]
-            self.assertEqual([a or b for a, b in fields], [field for field, *_ in struct._fields_], name)
+            self.assertEqual([a or b for a, b in theirs], fields(struct), name)
+
+    def test_options_have_their_size(self):
+        options = [struct for name, struct in structs().items() if name.endswith('_options')]
+        self.assertTrue(options)
+        for struct in options:
+            self.assertTrue(issubclass(struct, library.Options), struct)
+            self.assertEqual(struct().size, ctypes.sizeof(struct))
 
 
 class Imports(unittest.TestCase):
@@ -73,8 +98,7 @@ class Imports(unittest.TestCase):
 
 class Functions(unittest.TestCase):
     def test_each_takes_as_many_arguments_as_the_header_says(self):
-        with open(HEADER, encoding='utf-8') as file:
-            header = ' '.join(re.sub('//.*', '', file.read()).split())
+        header = ' '.join(read_headers().split())
         for name, (_, *takes) in library._CALLS.items():
             match = re.search(rf'\bweir_{name}\(([^)]*)\);', header)
             self.assertIsNotNone(match, name)

@@ -188,8 +188,8 @@ class Plan(_Shown, _Document):
         known.
         """
         watch = library.Watch()
-        explaining = library.Explaining(whole(budget, 'budget', 1, 2**53 - 1), ctypes.pointer(watch))
-        return Explanation(*run_answer('explain', self, profile, ctypes.byref(explaining), watch=watch,
+        options = library.ExplainOptions(budget=whole(budget, 'budget', 1, 2**53 - 1), watch=ctypes.pointer(watch))
+        return Explanation(*run_answer('explain', self, profile, ctypes.byref(options), watch=watch,
                                        progress=progress))
 
     def export(self, format: str, *, profile: Optional[Profile] = None, units: Choice = None,
@@ -203,9 +203,9 @@ class Plan(_Shown, _Document):
         `said` is called with each sentence that the command writes on standard error: what the framework is not told,
         or does otherwise. A WeirError of code 1 where the framework has no way to run the plan.
         """
-        exporting = library.Exporting(None if profile is None else library.PROFILE.from_param(profile),
-                                      numbers(units, 'units', 0), encode(base))
-        text, sentences = call_answer('plan_export', self, encode(format), ctypes.byref(exporting))
+        options = library.ExportOptions(profile=None if profile is None else library.PROFILE.from_param(profile),
+                                        units=numbers(units, 'units', 0), base=encode(base))
+        text, sentences = call_answer('plan_export', self, encode(format), ctypes.byref(options))
         for sentence in sentences.splitlines() if said else ():
             said(sentence)
         return text
@@ -265,8 +265,8 @@ class Schedule(_Shown, _Document):
 
         It has no cells for STEP and REDUCE. `dialect` is the PyTorch that is to read it: torch2.9 or torch2.6.
         """
-        style = library.Csv(encode(dialect), lowered, line_feeds)
-        return take_text(call('schedule_csv', self, ctypes.byref(style)))
+        options = library.CsvOptions(dialect=encode(dialect), lowered=lowered, line_feeds=line_feeds)
+        return take_text(call('schedule_csv', self, ctypes.byref(options)))
 
     def check(self, *, sends: str = 'rendezvous', receives: Optional[str] = None, channels: str = 'apart',
               memory: Optional[Size] = None, cost: Union[str, Document, None] = None,
@@ -278,10 +278,11 @@ class Schedule(_Shown, _Document):
         `channels`: apart, or shared by all of a pair of ranks. `memory` of each rank, such as "80GiB". `cost`, `keep`
         and `cluster` as simulate() takes them.
         """
-        pricing = _pricing(cost, None, keep, cluster)
-        checking = library.Checking(_buffered(sends), sends == 'grouped', encode(receives),
-                                    _is_shared(channels), size(memory, 'memory'), ctypes.pointer(pricing))
-        return json.loads(take_text(call('schedule_check', self, ctypes.byref(checking))))
+        price = _price(cost, None, keep, cluster)
+        options = library.CheckOptions(buffered_sends=_buffered(sends), grouped=sends == 'grouped',
+                                       receives=encode(receives), shared_channels=_is_shared(channels),
+                                       memory_bytes=size(memory, 'memory'), price=ctypes.pointer(price))
+        return json.loads(take_text(call('schedule_check', self, ctypes.byref(options))))
 
     def simulate(self, cost: Union[str, Document, None] = None, *, overlapped: Optional[str] = None,
                  keep: Sequence[Size] = (0, 0), cluster: Union[str, Document, None] = None) -> 'Simulation':
@@ -292,8 +293,8 @@ class Schedule(_Shown, _Document):
         an F and a backward take together. `keep`: bytes that a stage keeps of a micro-batch after F, and after I.
         `cluster`: whose links the messages take, rank r on device r.
         """
-        pricing = _pricing(cost, overlapped, keep, cluster)
-        return Simulation(call('schedule_simulate', self, ctypes.byref(pricing)))
+        price = _price(cost, overlapped, keep, cluster)
+        return Simulation(call('schedule_simulate', self, ctypes.byref(price)))
 
     def _simulation(self) -> 'Simulation':
         document = self.document
@@ -324,12 +325,13 @@ def _is_shared(channels: str) -> bool:
     return channels == 'shared'
 
 
-def _pricing(cost: Union[str, Document, None], overlapped: Optional[str], keep: Sequence[Size],
-             cluster: Union[str, Document, None]) -> library.Pricing:
+def _price(cost: Union[str, Document, None], overlapped: Optional[str], keep: Sequence[Size],
+           cluster: Union[str, Document, None]) -> library.PriceOptions:
     if len(keep) != 2:
         raise WeirError(f'keep: takes 2 quantities, after F and after I, not {len(keep)}')
-    return library.Pricing(given_document(cost), encode(overlapped), size(keep[0], 'keep'), size(keep[1], 'keep'),
-                           given_document(cluster))
+    return library.PriceOptions(costs=given_document(cost), overlapped=encode(overlapped),
+                                kept_forward_bytes=size(keep[0], 'keep'), kept_weight_bytes=size(keep[1], 'keep'),
+                                cluster=given_document(cluster))
 
 
 class Simulation(_Shown, _Written):
@@ -342,7 +344,7 @@ class Simulation(_Shown, _Written):
         return take_text(call('simulation_text', self))
 
     def _draw(self, picture: int, **how: Any) -> str:
-        return take_text(call('simulation_draw', self, ctypes.byref(library.Drawing(picture, **how))))
+        return take_text(call('simulation_draw', self, ctypes.byref(library.DrawOptions(picture=picture, **how))))
 
     def chart(self, *, columns: int = 110, ascii: bool = False, colours: bool = False) -> str:
         """Who does what when, in characters."""
@@ -483,8 +485,8 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
     `cluster`: a line such as "2 devices, 16GiB, 12GB/s 5us", a file, or a document. `schedule`: any that `weir
     schedule` lists, such as "1f1b" or "zb-v"; or a Schedule that flushes, which is planned for as it is, with its ranks
     and micro-batches. `micro_batches` of an iteration. `ranks`: the cluster's devices if not given. `chunks`: stages on
-    each rank, as the schedule has it if not given. `optimizer`: adamw (the usual), sgd, momentum, adam, lamb, lars,
-    adafactor, adam8bit, adam1bit or *-master. `memory` of each device, such as "16GiB", instead of the cluster's.
+    each rank, as the schedule has it if not given. `optimizer`: adamw (the usual), or another that
+    docs/memory.md lists. `memory` of each device, such as "16GiB", instead of the cluster's.
 
     How states are held (docs/memory.md): `tied_apart`, whether layers that share parameters may be on different stages
     (None: where the schedule flushes), `shard` (none, optimizer, gradients, weights), `host` (optimizer, activations),
@@ -503,7 +505,7 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
     pinned = (library.Pin * len(pins))(*((encode(layer), whole(stage, 'pins')) for layer, stage in pins.items()))
     watch = library.Watch()
     is_given = isinstance(schedule, Schedule)
-    planning = library.Planning(
+    options = library.PartitionOptions(
         cluster=given_document(cluster), schedule=None if is_given else encode(schedule),
         order=schedule.address if is_given else None, micro_batches=whole(micro_batches, 'micro_batches', 1),
         ranks=whole(ranks, 'ranks', 1), optimizer=encode(optimizer), chunks=whole(chunks, 'chunks', 1),
@@ -516,8 +518,8 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
         pin_count=len(pinned), own_order=own_order, target=encode(target),
         budget=whole(budget, 'budget', 1, 2**53 - 1), deadline_ns=time_ns(deadline, 'deadline'),
         watch=ctypes.pointer(watch))
-    planning.given = schedule  # alive as long as the call is
-    return Plan(run('partition', profile, ctypes.byref(planning), watch=watch, progress=progress))
+    options.given = schedule  # alive as long as the call is
+    return Plan(run('partition', profile, ctypes.byref(options), watch=watch, progress=progress))
 
 
 def compare(planned: Union[Plan, Schedule], traces: Union[Path, Iterable[Path]], *, iteration: Optional[int] = None,
@@ -533,14 +535,14 @@ def compare(planned: Union[Plan, Schedule], traces: Union[Path, Iterable[Path]],
     if not isinstance(planned, (Plan, Schedule)):
         raise TypeError(f'a weir.Plan or a weir.Schedule is wanted, not {planned!r}')
     files = [given_path(traces)] if isinstance(traces, (str, os.PathLike)) else [given_path(path) for path in traces]
-    run = library.Traces((ctypes.c_char_p * len(files))(*files), len(files), iteration is not None,
-                         whole(iteration, 'iteration'))
+    options = library.CompareOptions(files=(ctypes.c_char_p * len(files))(*files), file_count=len(files),
+                                     has_iteration=iteration is not None, iteration=whole(iteration, 'iteration'))
     if isinstance(planned, Schedule):
-        pricing = _pricing(cost, overlapped, keep, cluster)
-        return Comparison(call('schedule_compare', planned, ctypes.byref(pricing), ctypes.byref(run)), None)
+        price = _price(cost, overlapped, keep, cluster)
+        return Comparison(call('schedule_compare', planned, ctypes.byref(price), ctypes.byref(options)), None)
     if cost is not None or overlapped is not None or any(keep) or cluster is not None:
         raise WeirError('a plan brings its own costs and cluster: leave cost, overlapped, keep and cluster out')
-    return Comparison(call('plan_compare', planned, ctypes.byref(run)), planned)
+    return Comparison(call('plan_compare', planned, ctypes.byref(options)), planned)
 
 
 def _tied(apart: Optional[bool]) -> Optional[bytes]:
@@ -562,9 +564,10 @@ def schedule(name: str, *, ranks: int, micro_batches: int, chunks: Optional[int]
     `chunks`: stages on each rank, as the schedule has it if not given. `splits` of each sequence (seq1f1b).
     `replicas`: ranks of each stage, which add up to `ranks` (1f1b, gpipe, pipedream, forward-only).
     """
-    generating = library.Generating(encode(name), whole(ranks, 'ranks', 1), whole(micro_batches, 'micro_batches', 1),
-                                    whole(chunks, 'chunks', 1), whole(splits, 'splits', 1), numbers(replicas))
-    return Schedule(call('schedule_generate', ctypes.byref(generating)))
+    options = library.GenerateOptions(
+        name=encode(name), ranks=whole(ranks, 'ranks', 1), micro_batches=whole(micro_batches, 'micro_batches', 1),
+        chunks=whole(chunks, 'chunks', 1), splits=whole(splits, 'splits', 1), replicas=numbers(replicas))
+    return Schedule(call('schedule_generate', ctypes.byref(options)))
 
 
 def search(*, ranks: int, micro_batches: int, cost: Union[str, Document], chunks: Optional[int] = None,
@@ -578,11 +581,13 @@ def search(*, ranks: int, micro_batches: int, cost: Union[str, Document], chunks
     from the first start to the last end of all. `budget`: units of work. Ctrl-C ends it with the best so far.
     """
     watch, found = library.Watch(), library.Found()
-    searching = library.Searching(whole(ranks, 'ranks', 1), whole(micro_batches, 'micro_batches', 1),
-                                  whole(chunks, 'chunks', 1), encode(placement), encode(objective),
-                                  _pricing(cost, None, keep, None), size(memory, 'memory'),
-                                  whole(budget, 'budget', 1, 2**53 - 1), ctypes.pointer(watch))
-    result = Schedule(run('search', ctypes.byref(searching), ctypes.byref(found), watch=watch, progress=progress))
+    price = _price(cost, None, keep, None)
+    options = library.SearchOptions(
+        ranks=whole(ranks, 'ranks', 1), micro_batches=whole(micro_batches, 'micro_batches', 1),
+        chunks=whole(chunks, 'chunks', 1), placement=encode(placement), objective=encode(objective),
+        price=ctypes.pointer(price), memory_bytes=size(memory, 'memory'),
+        budget=whole(budget, 'budget', 1, 2**53 - 1), watch=ctypes.pointer(watch))
+    result = Schedule(run('search', ctypes.byref(options), ctypes.byref(found), watch=watch, progress=progress))
     result.time_ns, result.bound_ns, result.gap = found.time_ns, found.bound_ns, found.gap
     result.proved, result.work = found.proved, found.work
     result.method, result.stopped = found.method.decode(), found.stopped.decode()
@@ -604,14 +609,14 @@ def sweep(profile: Profile, cluster: Union[str, Document], *, schedules: Iterabl
     """
     names = strings(schedules)
     watch, best = library.Watch(), ctypes.c_void_p()
-    sweeping = library.Sweeping(
+    options = library.SweepOptions(
         cluster=given_document(cluster), schedules=names, schedule_count=len(names),
         ranks=numbers(ranks), chunks=numbers(chunks), micro_batches=numbers(micro_batches),
         optimizer=encode(optimizer), tied=_tied(tied_apart), own_order=own_order,
         memory_bytes=size(memory, 'memory'), budget=whole(budget, 'budget', 1, 2**53 - 1),
         threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
     try:
-        texts = run_answer('sweep', profile, ctypes.byref(sweeping), behind=[ctypes.byref(best)], watch=watch,
+        texts = run_answer('sweep', profile, ctypes.byref(options), behind=[ctypes.byref(best)], watch=watch,
                            progress=progress)
     finally:  # the plan is ours whatever else went wrong
         suggested = Plan(best.value) if best.value else None

@@ -20,9 +20,9 @@ __all__ = ['ConfigSweep', 'Estimate', 'Judgement', 'estimate', 'judge', 'sweep_c
 class Estimate(Found):
     """Where the time of a model would go on devices that are not here: the document "weir.estimate"."""
 
-    def __init__(self, config: bytes, estimating: library.Estimating) -> None:
-        self._config, self._estimating = config, estimating
-        self._json, self._table = call_answer('estimate', config, ctypes.byref(estimating), behind=[None])
+    def __init__(self, config: bytes, options: library.EstimateOptions) -> None:
+        self._config, self._options = config, options
+        self._json, self._table = call_answer('estimate', config, ctypes.byref(options), behind=[None])
 
     def table(self) -> str:
         """Where each layer's time goes, for people."""
@@ -31,7 +31,7 @@ class Estimate(Found):
     def profile(self) -> Profile:
         """The profile to plan with, made when it is asked for."""
         profile = ctypes.c_void_p()
-        call('estimate', self._config, ctypes.byref(self._estimating), None, ctypes.byref(profile))
+        call('estimate', self._config, ctypes.byref(self._options), None, ctypes.byref(profile))
         return Profile(profile.value or 0)
 
     def __str__(self) -> str:
@@ -75,35 +75,36 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
              overlap: Optional[str] = None, shard: str = 'none', within: Optional[int] = None,
              dispatch: Optional[str] = None, loss: Optional[str] = None, sequence_parallel: Optional[bool] = None,
              graphs: Optional[bool] = None, compiled: Optional[bool] = None, hidden_experts: Optional[bool] = None,
-             blocking: bool = False, again: Union[str, Iterable[str]] = (), gradient_bytes: Optional[int] = None,
+             blocking: bool = False, recompute_tensors: Union[str, Iterable[str]] = (),
+             gradient_bytes: Optional[int] = None,
              without_mtp: bool = False, whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
     """What a transformer would cost on devices that are not here: docs/estimate.md.
 
     `config`: a Hugging Face config.json, or what is in it. `device`: "h100-sxm", a file, or a document. `tensor`,
     `context`, `expert`, `data`: how many devices share each layer, each sequence, the experts, and the weights.
     `products`: the type that products read, such as "fp8". `like`: the framework, "megatron", "nemo", "torchtitan", ..;
-    what is not given of these is as that has it: `attention`, "fused", "flash", "plain" or "again"; `overlap`, messages
-    behind products, "nothing", "backward" or "all"; `dispatch`, a token to "each" of its experts, or "once" to a group
-    of devices that has some; `loss` of the logits, "inplace" as Megatron has it, "plain" as PyTorch, "fused" as
+    what is not given of these is as that has it: `attention`, "fused", "flash", "plain" or "recomputed"; `overlap`,
+    messages behind products, "nothing", "backward" or "all"; `dispatch`, a token to "each" of its experts, or "once" to
+    a group of devices that has some; `loss` of the logits, "inplace" as Megatron has it, "plain" as PyTorch, "fused" as
     Transformer Engine or one "kernel" each way; `sequence_parallel`, `graphs`, `compiled`, `hidden_experts`;
     `gradient_bytes`, 2 or 4. `without_mtp`: multi-token prediction, which `config` may have, is left out.
     `shard`: what devices of `data` hold once between them, or `within` groups of so many. `blocking`: the host waits for
-    each kernel (CUDA_LAUNCH_BLOCKING). `again`: what is not kept but computed again in the backward, of "norms",
-    "activations", "latent".
+    each kernel (CUDA_LAUNCH_BLOCKING). `recompute_tensors`: what is not kept but computed again in the backward, of
+    "norms", "activations", "latent".
     `whole_blocks`: the profile has no cut between a block's attention and its MLP. `variants`: other ways to run each
     layer, over groups of devices, for partition(..., choose='variants'): "2,tensor4sp,context2,expert8", or "all".
     """
-    estimating = library.Estimating(
+    options = library.EstimateOptions(
         device=given_document(device), tensor=whole(tensor, 'tensor', 1), context=whole(context, 'context', 1),
         expert=whole(expert, 'expert', 1), data=whole(data, 'data', 1),
         micro_batch=whole(micro_batch, 'micro_batch', 1), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
         products=encode(products), like=encode(like), attention=encode(attention), overlap=encode(overlap),
         shard=encode(shard), within=whole(within, 'within', 1), dispatch=encode(dispatch), loss=encode(loss),
         sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs), hidden_experts=_choice(hidden_experts),
-        compiled=_choice(compiled), blocking=blocking, again=_listed(again),
+        compiled=_choice(compiled), blocking=blocking, recompute_tensors=_listed(recompute_tensors),
         gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp, whole_blocks=whole_blocks,
         variants=encode(variants))
-    return Estimate(_config(config), estimating)
+    return Estimate(_config(config), options)
 
 
 def _config(given: Union[Path, Document]) -> bytes:
@@ -127,7 +128,8 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
           dtype: str = 'bf16', products: Optional[str] = None, like: str = 'megatron', attention: Optional[str] = None,
           overlap: Optional[str] = None, dispatch: Optional[str] = None, loss: Optional[str] = None,
           sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None, compiled: Optional[bool] = None,
-          hidden_experts: Optional[bool] = None, blocking: bool = False, again: Union[str, Iterable[str]] = (),
+          hidden_experts: Optional[bool] = None, blocking: bool = False,
+          recompute_tensors: Union[str, Iterable[str]] = (),
           gradient_bytes: Optional[int] = None, without_mtp: bool = False) -> Judgement:
     """What an iteration of this very layout takes, where that goes, what each rank holds, and whether it fits.
 
@@ -138,22 +140,24 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
     `expert_tensor`: devices that share each expert. `offloaded`: blocks of each stage whose kept bytes are on the host.
     `memory` of each device, such as "70GiB", instead of the device's own.
     """
-    stating = library.Stating(
-        estimating=library.Estimating(
-            device=given_document(device), tensor=whole(tensor, 'tensor', 1), context=whole(context, 'context', 1),
-            expert=whole(expert, 'expert', 1), data=whole(data, 'data', 1),
-            micro_batch=whole(micro_batch, 'micro_batch', 1), sequence=whole(sequence, 'sequence', 1),
-            dtype=encode(dtype), products=encode(products), like=encode(like), attention=encode(attention),
-            overlap=encode(overlap), shard=encode(shard), within=whole(within, 'within', 1), dispatch=encode(dispatch),
-            loss=encode(loss), sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs),
-            hidden_experts=_choice(hidden_experts), compiled=_choice(compiled), blocking=blocking, again=_listed(again),
-            gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp),
-        placement=encode(placement), schedule=encode(schedule), ranks=whole(ranks, 'ranks', 1),
-        chunks=whole(chunks, 'chunks', 1), micro_batches=whole(micro_batches, 'micro_batches', 1),
+    estimated = library.EstimateOptions(
+        device=given_document(device), tensor=whole(tensor, 'tensor', 1), context=whole(context, 'context', 1),
+        expert=whole(expert, 'expert', 1), data=whole(data, 'data', 1),
+        micro_batch=whole(micro_batch, 'micro_batch', 1), sequence=whole(sequence, 'sequence', 1),
+        dtype=encode(dtype), products=encode(products), like=encode(like), attention=encode(attention),
+        overlap=encode(overlap), shard=encode(shard), within=whole(within, 'within', 1), dispatch=encode(dispatch),
+        loss=encode(loss), sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs),
+        hidden_experts=_choice(hidden_experts), compiled=_choice(compiled), blocking=blocking,
+        recompute_tensors=_listed(recompute_tensors),
+        gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp)
+    options = library.JudgeOptions(
+        estimate=ctypes.pointer(estimated), placement=encode(placement), schedule=encode(schedule),
+        ranks=whole(ranks, 'ranks', 1), chunks=whole(chunks, 'chunks', 1),
+        micro_batches=whole(micro_batches, 'micro_batches', 1),
         recompute=encode(str(recompute)), blocks=numbers(blocks, 'blocks', 0), layout=encode(layout),
         expert_tensor=whole(expert_tensor, 'expert_tensor', 1), offloaded=whole(offloaded, 'offloaded'),
         memory_bytes=size(memory, 'memory'))
-    return Judgement(*call_answer('judge', _config(config), ctypes.byref(stating)))
+    return Judgement(*call_answer('judge', _config(config), ctypes.byref(options)))
 
 
 def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *, devices: int, global_batch: int,
@@ -168,7 +172,7 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
                   dispatch: Optional[str] = None, loss: Optional[str] = None,
                   sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None,
                   compiled: Optional[bool] = None, hidden_experts: Optional[bool] = None, blocking: bool = False,
-                  again: Union[str, Iterable[str]] = (), within: Optional[int] = None,
+                  recompute_tensors: Union[str, Iterable[str]] = (), within: Optional[int] = None,
                   gradient_bytes: Optional[int] = None, without_mtp: bool = False, budget: Optional[int] = None,
                   deadline: Optional[Time] = None, threads: Optional[int] = None,
                   progress: Optional[Progress] = None) -> ConfigSweep:
@@ -189,15 +193,15 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
     """
     shards, names = strings(shard), strings(schedules)
     watch, best, profile = library.Watch(), ctypes.c_void_p(), ctypes.c_void_p()
-    estimating = library.Estimating(
+    estimated = library.EstimateOptions(
         device=given_document(device), sequence=whole(sequence, 'sequence', 1), dtype=encode(dtype),
         products=encode(products), like=encode(like), attention=encode(attention), overlap=encode(overlap),
         dispatch=encode(dispatch), loss=encode(loss), sequence_parallel=_choice(sequence_parallel),
         graphs=_choice(graphs), hidden_experts=_choice(hidden_experts), compiled=_choice(compiled), blocking=blocking,
-        again=_listed(again), within=whole(within, 'within', 1),
+        recompute_tensors=_listed(recompute_tensors), within=whole(within, 'within', 1),
         gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp)
-    sweeping = library.ConfigSweeping(
-        estimating=estimating, devices=whole(devices, 'devices', 1), without=whole(without, 'without'),
+    options = library.ConfigSweepOptions(
+        estimate=ctypes.pointer(estimated), devices=whole(devices, 'devices', 1), without=whole(without, 'without'),
         slow=whole(slow, 'slow'), slow_permille=whole(round(slow_rate * 1000), 'slow_rate in thousandths', 1, 1000),
         placement=encode(placement),
         global_batch=whole(global_batch, 'global_batch', 1, 2**53 - 1), price=price, watts=watts,
@@ -208,7 +212,7 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
         memory_bytes=size(memory, 'memory'), budget=whole(budget, 'budget', 1, 2**53 - 1),
         deadline_ns=time_ns(deadline, 'deadline'), threads=whole(threads, 'threads', 1, 1024), watch=ctypes.pointer(watch))
     try:
-        texts = run_answer('sweep_configs', _config(config), ctypes.byref(sweeping),
+        texts = run_answer('sweep_configs', _config(config), ctypes.byref(options),
                            behind=[ctypes.byref(best), ctypes.byref(profile)], watch=watch, progress=progress)
     finally:  # they are ours whatever else went wrong
         suggested = Plan(best.value) if best.value else None

@@ -58,18 +58,27 @@ class Pin(Structure):
     _fields_ = [('layer', c_char_p), ('stage', c_uint32)]
 
 
-class Estimating(Structure):
+class Options(Structure):
+    """Options of a function, by their names; first their own size, so that the library may know more of them."""
+
+    _fields_ = [('size', c_size_t)]
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(size=ctypes.sizeof(self), **given)
+
+
+class EstimateOptions(Options):
     _fields_ = [
         ('device', c_char_p), ('tensor', c_uint32), ('context', c_uint32), ('expert', c_uint32), ('data', c_uint32),
         ('micro_batch', c_uint32), ('sequence', c_uint32), ('dtype', c_char_p), ('products', c_char_p),
         ('attention', c_char_p), ('overlap', c_char_p), ('shard', c_char_p), ('dispatch', c_char_p), ('loss', c_char_p),
         ('sequence_parallel', c_int), ('graphs', c_int), ('compiled', c_int), ('hidden_experts', c_int),
-        ('blocking', c_bool), ('whole_blocks', c_bool), ('variants', c_char_p), ('again', c_char_p), ('like', c_char_p),
-        ('within', c_uint32), ('gradient_bytes', c_uint32), ('without_mtp', c_bool),
+        ('blocking', c_bool), ('whole_blocks', c_bool), ('without_mtp', c_bool), ('variants', c_char_p),
+        ('recompute_tensors', c_char_p), ('like', c_char_p), ('within', c_uint32), ('gradient_bytes', c_uint32),
     ]
 
 
-class Planning(Structure):
+class PartitionOptions(Options):
     _fields_ = [
         ('cluster', c_char_p), ('schedule', c_char_p), ('order', c_void_p), ('micro_batches', c_uint32),
         ('ranks', c_uint32), ('optimizer', c_char_p), ('chunks', c_uint32), ('tied', c_char_p),
@@ -82,15 +91,15 @@ class Planning(Structure):
     ]
 
 
-class Explaining(Structure):
+class ExplainOptions(Options):
     _fields_ = [('budget', c_uint64), ('watch', POINTER(Watch))]
 
 
-class Exporting(Structure):
+class ExportOptions(Options):
     _fields_ = [('profile', c_void_p), ('units', Numbers), ('base', c_char_p)]
 
 
-class Sweeping(Structure):
+class SweepOptions(Options):
     _fields_ = [
         ('cluster', c_char_p), ('schedules', POINTER(c_char_p)), ('schedule_count', c_size_t), ('ranks', Numbers),
         ('chunks', Numbers), ('micro_batches', Numbers), ('optimizer', c_char_p), ('tied', c_char_p),
@@ -99,48 +108,49 @@ class Sweeping(Structure):
     ]
 
 
-class Stating(Structure):
+class JudgeOptions(Options):
     _fields_ = [
-        ('estimating', Estimating), ('placement', c_char_p), ('schedule', c_char_p), ('ranks', c_uint32),
+        ('estimate', POINTER(EstimateOptions)), ('placement', c_char_p), ('schedule', c_char_p), ('ranks', c_uint32),
         ('chunks', c_uint32), ('micro_batches', c_uint32), ('recompute', c_char_p), ('blocks', Numbers),
         ('layout', c_char_p), ('expert_tensor', c_uint32), ('offloaded', c_uint32), ('memory_bytes', c_uint64),
     ]
 
 
-class ConfigSweeping(Structure):
+class ConfigSweepOptions(Options):
     _fields_ = [
-        ('estimating', Estimating), ('devices', c_uint32), ('without', c_uint32), ('slow', c_uint32),
-        ('slow_permille', c_uint32), ('global_batch', c_uint64), ('price', c_double), ('watts', c_double), ('tensor', Numbers), ('context', Numbers), ('expert', Numbers),
-        ('ranks', Numbers), ('chunks', Numbers), ('micro_batch', Numbers), ('shards', POINTER(c_char_p)),
+        ('estimate', POINTER(EstimateOptions)), ('devices', c_uint32), ('without', c_uint32), ('slow', c_uint32),
+        ('slow_permille', c_uint32), ('global_batch', c_uint64), ('price', c_double), ('watts', c_double),
+        ('tensor', Numbers), ('context', Numbers), ('expert', Numbers), ('ranks', Numbers), ('chunks', Numbers),
+        ('micro_batch', Numbers), ('shards', POINTER(c_char_p)),
         ('shard_count', c_size_t), ('placement', c_char_p), ('schedules', POINTER(c_char_p)),
         ('schedule_count', c_size_t), ('target', c_char_p), ('optimizer', c_char_p), ('memory_bytes', c_uint64),
         ('budget', c_uint64), ('deadline_ns', c_uint64), ('threads', c_uint), ('watch', POINTER(Watch)),
     ]
 
 
-class Generating(Structure):
+class GenerateOptions(Options):
     _fields_ = [('name', c_char_p), ('ranks', c_uint32), ('micro_batches', c_uint32), ('chunks', c_uint32),
                 ('splits', c_uint32), ('replicas', Numbers)]
 
 
-class Csv(Structure):
-    _fields_ = [('dialect', c_char_p), ('lowered', c_bool), ('line_feeds', c_bool)]
+class CsvOptions(Options):
+    _fields_ = [('lowered', c_bool), ('line_feeds', c_bool), ('dialect', c_char_p)]
 
 
-class Pricing(Structure):
+class PriceOptions(Options):
     _fields_ = [('costs', c_char_p), ('overlapped', c_char_p), ('kept_forward_bytes', c_uint64),
                 ('kept_weight_bytes', c_uint64), ('cluster', c_char_p)]
 
 
-class Checking(Structure):
+class CheckOptions(Options):
     _fields_ = [('buffered_sends', c_uint32), ('grouped', c_bool), ('receives', c_char_p), ('shared_channels', c_bool),
-                ('memory_bytes', c_uint64), ('pricing', POINTER(Pricing))]
+                ('memory_bytes', c_uint64), ('price', POINTER(PriceOptions))]
 
 
-class Searching(Structure):
+class SearchOptions(Options):
     _fields_ = [
         ('ranks', c_uint32), ('micro_batches', c_uint32), ('chunks', c_uint32), ('placement', c_char_p),
-        ('objective', c_char_p), ('pricing', Pricing), ('memory_bytes', c_uint64), ('budget', c_uint64),
+        ('objective', c_char_p), ('price', POINTER(PriceOptions)), ('memory_bytes', c_uint64), ('budget', c_uint64),
         ('watch', POINTER(Watch)),
     ]
 
@@ -153,13 +163,14 @@ class Found(Structure):
 CHART, SVG, PAGE, TRACE = range(4)
 
 
-class Drawing(Structure):
+class DrawOptions(Options):
     _fields_ = [('picture', c_int), ('columns', c_size_t), ('ascii', c_bool), ('colours', c_bool),
-                ('messages', c_bool), ('title', c_char_p), ('font', c_char_p), ('width', c_uint32)]
+                ('messages', c_bool), ('width', c_uint32), ('title', c_char_p), ('font', c_char_p)]
 
 
-class Traces(Structure):
-    _fields_ = [('files', POINTER(c_char_p)), ('count', c_size_t), ('has_iteration', c_bool), ('iteration', c_uint32)]
+class CompareOptions(Options):
+    _fields_ = [('files', POINTER(c_char_p)), ('file_count', c_size_t), ('has_iteration', c_bool),
+                ('iteration', c_uint32)]
 
 
 # --- the library --------------------------------------------------------------------------------------------------
@@ -199,9 +210,9 @@ _CALLS = {
     'profile_document': (c_void_p, PROFILE),
     'profile_text': (c_void_p, PROFILE),
     'profile_lint': (c_void_p, PROFILE),
-    'judge': (c_bool, c_char_p, POINTER(Stating), POINTER(Answer)),
-    'estimate': (c_bool, c_char_p, POINTER(Estimating), POINTER(Answer), POINTER(c_void_p)),
-    'partition': (c_void_p, PROFILE, POINTER(Planning)),
+    'judge': (c_bool, c_char_p, POINTER(JudgeOptions), POINTER(Answer)),
+    'estimate': (c_bool, c_char_p, POINTER(EstimateOptions), POINTER(Answer), POINTER(c_void_p)),
+    'partition': (c_void_p, PROFILE, POINTER(PartitionOptions)),
     'plan_load': (c_void_p, c_char_p),
     'plan_read': (c_void_p, c_char_p, c_size_t, c_char_p),
     'plan_save': (c_bool, PLAN, c_char_p),
@@ -211,25 +222,26 @@ _CALLS = {
     'plan_prove': (c_bool, PLAN, PROFILE, c_uint64, POINTER(Watch)),
     'plan_schedule': (c_void_p, PLAN),
     'plan_simulate': (c_void_p, PLAN),
-    'plan_export': (c_bool, PLAN, c_char_p, POINTER(Exporting), POINTER(Answer)),
-    'explain': (c_bool, PLAN, PROFILE, POINTER(Explaining), POINTER(Answer)),
+    'plan_export': (c_bool, PLAN, c_char_p, POINTER(ExportOptions), POINTER(Answer)),
+    'explain': (c_bool, PLAN, PROFILE, POINTER(ExplainOptions), POINTER(Answer)),
     'second_opinion': (c_void_p, PLAN, PROFILE, POINTER(Watch)),
-    'sweep': (c_bool, PROFILE, POINTER(Sweeping), POINTER(Answer), POINTER(c_void_p)),
-    'sweep_configs': (c_bool, c_char_p, POINTER(ConfigSweeping), POINTER(Answer), POINTER(c_void_p), POINTER(c_void_p)),
-    'schedule_generate': (c_void_p, POINTER(Generating)),
+    'sweep': (c_bool, PROFILE, POINTER(SweepOptions), POINTER(Answer), POINTER(c_void_p)),
+    'sweep_configs': (c_bool, c_char_p, POINTER(ConfigSweepOptions), POINTER(Answer), POINTER(c_void_p),
+                      POINTER(c_void_p)),
+    'schedule_generate': (c_void_p, POINTER(GenerateOptions)),
     'schedule_load': (c_void_p, c_char_p),
     'schedule_read': (c_void_p, c_char_p, c_size_t, c_char_p),
     'schedule_save': (c_bool, SCHEDULE, c_char_p),
     'schedule_document': (c_void_p, SCHEDULE),
-    'schedule_csv': (c_void_p, SCHEDULE, POINTER(Csv)),
-    'schedule_check': (c_void_p, SCHEDULE, POINTER(Checking)),
-    'schedule_simulate': (c_void_p, SCHEDULE, POINTER(Pricing)),
-    'search': (c_void_p, POINTER(Searching), POINTER(Found)),
+    'schedule_csv': (c_void_p, SCHEDULE, POINTER(CsvOptions)),
+    'schedule_check': (c_void_p, SCHEDULE, POINTER(CheckOptions)),
+    'schedule_simulate': (c_void_p, SCHEDULE, POINTER(PriceOptions)),
+    'search': (c_void_p, POINTER(SearchOptions), POINTER(Found)),
     'simulation_document': (c_void_p, SIMULATION),
     'simulation_text': (c_void_p, SIMULATION),
-    'simulation_draw': (c_void_p, SIMULATION, POINTER(Drawing)),
-    'plan_compare': (c_void_p, PLAN, POINTER(Traces)),
-    'schedule_compare': (c_void_p, SCHEDULE, POINTER(Pricing), POINTER(Traces)),
+    'simulation_draw': (c_void_p, SIMULATION, POINTER(DrawOptions)),
+    'plan_compare': (c_void_p, PLAN, POINTER(CompareOptions)),
+    'schedule_compare': (c_void_p, SCHEDULE, POINTER(PriceOptions), POINTER(CompareOptions)),
     'comparison_document': (c_void_p, COMPARISON),
     'comparison_text': (c_void_p, COMPARISON),
     'comparison_notes': (c_void_p, COMPARISON),

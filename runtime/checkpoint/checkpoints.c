@@ -10,15 +10,15 @@
 #include <unistd.h>
 
 #include "common/path.h"
-#include "runtime/agreement.h"
 #include "runtime/checkpoint/run_folder.h"
+#include "runtime/groups/agreement.h"
 
 struct checkpoints {
     struct checkpoints_request request;
     struct manifest run;
     struct saver *saver;
-    uint64_t last;  // step that was saved, or gone on from
-    int lock;       // rank 0's, of the folder
+    uint64_t last;  // the step that was saved, or resumed from
+    int lock;       // rank 0's, on the folder
 };
 
 // --- the folder ----------------------------------------------------------------------------
@@ -44,7 +44,7 @@ static bool put_sign(const char *folder, char path[PATH_MAX], struct error *erro
     return true;
 }
 
-// All ranks write to one folder, or a checkpoint would never be whole.
+// All ranks must write to one folder, or a checkpoint would never be complete.
 static bool is_shared(const struct checkpoints_request *request, struct error *error)
 {
     const struct process_group *group = request->group;
@@ -61,9 +61,9 @@ static bool is_shared(const struct checkpoints_request *request, struct error *e
     if (good) {
         name[sizeof name - 1] = '\0';
         const bool sees = snprintf(here, sizeof here, "%s/%s", folder, name) < PATH_MAX && access(here, F_OK) == 0;
-        good = ranks_all_good(group, sees || error_set(error,
-                                                       "rank %u does not see %.300s as rank 0 does: checkpoints go to"
-                                                       " a folder that all ranks share", group->rank, folder), error);
+        good = ranks_all_good(group, sees || error_named(error, "rank %u does not see %.300s as rank 0 does:"
+                                                                " checkpoints go to a folder that all ranks share",
+                                                         group->rank, folder), error);
     }
     if (is_first(request))
         unlink(path);
@@ -82,9 +82,9 @@ static bool prepare_folder(struct checkpoints *checkpoints, struct error *error)
         uint64_t *steps = good ? run_folder_steps(folder, &count, error) : NULL;
         good = good && steps;
         if (good && count > 0 && !request->settings.resume)
-            good = error_set(error,
-                             "%.300s: has checkpoints of a run, the newest of step %llu: give %s to go on with"
-                             " it, or another folder", folder, (unsigned long long)steps[0], request->rules->asked_by);
+            good = error_named(error, "%.300s: has checkpoints of a run, the newest of step %llu: give %s to go on with"
+                                      " it, or another folder", folder, (unsigned long long)steps[0],
+                               request->rules->asked_by);
         free(steps);
     }
     return ranks_all_good(request->group, good, error) && is_shared(request, error);
@@ -95,10 +95,10 @@ static bool prepare_folder(struct checkpoints *checkpoints, struct error *error)
 static bool resume(struct checkpoints *checkpoints, uint64_t *step, uint64_t *passes, struct error *error)
 {
     const struct checkpoints_request *request = &checkpoints->request;
-    const struct resume_request resuming = {
-        .folder = request->settings.folder, .group = request->group, .lasting = request->lasting,
-        .pipeline = request->pipeline, .run = request->run, .rules = request->rules, .say = request->say, .self = request->self,
-    };
+    const struct resume_request resuming = { .folder = request->settings.folder, .group = request->group,
+                                             .lasting = request->lasting, .pipeline = request->pipeline,
+                                             .run = request->run, .rules = request->rules, .say = request->say,
+                                             .self = request->self };
     struct manifest *found;
     if (!request->settings.resume)
         return true;
@@ -111,7 +111,7 @@ static bool resume(struct checkpoints *checkpoints, uint64_t *step, uint64_t *pa
     return good;
 }
 
-// Of those that are there, as rank 0 reads them; what is damaged is none.
+// The best of the existing checkpoints, as rank 0 reads them. Damaged ones are left out.
 static bool find_best(const struct checkpoints_request *request, struct saved_best *best, struct error *error)
 {
     const struct process_group *group = request->group;
@@ -195,7 +195,7 @@ static bool save(struct checkpoints *checkpoints, const struct checkpoint_moment
 {
     struct manifest *run = &checkpoints->run;
     run->step = checkpoints->last = moment->step;
-    run->steps = moment->step > run->steps ? moment->step : run->steps;  // of one without an end
+    run->steps = moment->step > run->steps ? moment->step : run->steps;  // for a run without an end
     run->passes = moment->passes;
     run->loss = moment->loss;
     run->has_held = moment->has_held && isfinite(moment->held_loss);
@@ -203,8 +203,9 @@ static bool save(struct checkpoints *checkpoints, const struct checkpoint_moment
     return saver_save(checkpoints->saver, run, error);
 }
 
-// What is being written may be better than all that is there.
-static bool is_best(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, bool *is, struct error *error)
+// Waits for the checkpoint being written, which may be better than all existing ones.
+static bool is_best(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, bool *is,
+                    struct error *error)
 {
     *is = false;
     if (!moment->has_held || !isfinite(moment->held_loss))

@@ -1,4 +1,5 @@
-// The checkpoints of a training run: where they go, when one is due, and what a run that goes on begins with.
+// The checkpoints of a training run: where they are stored, when one is due, and from which one a resumed run
+// continues.
 #ifndef RUNTIME_CHECKPOINT_CHECKPOINTS_H
 #define RUNTIME_CHECKPOINT_CHECKPOINTS_H
 
@@ -6,10 +7,10 @@
 #include "runtime/checkpoint/saver.h"
 
 struct checkpoint_settings {
-    const char *folder;  // NULL: nothing is kept
-    uint32_t every;      // steps, and after the last one; 0: only then
-    uint32_t keep;       // the newest ones; of those whose loss on held-out data is known the best stays, too
-    bool resume;         // from the newest whole one
+    const char *folder;  // NULL: nothing is saved
+    uint32_t every;      // steps between checkpoints, plus one after the last step; 0: only that one
+    uint32_t keep;       // the number of newest ones that stay; the best by loss on held-out data, if known, stays too
+    bool resume;         // from the newest complete one
 };
 
 struct checkpoints;
@@ -19,35 +20,37 @@ struct checkpoints_request {
     const struct process_group *group;
     const struct lasting_model *lasting;
     const struct pipeline *pipeline;
-    const struct manifest *run;  // what this run is; without step, passes, loss and layers
+    const struct manifest *run;  // describes this run; without step, passes, loss and layers
     const struct resume_rules *rules;
-    void (*say)(void *self, const char *sentence);  // by rank 0, or by who has failed to write
+    void (*say)(void *self, const char *sentence);  // called on rank 0, or on a rank that could not write
     void *self;
 };
 
-// Begins the pipeline where an ended run has stopped, if that is asked for: `step` steps and `passes` have been made
-// then. Refuses a folder that ranks do not share, and one with checkpoints if no one has asked to go on from them.
+// If asked to, sets the pipeline to where an ended run has stopped: `step` steps and `passes` passes have then been
+// made. Fails if ranks do not share the folder, or if it has checkpoints and the run was not asked to continue from
+// them.
 struct checkpoints *checkpoints_open(const struct checkpoints_request *request, uint64_t *step, uint64_t *passes,
                                      struct error *error);
 void checkpoints_close(struct checkpoints *checkpoints);
 
-// Where a run is, between two passes.
+// The position of a run between two passes.
 struct checkpoint_moment {
-    uint64_t step, passes;  // made
+    uint64_t step, passes;  // made so far
     double loss;            // of the last step
-    bool has_held;          // whether that on held-out data is known here
-    double held_loss;       // which is it
-    bool is_wanted;         // somebody has asked for a checkpoint of this moment
+    bool has_held;          // whether the loss on held-out data is known here
+    double held_loss;       // that loss
+    bool is_wanted;         // a checkpoint of this moment was asked for
 };
 
-// After a pass. A checkpoint is made where one is due or wanted, and where the held-out loss is the best so far.
+// Call it after each pass. It makes a checkpoint if one is due or wanted, or if the held-out loss is the best so far.
 bool checkpoints_pass(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, struct error *error);
-// The run ends: a checkpoint of where it is, unless there is one; and all that is being written is waited for.
+// Call it at the end of the run. It makes a checkpoint of where the run is, unless there is one, and waits until
+// everything is written.
 bool checkpoints_end(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, struct error *error);
-// Only the latter.
+// Only waits.
 bool checkpoints_wait(struct checkpoints *checkpoints, struct error *error);
 
-// The newest one, and whether the last could not be written (saver.h).
+// The step of the newest checkpoint; the best one; and whether the last could not be written (saver.h).
 uint64_t checkpoints_newest(const struct checkpoints *checkpoints);
 struct saved_best checkpoints_best(const struct checkpoints *checkpoints);
 bool checkpoints_have_failed(const struct checkpoints *checkpoints);

@@ -13,7 +13,7 @@ static uint32_t copies_of(const struct pipeline *pipeline, uint32_t stage)
 
 static void add(struct copy_states *states, const struct pipeline *pipeline, uint32_t stage, uint32_t copy)
 {
-    const uint64_t kept = optimizer_copies(pipeline->plan->holding.optimizer) * sizeof(float);
+    const uint64_t kept = optimizer_copies(pipeline->plan->storage.optimizer) * sizeof(float);
     struct copy_state *state = &states->at[states->count++];
     *state = (struct copy_state){ stage, copy, .tensor = { .name = "error", .rows = 1 } };
     state->tensor.columns = pipeline->stages[stage].bytes.optimizer / kept;
@@ -25,7 +25,7 @@ bool copy_states_open(struct copy_states *states, const struct pipeline *pipelin
     const uint32_t stages = (uint32_t)pipeline->plan->stage_count;
     size_t most = 0;
     *states = (struct copy_states){ 0 };
-    if (!optimizer_sends_signs(pipeline->plan->holding.optimizer))
+    if (!optimizer_compresses(pipeline->plan->storage.optimizer))
         return true;
     for (uint32_t s = 0; s < stages; s++)
         most += copies_of(pipeline, s);
@@ -58,10 +58,10 @@ struct lasting_layer copy_state_layer(const struct copy_state *state)
                                    .numbers = state->tensor.columns };
 }
 
-// Behind the moments.
+// After the moments.
 static struct state_span span_of(const struct copy_state *state, const struct pipeline *pipeline)
 {
-    const uint64_t kept = optimizer_copies(pipeline->plan->holding.optimizer);
+    const uint64_t kept = optimizer_copies(pipeline->plan->storage.optimizer);
     return (struct state_span){ .stage = state->stage, .part = (uint32_t)kept, .count = state->tensor.columns };
 }
 

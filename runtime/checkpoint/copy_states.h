@@ -1,9 +1,10 @@
-// What each copy of a stage keeps for itself, and so is in no layer's file: what signs have left of its momentum
-// (runtime/signs.h). In a checkpoint a file each, beside those of layers and like one of them:
+// State that each copy of a stage keeps for itself, so that it is in no layer's file: what compression has lost of
+// its momentum (optimizer_compresses()). A checkpoint has a file for each copy, beside those of the layers and in the
+// same format:
 //
 //     stage0.copy1.safetensors    a tensor stage0.copy1.error, F32, all numbers of the stage
 //
-// They are of use to the same plan alone.
+// They are useful only for the same plan.
 #ifndef RUNTIME_CHECKPOINT_COPY_STATES_H
 #define RUNTIME_CHECKPOINT_COPY_STATES_H
 
@@ -18,17 +19,17 @@ struct copy_state {
 };
 
 struct copy_states {
-    struct copy_state *at;  // in order of their stages, then copies; those elsewhere, too
-    size_t count;           // 0: the optimizer keeps nothing of the kind, or no stage has copies
+    struct copy_state *at;  // in order of stages, then copies; also those on other ranks
+    size_t count;           // 0: the optimizer keeps no such state, or no stage has copies
 };
 
 bool copy_states_open(struct copy_states *states, const struct pipeline *pipeline, struct error *error);
 void copy_states_close(struct copy_states *states);
 
-// Whether the manifest's are these, of this run's plan.
+// Whether the manifest's copy states are these, of this run's plan.
 bool copy_states_match(const struct copy_states *states, const struct manifest *was, const struct manifest *now);
 
-// As files know it.
+// The state in the form of a layer, for its file.
 struct lasting_layer copy_state_layer(const struct copy_state *state);
 extern const struct lasting_form copy_state_form;
 
@@ -37,11 +38,11 @@ bool copy_state_read(const struct copy_state *state, const struct pipeline *pipe
 bool copy_state_write(const struct copy_state *state, const struct pipeline *pipeline, const void *host,
                       struct error *error);
 
-// With memory of the host for those that are here, and what becomes of their files.
+// Buffers on the host for the states that are here, and what is known of their files once written.
 struct copy_files {
     struct copy_states states;
-    void **kept;                   // by state; NULL: it is elsewhere
-    struct manifest_layer *files;  // likewise; names are the states'
+    void **kept;                   // by state; NULL: it is on another rank
+    struct manifest_layer *files;  // by state; the names belong to the states
 };
 
 bool copy_files_open(struct copy_files *files, const struct pipeline *pipeline, struct error *error);

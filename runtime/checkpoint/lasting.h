@@ -1,4 +1,5 @@
-// A model as checkpoints know it: its layers' tensors by name, and where a checkpoint's layers are taken from again.
+// A model as checkpoints describe it: the tensors of its layers by name, and the buffers into which a checkpoint's
+// layers are read.
 #ifndef RUNTIME_CHECKPOINT_LASTING_H
 #define RUNTIME_CHECKPOINT_LASTING_H
 
@@ -11,18 +12,18 @@ struct lasting_model {
     struct lasting_layer *layers;  // in the order of the model
     size_t layer_count;
     struct lasting_tensor *tensors;
-    void *names;                // where what tensors are known by stands; of a model that has only its own NULL
-    struct run_file files[2];   // by which transformers reads a checkpoint of one that is theirs
+    void *names;                // memory of the names that tensors are known by; NULL: the model has only its own
+    struct run_file files[2];   // for a model that transformers has: the files by which it reads a checkpoint
     size_t file_count;
 };
 
-// What stands in it is its own, but for layers' and tensors' names, which are the model's.
+// Frees everything in it, except the names of layers and tensors, which belong to the model.
 void lasting_model_free(struct lasting_model *lasting);
 
-// Whether the checkpoint has these layers and no others, in this precision and with this optimizer's state.
+// Whether the checkpoint has exactly these layers, in this precision and with this optimizer's state.
 bool lasting_model_matches(const struct lasting_model *lasting, const struct manifest *manifest, struct error *error);
 
-// What a layer's file brings, in memory until it has been put where it belongs.
+// The content of a layer's file, in memory until it has been put in its place.
 struct lasting_state {
     void *parts[LASTING_PARTS];
 };

@@ -11,7 +11,7 @@
 #include "common/path.h"
 
 static const char SUFFIX[] = ".safetensors", OPTIMIZER[] = ".optimizer";
-static const char HASH_NOTE[] = "xxh3-128 of ";  // a note for each tensor, so that damage has a place
+static const char HASH_NOTE[] = "xxh3-128 of ";  // a note for each tensor, so that damage can be located
 
 uint32_t lasting_parts(const struct lasting_form *form)
 {
@@ -27,7 +27,7 @@ static enum safe_type type_of(const struct lasting_form *form, uint32_t part)
     return part == 0 ? types[form->precision] : SAFE_F32;
 }
 
-// Weights of a layer with those that its bytes are rounded up to.
+// The layer's number of weights, with its bytes rounded up.
 static uint64_t rounded_numbers(const struct lasting_layer *layer)
 {
     return round_to_256(layer->numbers * sizeof(float)) / sizeof(float);
@@ -41,7 +41,7 @@ static uint64_t scale_count(const struct lasting_layer *layer)
 static uint64_t block_bytes(const struct lasting_form *form, const struct lasting_layer *layer)
 {
     uint64_t floats = 0;
-    if (form->optimizer == OPTIMIZER_ADAM_8BIT)
+    if (optimizer_rows[form->optimizer].codes > 0)
         return round_to_256(2 * scale_count(layer) * sizeof(float) + 2 * rounded_numbers(layer));
     for (size_t t = 0; t < layer->tensor_count; t++)
         floats += optimizer_factored((struct shape){ layer->tensors[t].rows > 1 ? layer->tensors[t].rows : 1,
@@ -63,7 +63,8 @@ bool layer_file_has_name(const struct lasting_layer *layer, struct error *error)
         && strlen(name) + strlen(OPTIMIZER) + strlen(SUFFIX) <= NAME_MAX)
         return true;
     return error_set(error,
-                     "layer \"%.80s\" is kept in a file of its name, which no file can have: give it another one", name);
+                     "layer \"%.80s\" is kept in a file of its name, which no file can have: give it another one",
+                     name);
 }
 
 // One of a layer's two files: which of its parts it has.
@@ -94,14 +95,14 @@ static bool path_of(const char *folder, const struct lasting_layer *layer, const
 
 // --- a layer as tensors ------------------------------------------------------------------
 
-// With names and notes, all of them in `arrays`.
+// The tensors of a file with their names and notes, all of them in `arrays`.
 struct described {
     struct safe_tensor *tensors;  // those of the first part, then those of the second, ..
     struct place {
         uint32_t part;
         uint64_t first_byte;
-    } *places;                // as many
-    struct safe_note *notes;  // likewise
+    } *places;                // one per tensor
+    struct safe_note *notes;  // one per tensor
     size_t count;
     struct arrays arrays;
 };
@@ -114,7 +115,7 @@ static char *join(struct arrays *arrays, const char *a, const char *b, const cha
     return arrays_keep(arrays, text_take(&text, &none));
 }
 
-// Takes the name; NULL after an error.
+// Takes over the name, which is NULL after an error.
 static void add_tensor(struct described *all, char *name, struct place place, enum safe_type type, uint64_t rows,
                        uint64_t columns)
 {
@@ -149,7 +150,7 @@ static void describe_part(struct described *all, const struct lasting_form *form
     }
 }
 
-// The block of adafactor, as optimizer.h has it.
+// The block of adafactor, as in optimizer.h.
 static void describe_factors(struct described *all, const struct lasting_layer *layer)
 {
     struct place place = { .part = 1 };
@@ -168,7 +169,7 @@ static void describe_factors(struct described *all, const struct lasting_layer *
     }
 }
 
-// And that of adam8bit, of the whole layer.
+// The block of adam8bit, for the whole layer.
 static void describe_codes(struct described *all, const struct lasting_layer *layer)
 {
     static const char *const names[] = { "first_scales", "second_scales", "first_codes", "second_codes" };
@@ -193,7 +194,7 @@ static bool describe(struct described *all, const struct lasting_form *form, con
     for (uint32_t part = half->first; !all->arrays.failed && !is_block && part < half->end; part++)
         describe_part(all, form, layer, part);
     if (!all->arrays.failed && is_block && layer->tensor_count > 0)
-        (form->optimizer == OPTIMIZER_ADAFACTOR ? describe_factors : describe_codes)(all, layer);
+        (optimizer_rows[form->optimizer].is_factored ? describe_factors : describe_codes)(all, layer);
     if (!all->arrays.failed)
         return true;
     arrays_clear(&all->arrays);
@@ -208,8 +209,13 @@ static bool save(const char *folder, const struct lasting_form *form, const stru
 {
     char path[PATH_MAX], number[24];
     struct described all;
+    *written = (struct safe_written){ 0 };
     if (!path_of(folder, layer, half, path, error) || !describe(&all, form, layer, half, error))
         return false;
+    if (all.count == 0) {
+        arrays_clear(&all.arrays);
+        return true;
+    }
     char (*hashes)[HASH_SIZE] = arrays_add(&all.arrays, all.count, sizeof *hashes);
     bool good = hashes || error_no_memory(error, path);
     for (size_t i = 0; good && i < all.count; i++) {
@@ -241,7 +247,7 @@ bool layer_file_save(const char *folder, const struct lasting_form *form, const 
 
 // --- loading -------------------------------------------------------------------------------
 
-// The tensor of that name, which must be what it was described as; or NULL.
+// The described tensor of that name; NULL if there is none, or if the found one differs from it.
 static const struct safe_tensor *expect(const struct described *all, const struct safe_tensor *found)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -315,7 +321,7 @@ static bool load(const char *path, const struct described *all, const struct las
                                     (unsigned long long)safe_file_bytes(file), (unsigned long long)written->bytes))
                    && take_all(file, all, layer, parts, error) && is_as_written(file, written, error);
     safe_file_close(file);
-    return good || strncmp(error->text, path, strlen(path)) == 0 || error_at(error, "%s", path);
+    return good || error_name(error, "%s", path);
 }
 
 static bool load_half(const char *folder, const struct lasting_form *form, const struct lasting_layer *layer,
@@ -327,8 +333,12 @@ static bool load_half(const char *folder, const struct lasting_form *form, const
     if (!path_of(folder, layer, half, path, error) || !describe(&all, form, layer, half, error))
         return false;
     for (uint32_t part = half->first; part < half->end; part++)
-        memset(parts[part], 0, lasting_part_bytes(form, layer, part));
-    const bool good = load(path, &all, layer, written, parts, error);
+        if (lasting_part_bytes(form, layer, part) > 0)
+            memset(parts[part], 0, lasting_part_bytes(form, layer, part));
+    bool good = written->bytes > 0 ? load(path, &all, layer, written, parts, error) : all.count == 0;
+    if (!good && written->bytes == 0)
+        error_set(error, "%s: its manifest names no file with %s of layer %s", folder, half->first == 0 ? "the weights"
+                  : "the optimizer state", layer->name);
     arrays_clear(&all.arrays);
     return good;
 }

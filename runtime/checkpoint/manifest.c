@@ -34,7 +34,8 @@ static void write_layers(const struct manifest *manifest, struct json_writer *js
         json_begin_object(json, NULL, JSON_LINES);
         json_put_string(json, "name", layer->name);
         json_put_u64(json, "updates", layer->updates);
-        write_file(json, "weights", &layer->written.weights);
+        if (layer->written.weights.bytes > 0)
+            write_file(json, "weights", &layer->written.weights);
         if (layer->written.optimizer.bytes > 0)
             write_file(json, "optimizer", &layer->written.optimizer);
         json_close(json);
@@ -68,22 +69,11 @@ static void write_loss_scale(const struct manifest *manifest, struct json_writer
     json_close(json);
 }
 
-// The first that can hold what is in it.
-static uint64_t version_of(const struct manifest *manifest)
-{
-    if (manifest->has_held)
-        return 4;
-    if (manifest->freeze_step > 0 || manifest->copy_count > 0)
-        return 3;
-    return manifest->batch > 0 || manifest->loss_scale.scale[0] ? 2 : 1;
-}
-
 static void write_with(const struct manifest *manifest, const char *hash, struct text *text)
 {
     struct json_writer json = json_writer(text);
     json_begin_object(&json, NULL, JSON_LINES);
-    json_put_string(&json, "format", "weir.checkpoint");
-    json_put_u64(&json, "version", version_of(manifest));
+    json_put_format(&json, "weir.checkpoint");
     json_put_string(&json, "model", manifest->model);
     json_put_string(&json, "precision", manifest->precision);
     json_put_string(&json, "optimizer", manifest->optimizer);
@@ -113,7 +103,7 @@ static void write_with(const struct manifest *manifest, const char *hash, struct
     json_close(&json);
 }
 
-// Of the document that has no digits where its hash will stand.
+// The hash of the document with no digits at the place of its hash.
 static void hash_of(const struct manifest *manifest, char digits[HASH_SIZE], struct text *text)
 {
     struct text plain = { 0 };
@@ -184,7 +174,8 @@ static bool read_layers(struct json *root, struct manifest *manifest, struct err
         struct manifest_layer *to = &manifest->layers[manifest->layer_count++];
         to->name = strdup(json_string(&layer, "name"));
         to->updates = json_u64(&layer, "updates", 0, JSON_MAX);
-        read_file(&layer, "weights", &to->written.weights);
+        if (json_has(&layer, "weights"))
+            read_file(&layer, "weights", &to->written.weights);
         if (json_has(&layer, "optimizer"))
             read_file(&layer, "optimizer", &to->written.optimizer);
         json_end(&layer);
@@ -212,7 +203,7 @@ static bool read_copies(struct json *root, struct manifest *manifest, struct err
 
 static bool read_all(struct json *root, struct manifest *manifest, char hash[HASH_SIZE], struct error *error)
 {
-    const uint64_t version = json_format(root, "weir.checkpoint", 4);
+    json_format(root, "weir.checkpoint");
     manifest->model = strdup(json_string(root, "model"));
     if (!manifest->model)
         return error_no_memory(error, "a checkpoint");
@@ -221,11 +212,10 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
     json_string_into(root, "rate", manifest->rate, MANIFEST_WORD);
     if (json_has(root, "clip"))
         json_string_into(root, "clip", manifest->clip, MANIFEST_WORD);
-    if (version >= 2 && json_has(root, "batch"))
+    if (json_has(root, "batch"))
         manifest->batch = json_u64(root, "batch", 1, JSON_MAX);
-    if (version >= 2)
-        read_loss_scale(root, manifest);
-    if (version >= 3 && json_has(root, "freeze_step"))
+    read_loss_scale(root, manifest);
+    if (json_has(root, "freeze_step"))
         manifest->freeze_step = json_u64(root, "freeze_step", 1, JSON_MAX);
     manifest->seed = json_u64(root, "seed", 0, JSON_MAX);
     read_data(root, manifest);
@@ -234,13 +224,11 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
     manifest->step = json_u64(root, "step", 1, manifest->steps ? manifest->steps : JSON_MAX);
     manifest->passes = json_u64(root, "passes", 1, manifest->step ? manifest->step : JSON_MAX);
     manifest->loss = json_fraction(root, "loss");
-    manifest->has_held = version >= 4 && json_has(root, "held_loss");
+    manifest->has_held = json_has(root, "held_loss");
     if (manifest->has_held)
         manifest->held_loss = json_fraction(root, "held_loss");
-    if (!read_layers(root, manifest, error) || (version >= 3 && !read_copies(root, manifest, error)))
+    if (!read_layers(root, manifest, error) || !read_copies(root, manifest, error))
         return false;
-    if (version > version_of(manifest))
-        json_refuse_key(root, "version", "is %llu, and all that it says was there before", (unsigned long long)version);
     json_string_into(root, "hash", hash, HASH_SIZE);
     json_end(root);
     return true;
@@ -253,8 +241,8 @@ static bool is_whole(const struct manifest *manifest, const char *hash, const ch
     hash_of(manifest, found, &text);
     return text_ok(&text, "a checkpoint", error)
         && (strcmp(hash, found) == 0
-            || error_set(error, "%s: hash: is %s, and what stands before it has %s: it was changed, or is damaged",
-                         name, hash, found));
+            || error_named(error, "%s: hash: is %s, and what stands before it has %s: it was changed, or is damaged",
+                           name, hash, found));
 }
 
 struct manifest *manifest_read(const char *json, size_t length, const char *name, struct error *error)

@@ -1,6 +1,5 @@
-// What stands beside the layers of a checkpoint (docs/formats/checkpoint.md): which run it is of, how far that had
-// come, and the layers' files with their sizes and checksums. It is the last file that is written, and has a checksum
-// of its own.
+// The manifest of a checkpoint (docs/formats/checkpoint.md): which run it belongs to, how far that run had come, and
+// the layers' files with their sizes and checksums. It is the last file to be written, and has a checksum of its own.
 #ifndef RUNTIME_CHECKPOINT_MANIFEST_H
 #define RUNTIME_CHECKPOINT_MANIFEST_H
 
@@ -19,14 +18,16 @@ struct manifest {
     char *model;                     // as plans name it
     char precision[MANIFEST_WORD];   // "fp32"
     char optimizer[MANIFEST_WORD];   // "adamw"
-    char rate[MANIFEST_WORD];        // how the learning rate goes, in words that tell it from any other (trainer/rates.h)
+    // The learning rate's course, in words that tell it from any other (trainer/rates.h)
+    char rate[MANIFEST_WORD];
     char clip[MANIFEST_WORD];        // likewise, the norm that gradients are clipped by; empty: they are not
-    uint64_t batch;  // samples of an iteration, where the last micro-batch has fewer; 0: all are full
+    uint64_t batch;  // samples of an iteration, if the last micro-batch has fewer; 0: all are full
     struct {
-        char scale[MANIFEST_WORD];  // of the next step, in words that tell it from any other; empty: it is not scaled
+        // The scale of the next step, in words that tell it from any other; empty: the loss is not scaled
+        char scale[MANIFEST_WORD];
         uint64_t interval, made, skipped;  // loss_scaling.h
     } loss_scale;
-    uint64_t freeze_step;  // of an optimizer that has one; else 0
+    uint64_t freeze_step;  // if the optimizer has one; else 0
     uint64_t seed;
     char data_hash[HASH_SIZE];
     uint64_t data_tokens;
@@ -37,11 +38,11 @@ struct manifest {
         uint64_t ranks, stages, micro_batches;
         uint64_t flush_every;  // steps in a pass
     } plan;
-    uint64_t steps;       // of the whole run, by which the learning rate goes
+    uint64_t steps;       // of the whole run, on which the learning rate depends
     uint64_t step;        // made so far
-    uint64_t passes;      // as many, or fewer where a pass is of several steps; batches are drawn by their number
+    uint64_t passes;      // as many, or fewer if a pass is several steps; batches are drawn by the number of the pass
     double loss;          // of the last step, with six decimals
-    bool has_held;        // whether the loss on held-out data behind that step is known, by which checkpoints are better
+    bool has_held;        // whether the loss on held-out data after that step is known, by which checkpoints are better
     double held_loss;     // or worse than others; with six decimals
     struct manifest_layer *layers;  // in the order of the model
     size_t layer_count;
@@ -51,7 +52,7 @@ struct manifest {
 
 void manifest_write(const struct manifest *manifest, struct text *text);
 
-// NULL with what is wrong with it, its checksum included. Freed by manifest_free().
+// Reads a manifest and checks it, including its checksum. NULL with the fault. Free it with manifest_free().
 struct manifest *manifest_read(const char *json, size_t length, const char *name, struct error *error);
 void manifest_free(struct manifest *manifest);
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "runtime/agreement.h"
 #include "runtime/checkpoint/copy_states.h"
 #include "runtime/checkpoint/run_folder.h"
+#include "runtime/groups/agreement.h"
 
 static void say(const struct resume_request *request, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -30,7 +30,7 @@ static bool is_first(const struct resume_request *request)
 
 // --- the same manifest on all ranks --------------------------------------------------------
 
-// Which checkpoints there are, as rank 0 sees them.
+// Which checkpoints exist, as rank 0 sees them.
 static bool share_steps(const struct resume_request *request, uint64_t **steps, size_t *count, struct error *error)
 {
     const struct process_group *group = request->group;
@@ -49,13 +49,14 @@ static bool share_steps(const struct resume_request *request, uint64_t **steps, 
     return !group || number == 0 || group->broadcast(group->self, 0, *steps, number * sizeof **steps, error);
 }
 
-// What there is no memory to read is not damaged. False with an error of that.
+// A file that could not be read for lack of memory is not damaged. False with that error.
 static bool has_memory(const struct error *damaged, struct error *error)
 {
-    return !damaged->lacks_memory || error_set_kind(error, damaged->kind, "%s", damaged->text);
+    return !damaged->lacks_memory || error_hand_on(error, damaged);
 }
 
-// The text of rank 0's manifest, read by each. NULL where it is damaged, with how; false where ranks failed.
+// Rank 0 sends the text of the manifest, and each rank parses it. NULL with the fault if it is damaged; false if
+// ranks failed.
 static bool share_manifest(const struct resume_request *request, const char *checkpoint, struct manifest **manifest,
                            struct error *damaged, struct error *error)
 {
@@ -85,12 +86,12 @@ static bool is_of_this_run(const struct resume_request *request, const struct ma
 {
     return (request->rules->belongs(was, request->run, error)
             && lasting_model_matches(request->lasting, was, error))
-        || error_at(error, "%.200s", checkpoint);
+        || error_name(error, "%.200s", checkpoint);
 }
 
 // --- putting it in place -----------------------------------------------------------------------
 
-// A file that cannot be used is `damaged`; all else an error.
+// A file that cannot be used sets `damaged`; anything else is an error.
 static bool load_layer(const struct resume_request *request, const struct manifest *manifest, const char *checkpoint,
                        uint32_t layer, struct error *damaged, struct error *error)
 {
@@ -108,7 +109,7 @@ static bool load_layer(const struct resume_request *request, const struct manife
     return good;
 }
 
-// By every rank what it has. False with either of the two, on all.
+// Every rank loads what it has. False on all ranks, with either of the two.
 static bool load_layers(const struct resume_request *request, const struct manifest *manifest, const char *checkpoint,
                         struct error *damaged, struct error *error)
 {
@@ -120,7 +121,7 @@ static bool load_layers(const struct resume_request *request, const struct manif
         && ranks_all_good(request->group, damaged->kind == ERROR_NONE, damaged);
 }
 
-// Zeros where there is no file: a newer checkpoint may have been tried, and left out.
+// Without a file it writes zeros: a newer checkpoint may have been tried before, and rejected.
 static bool load_copy(const struct resume_request *request, const struct manifest_layer *from, const char *checkpoint,
                       const struct copy_state *state, struct error *damaged, struct error *error)
 {
@@ -136,7 +137,7 @@ static bool load_copy(const struct resume_request *request, const struct manifes
     return good;
 }
 
-// What copies keep for themselves, where the plan is the same; `has_copies` is whether it is.
+// Loads what copies keep for themselves, if the plan is the same; `has_copies` says whether it is.
 static bool load_copies(const struct resume_request *request, const struct manifest *manifest, const char *checkpoint,
                         bool *has_copies, struct error *damaged, struct error *error)
 {
@@ -152,7 +153,8 @@ static bool load_copies(const struct resume_request *request, const struct manif
         && ranks_all_good(request->group, damaged->kind == ERROR_NONE, damaged);
 }
 
-// A stage of the plan whose layers were on stages that have made more updates and fewer (pipeline_go_on()).
+// Reports a stage of the plan whose layers come from stages that have made different numbers of updates
+// (pipeline_go_on()).
 static void say_merged(const struct resume_request *request, const struct manifest *manifest)
 {
     const struct plan *plan = request->pipeline->plan;
@@ -170,7 +172,7 @@ static void say_merged(const struct resume_request *request, const struct manife
     }
 }
 
-// As the ended run had come to scale; how long until it doubles is this run's own affair.
+// Continues with the ended run's loss scale. How long until it doubles is this run's own setting.
 static bool read_scaling(const struct resume_request *request, const struct manifest *manifest,
                          struct loss_scaling *scaling, struct error *error)
 {
@@ -201,7 +203,7 @@ static bool go_on(const struct resume_request *request, const struct manifest *m
     return good;
 }
 
-// True also where the checkpoint is damaged, which is said; then there is no manifest.
+// True also if the checkpoint is damaged, which is reported; then there is no manifest.
 static bool try_checkpoint(const struct resume_request *request, uint64_t step, struct manifest **found,
                            struct error *error)
 {
@@ -223,13 +225,13 @@ static bool try_checkpoint(const struct resume_request *request, uint64_t step, 
             request->rules->say_changes(manifest, request->run, request->say, request->self);
         say_merged(request, manifest);
         if (manifest->copy_count > 0 && !has_copies)
-            say(request, "what signs had left of each replica's momentum is the old plan's, and begins at zero");
+            say(request, "what compression had left of each replica's momentum is the old plan's, and begins at zero");
         *found = manifest;
         return go_on(request, manifest, error);
     }
     manifest_free(manifest);
     if (good && trouble.kind != ERROR_NONE)
-        good = error_set_kind(error, trouble.kind, "%s", trouble.text);
+        good = error_hand_on(error, &trouble);
     if (good)
         say(request, "%s; it is left out", damaged.text);
     return good;
@@ -245,8 +247,8 @@ bool resume_run(const struct resume_request *request, struct manifest **found, s
         good = try_checkpoint(request, steps[i], found, error);
     free(steps);
     if (good && count > 0 && !*found)
-        return error_set(error, "%.300s: none of its %zu checkpoints is whole: remove them to begin anew",
-                         request->folder, count);
+        return error_named(error, "%.300s: none of its %zu checkpoints is whole: remove them to begin anew",
+                           request->folder, count);
     if (good && count == 0)
         say(request, "%.300s has no checkpoint yet: the run begins with its first step", request->folder);
     return good;

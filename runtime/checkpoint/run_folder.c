@@ -44,11 +44,11 @@ bool run_folder_make(const char *folder, struct error *error)
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return cannot(folder, "made", error);
     if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))
-        return error_set(error, "%.300s: is a file, not a folder", folder);
+        return error_named(error, "%.300s: is a file, not a folder", folder);
     return access(folder, W_OK | X_OK) == 0 || cannot(folder, "written", error);
 }
 
-// Not every file system can lock a folder; what it says then is no reason to stop.
+// Not every file system can lock a folder; an error from one that cannot is ignored.
 int run_folder_lock(const char *folder, struct error *error)
 {
     const int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -58,8 +58,8 @@ int run_folder_lock(const char *folder, struct error *error)
     }
     if (flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(lock);
-        error_set(error, "%.300s: another run is writing its checkpoints there: give this one a folder of its own",
-                  folder);
+        error_named(error, "%.300s: another run is writing its checkpoints there: give this one a folder of its own",
+                    folder);
         return -1;
     }
     return lock;
@@ -71,7 +71,7 @@ void run_folder_unlock(int lock)
         close(lock);
 }
 
-// The names in a folder are on disk. Not every file system can be asked for it.
+// Syncs the names in a folder to disk. Not every file system supports this.
 static bool sync_folder(const char *path, struct error *error)
 {
     const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -85,7 +85,7 @@ static bool sync_folder(const char *path, struct error *error)
 
 // --- the names in a folder --------------------------------------------------------------
 
-// Whether it is step-N and then `suffix`, as it is written here.
+// Whether the name is step-N followed by `suffix`, exactly as it is written here.
 static bool read_name(const char *name, const char *suffix, uint64_t *step)
 {
     char *end, again[64];
@@ -108,12 +108,12 @@ static int by_newest(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-// Those with the suffix, the newest first.
+// Lists the checkpoints with the suffix, the newest first.
 static bool list(const char *folder, const char *suffix, struct steps *steps, struct error *error)
 {
     DIR *open = opendir(folder);
     if (!open)
-        return error_set(error, "%.300s: cannot be listed: %s", folder, strerror(errno));
+        return error_named(error, "%.300s: cannot be listed: %s", folder, strerror(errno));
     bool good = array_reserve(&steps->at, &steps->capacity, 1, sizeof steps->at[0]);
     for (struct dirent *entry; good && (entry = readdir(open));) {
         uint64_t step;
@@ -142,7 +142,8 @@ uint64_t *run_folder_steps(const char *folder, size_t *count, struct error *erro
 
 // --- removing -----------------------------------------------------------------------------
 
-// What checkpoints consist of, and nothing that somebody else may have put there, which stays with its folder.
+// Files that checkpoints consist of. Other files may have been put there by somebody else; they stay, and their
+// folder with them.
 static bool is_ours(const char *name)
 {
     return path_ends_with(name, ".safetensors") || strcmp(name, MANIFEST) == 0 || strcmp(name, "config.json") == 0
@@ -155,7 +156,7 @@ static bool is_link(const char *path)
     return lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
 }
 
-// What is in a folder, which is not behind a link. NULL with errno.
+// Opens a folder to list what is in it, unless it is a link. NULL with errno.
 static DIR *open_own(const char *path)
 {
     const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -187,7 +188,7 @@ static bool is_sign(const char *name)
         && strspn(name + length, "0123456789abcdef") == 16;
 }
 
-// What put_sign() of checkpoints.c has left of a run that was killed between making it and removing it.
+// Removes what put_sign() of checkpoints.c has left if a run was killed between making and removing it.
 static bool remove_signs(const char *folder, struct error *error)
 {
     DIR *open = opendir(folder);
@@ -207,7 +208,7 @@ bool run_folder_discard(const char *folder, uint64_t step, struct error *error)
     return run_folder_aside(folder, step, path, error) && remove_aside(path, error);
 }
 
-// Its name first.
+// Removes its name first.
 static bool remove_checkpoint(const char *folder, uint64_t step, struct error *error)
 {
     char path[PATH_MAX], aside[PATH_MAX];

@@ -8,19 +8,19 @@
 #include <string.h>
 #include <time.h>
 
-#include "runtime/agreement.h"
 #include "runtime/checkpoint/copy_states.h"
+#include "runtime/groups/agreement.h"
 
-// What the thread is to do; of committing, rank 0's alone.
+// The jobs of the thread. Only rank 0 commits.
 enum job { JOB_NONE, JOB_WRITE, JOB_COMMIT, JOB_END };
 
-// How far a checkpoint is, alike on all ranks: they change it by what all have said.
+// How far a checkpoint is. It is the same on all ranks: they change it by what all have reported.
 enum saving { SAVING_NOTHING, SAVING_LAYERS, SAVING_NAME };
 
-// In a long wait ranks let each other know that they are there.
+// During a long wait, ranks let each other know that they are alive.
 enum { LOOK_SECONDS = 5 };
 
-struct snapshot {  // of a layer that this process writes; NULLs of one that it does not
+struct snapshot {  // of a layer that this process writes; NULLs for others
     void *parts[LASTING_PARTS];
 };
 
@@ -28,7 +28,7 @@ struct saver {
     struct saver_settings settings;
     struct snapshot *snapshots;
     struct copy_files copies;  // what copies of stages keep for themselves
-    struct manifest manifest;  // of the checkpoint that is being written
+    struct manifest manifest;  // of the checkpoint being written
     char *model;
     enum saving saving;
     uint64_t newest;
@@ -39,7 +39,7 @@ struct saver {
     bool has_thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    enum job job;         // under the lock, with the next two
+    enum job job;         // under the lock, like the next two
     bool should_stop;     // the run has ended: what is not written yet need not be
     struct error failed;  // of the last job
 };
@@ -70,7 +70,7 @@ static bool write_layers(struct saver *saver, struct error *error)
     return good;
 }
 
-// Once the checkpoint at hand is there.
+// The best checkpoint once the current one is committed.
 static struct saved_best next_best(const struct saver *saver)
 {
     const struct manifest *manifest = &saver->manifest;
@@ -126,7 +126,7 @@ static void give(struct saver *saver, enum job job)
     pthread_mutex_unlock(&saver->lock);
 }
 
-// Until the job is done, or for so many seconds.
+// Waits until the job is done, or for at most `seconds`.
 static void wait_for_job(struct saver *saver, time_t seconds)
 {
     struct timespec until;
@@ -147,7 +147,7 @@ static bool take_memory(struct saver *saver, size_t layer, struct error *error)
     bool good = true;
     for (uint32_t part = 0; good && part < lasting_parts(&settings->form); part++) {
         const uint64_t bytes = lasting_part_bytes(&settings->form, &settings->layers[layer], part);
-        void *place = malloc(bytes + 1);  // of a layer without parameters there is memory, too
+        void *place = malloc(bytes + 1);  // memory even for a layer without parameters
         saver->snapshots[layer].parts[part] = place;
         if (place)
             memset(place, 0, bytes + 1);  // now, or the first copy would wait for the pages
@@ -171,7 +171,7 @@ static bool prepare(struct saver *saver, struct error *error)
     return good && copy_files_open(&saver->copies, settings->pipeline, error);
 }
 
-// Signals are for the threads that know what to do about them.
+// Blocks signals in the thread, since other threads handle them.
 static bool start(struct saver *saver, struct error *error)
 {
     sigset_t all, before;
@@ -242,15 +242,15 @@ static bool is_first(const struct saver *saver)
     return !saver->settings.group || saver->settings.group->rank == 0;
 }
 
-// What this rank's thread has done, and whether any is busy or has failed.
+// Exchanges what this rank's thread has done, and whether any rank is busy or has failed.
 static bool exchange(struct saver *saver, struct report *any, struct error *error)
 {
     const struct process_group *group = saver->settings.group;
     pthread_mutex_lock(&saver->lock);
-    const struct report own = { saver->job != JOB_NONE, saver->failed.kind != ERROR_NONE };
+    const struct report report = { saver->job != JOB_NONE, saver->failed.kind != ERROR_NONE };
     const struct error failed = saver->failed;
     pthread_mutex_unlock(&saver->lock);
-    if (!own.is_busy && own.has_failed) {
+    if (!report.is_busy && report.has_failed) {
         char sentence[sizeof failed.text + 100];
         snprintf(sentence, sizeof sentence, "checkpoint of step %llu: %s",
                  (unsigned long long)saver->manifest.step, failed.text);
@@ -260,7 +260,7 @@ static bool exchange(struct saver *saver, struct report *any, struct error *erro
         pthread_mutex_unlock(&saver->lock);
         saver->has_failed = true;
     }
-    *any = (struct report){ own.is_busy, saver->has_failed };
+    *any = (struct report){ report.is_busy, saver->has_failed };
     struct report *all = group ? calloc(group->ranks, sizeof *all) : NULL;
     if (group && !all)
         return error_no_memory(error, "what ranks tell of a checkpoint");
@@ -273,8 +273,8 @@ static bool exchange(struct saver *saver, struct report *any, struct error *erro
     return good;
 }
 
-// Of a layer, or, behind all of those, of what a copy keeps: what stands in the manifest; and whether it is written
-// here.
+// For a layer, or, after all layers, for what a copy keeps: its entry in the manifest; and whether this process
+// writes it.
 static struct layer_written *written_at(const struct saver *saver, size_t i)
 {
     const size_t layers = saver->settings.layer_count;
@@ -287,29 +287,29 @@ static bool writes(const struct saver *saver, size_t i)
     return i < layers ? saver->snapshots[i].parts[0] != NULL : saver->copies.kept[i - layers] != NULL;
 }
 
-// Sizes and checksums of what others have written, for the manifest.
+// Gathers the sizes and checksums of what other ranks have written, for the manifest.
 static bool gather_written(struct saver *saver, struct error *error)
 {
     const struct process_group *group = saver->settings.group;
     const size_t count = saver->settings.layer_count + saver->manifest.copy_count;
     if (!group)
         return true;
-    struct layer_written *own = calloc(count + 1, sizeof *own);
+    struct layer_written *written = calloc(count + 1, sizeof *written);
     struct layer_written *all = calloc(count * group->ranks + 1, sizeof *all);
-    bool good = (own && all) || error_no_memory(error, "the files of a checkpoint");
+    bool good = (written && all) || error_no_memory(error, "the files of a checkpoint");
     for (size_t i = 0; good && i < count; i++)
         if (writes(saver, i))
-            own[i] = *written_at(saver, i);
-    good = good && group->all_gather(group->self, own, count * sizeof *own, all, error);
+            written[i] = *written_at(saver, i);
+    good = good && group->all_gather(group->self, written, count * sizeof *written, all, error);
     for (size_t i = 0; good && i < count * group->ranks; i++)
         if (all[i].weights.bytes > 0)
             *written_at(saver, i % count) = all[i];
-    free(own);
+    free(written);
     free(all);
     return good;
 }
 
-// What is there of it goes now or, if that fails too, when the next run begins.
+// What exists of the checkpoint is removed now or, if that fails too, when the next run begins.
 static void give_up(struct saver *saver)
 {
     struct error error = { 0 };
@@ -401,7 +401,7 @@ bool saver_save(struct saver *saver, const struct manifest *manifest, struct err
     saver->manifest.model = saver->model;
     saver->manifest.layers = layers;
     saver->manifest.layer_count = saver->settings.layer_count;
-    saver->manifest.copies = saver->copies.files;  // until the freeze step there is nothing in them
+    saver->manifest.copies = saver->copies.files;  // empty until the freeze step
     saver->manifest.copy_count = manifest->step > manifest->freeze_step ? saver->copies.states.count : 0;
     const bool good = (saver->model || error_no_memory(error, "a checkpoint")) && take_snapshots(saver, error);
     if (!ranks_all_good(saver->settings.group, good, error))

@@ -1,4 +1,4 @@
-// Checkpoints of a run, written while it goes on:
+// Writes the checkpoints of a run while it goes on:
 //
 //     struct saver *saver = saver_create(&settings, &error);
 //     while (...) {
@@ -9,11 +9,11 @@
 //     }
 //     if (!saver_finish(saver, &error)) ...
 //
-// Each rank writes the layers of which it has the first copy, in the folder that all ranks share; when all have,
-// the first writes the manifest and gives the checkpoint its name (run_folder.h). What cannot be written is told, and
-// the run goes on; false is returned only where ranks have lost each other or something cannot be read of a device.
+// Each rank writes the layers of which it has the first copy, into the folder that all ranks share. When all have,
+// rank 0 writes the manifest and gives the checkpoint its name (run_folder.h). A write error is reported, and the run
+// goes on. False is returned only if ranks have lost each other, or if a device could not be read.
 //
-// A checkpoint is waited for before the next one begins. So there is always the same one, however slow a disk is.
+// A checkpoint is finished before the next one begins. So the same checkpoints exist however slow a disk is.
 #ifndef RUNTIME_CHECKPOINT_SAVER_H
 #define RUNTIME_CHECKPOINT_SAVER_H
 
@@ -24,7 +24,7 @@
 
 struct saver;
 
-// The checkpoint of the least loss on held-out data.
+// The checkpoint with the lowest loss on held-out data.
 struct saved_best {
     uint64_t step;  // 0: none
     double loss;
@@ -32,33 +32,33 @@ struct saved_best {
 
 struct saver_settings {
     const char *folder;
-    uint32_t keep;                      // as many whole checkpoints stay, and the best
+    uint32_t keep;                      // the number of complete checkpoints that stay, besides the best
     struct saved_best best;             // so far
     const struct process_group *group;  // NULL: one process has all ranks
     struct lasting_form form;
-    const struct lasting_layer *layers;  // of the pipeline, borrowed like all of this
+    const struct lasting_layer *layers;  // of the pipeline; borrowed, like everything here
     size_t layer_count;
-    const struct run_file *files;  // that stand in each checkpoint beside them
+    const struct run_file *files;  // added to each checkpoint
     size_t file_count;
     const struct pipeline *pipeline;
-    void (*tell)(void *self, const char *sentence);  // what could not be written, at once
+    void (*tell)(void *self, const char *sentence);  // is told at once what could not be written
     void *self;
 };
 
-// Takes memory of the host for what this process is to write. By all ranks.
+// A collective call of all ranks. Allocates host memory for what this process will write.
 struct saver *saver_create(const struct saver_settings *settings, struct error *error);
-// Ends what is being written, without a name.
+// Ends a checkpoint that is being written, which gets no name.
 void saver_free(struct saver *saver);
 
-// Of the manifest everything but what is only known afterwards: `layers` and their count are the saver's.
+// The manifest must be complete, except for what is known only afterwards: the saver sets `layers` and their count.
 bool saver_save(struct saver *saver, const struct manifest *manifest, struct error *error);
 bool saver_look(struct saver *saver, struct error *error);
-// Waits for the last one.
+// Waits for the last checkpoint.
 bool saver_finish(struct saver *saver, struct error *error);
 
-// The step of the newest checkpoint that was committed; 0: none was. And whether the last that was begun could not be.
+// The step of the newest checkpoint that was committed; 0: none.
 uint64_t saver_newest(const struct saver *saver);
-// The best that is there, also of those before.
+// The best one that exists, including earlier ones; and whether the last one begun could not be committed.
 struct saved_best saver_best(const struct saver *saver);
 bool saver_has_failed(const struct saver *saver);
 

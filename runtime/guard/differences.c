@@ -10,18 +10,19 @@
 enum { PARTS = 8, STEPS = 2 };
 static const double steps[STEPS] = { 0x1p-7, 0x1p-11 };
 static const double tolerance = 0.02;
-static const double rounding = 32 * 0x1p-24;  // of a float that sums up some hundred others, of its size
+// error of a float that is the sum of some hundred others, relative to its size
+static const double rounding = 32 * 0x1p-24;
 
-// Numbers [first, end) of a place, that are moved together.
+// Numbers [first, end) of a place, which are moved together.
 struct part {
     enum place place;
     size_t first, end;
     const float *origin, *gradient;
-    float *moved;  // all of them; for forward to read
-    double size;   // root mean square of all of them
+    float *moved;  // all numbers of the place; forward reads them
+    double size;   // root mean square of all numbers
 };
 
-// What forward has computed as one number; and how large the terms are that it is the sum of.
+// The result of forward as one number, and the size of the terms that it is the sum of.
 static double value_of(const struct differing *differing, double *size)
 {
     const struct guarded_call *forward = differing->forward;
@@ -42,7 +43,7 @@ static double value_of(const struct differing *differing, double *size)
     return sum;
 }
 
-// The way a number is moved: up its gradient, or either way where it has none.
+// The direction in which a number is moved: that of its gradient, or a random one if the gradient is 0.
 static double way(const struct part *part, size_t i)
 {
     uint64_t seed = i;
@@ -51,12 +52,12 @@ static double way(const struct part *part, size_t i)
     return random_next(&seed) % 2 == 0 ? 1 : -1;
 }
 
-static bool move(const struct differing *differing, const struct part *part, double by, double *value, double *size,
+static bool move(const struct differing *differing, const struct part *part, double step, double *value, double *size,
                  struct error *error)
 {
     memcpy(part->moved + part->first, part->origin + part->first, (part->end - part->first) * sizeof *part->moved);
     for (size_t i = part->first; i < part->end; i++)
-        part->moved[i] = (float)(part->origin[i] + by * way(part, i));
+        part->moved[i] = (float)(part->origin[i] + step * way(part, i));
     if (!guarded_call_run(differing->forward, error))
         return false;
     *value = value_of(differing, size);
@@ -64,7 +65,7 @@ static bool move(const struct differing *differing, const struct part *part, dou
     return true;
 }
 
-// By which of the two it agrees is the same; the sentence has the last.
+// Agreement with one of the two h is enough. The sentence reports the last one.
 static bool part_agrees(const struct differing *differing, const struct part *part, const char *name,
                         struct error *error)
 {
@@ -72,19 +73,21 @@ static bool part_agrees(const struct differing *differing, const struct part *pa
     for (size_t i = part->first; i < part->end; i++)
         claimed += part->gradient[i] * way(part, i);
     for (int s = 0; s < STEPS; s++) {
-        const double by = steps[s] * part->size;
+        const double step = steps[s] * part->size;
         double above, below, size;
-        if (!move(differing, part, by, &above, &size, error) || !move(differing, part, -by, &below, &size, error))
+        if (!move(differing, part, step, &above, &size, error) || !move(differing, part, -step, &below, &size, error))
             return false;
-        found = (above - below) / (2 * by);
-        if (fabs(found - claimed) <= tolerance * fmax(fabs(found), fabs(claimed)) + rounding * size / by)
+        found = (above - below) / (2 * step);
+        if (fabs(found - claimed) <= tolerance * fmax(fabs(found), fabs(claimed)) + rounding * size / step)
             return true;
     }
     return error_set_kind(error, ERROR_ANSWER, "%s computes a gradient of %s %zu to %zu that is not forward's: along"
                           " its signs it sums up to %.4g, and differences of %s to %.4g%s", name,
                           place_names[part->place], part->first, part->end - 1, claimed,
                           differing->output_gradient ? "forward's output" : "the loss", found,
-                          differing->output_gradient ? "" : " (guarding.loss_share: of which part of the loss it is)");
+                          differing->output_gradient ? "" : " (is it multiplied by weir_pass.share? if it is of"
+                                                            " another part of the loss, say"
+                                                            " weir_check_layers_options.loss_share)");
 }
 
 static double root_mean_square(const float *numbers, size_t count)
@@ -98,8 +101,8 @@ static double root_mean_square(const float *numbers, size_t count)
 bool differences_agree(const struct differing *differing, enum place place, const float *gradient, size_t count,
                        const char *name, struct error *error)
 {
-    struct given *given = &differing->forward->given[place];
-    const struct given was = *given;
+    struct place_role *role = &differing->forward->roles[place];
+    const struct place_role was = *role;
     const size_t parts = count < PARTS ? count : PARTS;
     if (count == 0)
         return true;
@@ -107,7 +110,7 @@ bool differences_agree(const struct differing *differing, enum place place, cons
     if (!moved)
         return error_no_memory(error, "the numbers of a layer");
     memcpy(moved, was.content, was.content_bytes);
-    given->content = moved;
+    role->content = moved;
     struct part part = { .place = place, .origin = was.content, .gradient = gradient, .moved = moved,
                          .size = root_mean_square(was.content, count) };
     bool good = true;
@@ -116,7 +119,7 @@ bool differences_agree(const struct differing *differing, enum place place, cons
         part.end = count * (i + 1) / parts;
         good = part_agrees(differing, &part, name, error);
     }
-    *given = was;
+    *role = was;
     free(moved);
     return good;
 }

@@ -1,24 +1,27 @@
-// Gradients, held against differences of what forward computes, an eighth after the other:
+// Checks gradients against finite differences of what forward computes. This is done for eighths of the numbers, one
+// after the other:
 //
 //     (loss(x + h v) - loss(x - h v)) / 2 h    against    gradient . v
 //
-// where v is of +-1, as the gradient's signs say, and loss is the model's, times what part of it gradients are of; or
-// of a layer within the model the sum of its output, number by number times a given gradient. Both must agree to 2 %
-// (and what rounding makes of it) with one of two h, 2^-7 and 2^-11 of the numbers' root mean square.
+// Here v consists of +1 and -1, with the signs of the gradient. For the model's last layer, loss is its loss times
+// the part of it that gradients are of. For any other layer it is the sum of its output, number by number times a
+// given gradient. Both sides must agree to 2 % (plus rounding) for one of two h: 2^-7 and 2^-11 of the numbers' root
+// mean square.
 #ifndef RUNTIME_GUARD_DIFFERENCES_H
 #define RUNTIME_GUARD_DIFFERENCES_H
 
 #include "runtime/guard/guarded_call.h"
 
 struct differing {
-    struct guarded_call *forward;  // whose results are kept
+    struct guarded_call *forward;  // its results are kept
     const float *output_gradient;  // NULL: the layer computes the loss
-    size_t output_count;           // numbers of both
+    size_t output_count;           // how many numbers both have
     double loss_share;
 };
 
-// `gradient` is that of the first `count` numbers of a place that forward is given. Code 1 where they differ: the
-// sentence begins with `name`, the function that has computed it.
+// Compares `gradient` with the differences. It is the gradient of the first `count` numbers of `place`, an input of
+// forward. If they differ, the code is 1 and the sentence begins with `name`, the function that has computed the
+// gradient.
 bool differences_agree(const struct differing *differing, enum place place, const float *gradient, size_t count,
                        const char *name, struct error *error);
 

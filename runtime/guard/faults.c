@@ -27,7 +27,7 @@ static void catch(int signal, siginfo_t *info, void *context)
 {
     (void)signal;
     (void)context;
-    if (!here.is_calling) {  // not ours: it happens again at once, and then to whoever was there before
+    if (!here.is_calling) {  // not ours: the fault occurs again at once, and then the earlier handler gets it
         give_back();
         return;
     }

@@ -11,7 +11,7 @@ enum { LEAST_ZONE = 64 * 1024 };
 bool fence_create(struct fence *fence, uint64_t bytes, struct error *error)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    const uint64_t whole = (bytes + page - 1) / page * page;  // the buffer's pages
+    const uint64_t whole = (bytes + page - 1) / page * page;  // bytes of the buffer's pages
     const uint64_t zone = (max_u64(LEAST_ZONE, whole) + page - 1) / page * page;
     const size_t mapped_bytes = page + zone + whole + zone + page;
     unsigned char *mapped =
@@ -53,6 +53,6 @@ bool fence_is_damaged(const struct fence *fence, unsigned char fill, uint64_t *b
 
 bool fence_has(const struct fence *fence, const void *address)
 {
-    const uintptr_t first = (uintptr_t)fence->mapped, at = (uintptr_t)address;
-    return fence->mapped && at >= first && at < first + fence->mapped_bytes;
+    const uintptr_t first = (uintptr_t)fence->mapped, position = (uintptr_t)address;
+    return fence->mapped && position >= first && position < first + fence->mapped_bytes;
 }

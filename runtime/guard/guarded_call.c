@@ -1,12 +1,14 @@
 #include "runtime/guard/guarded_call.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/guard/faults.h"
+#include "runtime/stages/layer_kept.h"
 
 const char *const place_names[PLACES] = {
     "parameters",
@@ -19,15 +21,15 @@ const char *const place_names[PLACES] = {
 
 const char *const call_names[CALLS] = { "initialize", "forward", "backward_input", "backward_weight", "backward" };
 
-// Bytes that make NaN of floats of 16, 32 and 64 bits, and such as make a number: others in a result that nobody has
-// written than elsewhere, so that what was copied from there is told apart.
+// Fillings. The first makes floats of 16, 32 and 64 bits NaN; the others make them numbers. Bytes of a result that no
+// call has written get another number than all others, so that bytes copied from elsewhere can be told apart.
 enum { FILL_NAN = 0xff, FILL_RESULT = 0x3e, FILL_ELSEWHERE = 0x3d };
 
-// How a call is made.
+// How one call is made.
 struct trial {
     unsigned char inner[PLACES], around[PLACES];
     uint32_t micro_batch;
-    bool without_loss;  // as a forward that is run again
+    bool without_loss;  // as in a recomputed forward
 };
 
 static struct trial usual_trial(void)
@@ -40,7 +42,7 @@ static struct trial usual_trial(void)
 
 static unsigned char number_fill(const struct guarded_call *call, enum place place)
 {
-    return call->given[place].is_result ? FILL_RESULT : FILL_ELSEWHERE;
+    return call->roles[place].is_result ? FILL_RESULT : FILL_ELSEWHERE;
 }
 
 static struct trial other_trial(const struct guarded_call *call)
@@ -100,7 +102,7 @@ const char *guarded_call_size(const struct guarded_call *call, enum place place,
 
 static void *at(const struct guarded_call *call, enum place place)
 {
-    return call->given[place].is_there ? call->fences[place].at : NULL;
+    return call->roles[place].is_there ? call->fences[place].at : NULL;
 }
 
 static struct weir_pass pass_of(const struct guarded_call *call, const struct trial *trial)
@@ -108,9 +110,12 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
     struct weir_pass pass = {
         .queue = call->queue,
         .micro_batch = trial->micro_batch,
+        .micro_batches = (uint32_t)lroundf(1 / call->share),
+        .share = call->share,
+        .is_training = true,
+        .is_rerun = trial->without_loss,
         .parameters = at(call, PLACE_PARAMETERS),
         .output = at(call, PLACE_OUTPUT),
-        .saved = at(call, PLACE_SAVED),
         .output_gradient = at(call, PLACE_OUTPUT_GRADIENT),
         .held = at(call, PLACE_HELD),
         .gradients = at(call, PLACE_GRADIENTS),
@@ -119,13 +124,12 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
         .tied_parameters = at(call, PLACE_TIED_PARAMETERS),
         .tied_gradients = at(call, PLACE_TIED_GRADIENTS),
     };
+    layer_kept_give(call->layer, at(call, PLACE_SAVED), &pass);
     for (int i = 0; i < WEIR_MOST_INPUTS; i++) {
         pass.inputs[i] = at(call, (enum place)(PLACE_INPUT + i));
         pass.input_gradients[i] = at(call, (enum place)(PLACE_INPUT_GRADIENT + i));
     }
-    pass.input = pass.inputs[0];
-    pass.input_gradient = pass.input_gradients[0];
-    if (call->kind == CALL_BACKWARD_INPUT && call->given[PLACE_HELD].content_bytes > 0)
+    if (call->kind == CALL_BACKWARD_INPUT && call->roles[PLACE_HELD].content_bytes > 0)
         pass.output_gradient = pass.held;
     return pass;
 }
@@ -133,15 +137,15 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
 static void fill_places(struct guarded_call *call, const struct trial *trial)
 {
     for (enum place place = 0; place < PLACES; place++) {
-        const struct given *given = &call->given[place];
+        const struct place_role *role = &call->roles[place];
         struct fence *fence = &call->fences[place];
-        if (!given->is_there)
+        if (!role->is_there)
             continue;
-        const void *content = trial->inner[place] != FILL_NAN && given->other ? given->other : given->content;
+        const void *content = trial->inner[place] != FILL_NAN && role->other ? role->other : role->content;
         fence_fill(fence, trial->around[place]);
         memset(fence->at, trial->inner[place], fence->bytes);
-        if (given->content_bytes > 0)
-            memcpy(fence->at, content, given->content_bytes);
+        if (role->content_bytes > 0)
+            memcpy(fence->at, content, role->content_bytes);
     }
 }
 
@@ -173,7 +177,7 @@ static bool blame_fault(const struct guarded_call *call, const struct trial *tri
     char size[PLACE_SIZE_WORDS];
     for (enum place place = 0; place < PLACES; place++) {
         const struct fence *fence = &call->fences[place];
-        if (!call->given[place].is_there || !fence_has(fence, address))
+        if (!call->roles[place].is_there || !fence_has(fence, address))
             continue;
         const bool is_before = (uintptr_t)address < (uintptr_t)fence->at;
         const uint64_t far = is_before ? (uintptr_t)fence->at - (uintptr_t)address
@@ -181,10 +185,10 @@ static bool blame_fault(const struct guarded_call *call, const struct trial *tri
         return guarded_call_blame(call, error, "touches memory %llu bytes %s %s", (unsigned long long)far,
                                   is_before ? "before" : "beyond", guarded_call_size(call, place, size));
     }
-    const bool is_again = trial->without_loss && call->kind == CALL_FORWARD;
+    const bool is_recomputed = trial->without_loss && call->kind == CALL_FORWARD;
     return guarded_call_blame(call, error, "touches memory that it was not given: fields that the table of struct"
                               " weir_pass does not give it are NULL%s",
-                              is_again ? ", and so is the loss when a forward is run again" : "");
+                              is_recomputed ? ", and so is the loss when a forward is run again" : "");
 }
 
 static bool check_fences(const struct guarded_call *call, const struct trial *trial, struct error *error)
@@ -192,16 +196,16 @@ static bool check_fences(const struct guarded_call *call, const struct trial *tr
     char size[PLACE_SIZE_WORDS];
     uint64_t before, behind;
     for (enum place place = 0; place < PLACES; place++) {
-        const struct given *given = &call->given[place];
-        if (!given->is_there)
+        const struct place_role *role = &call->roles[place];
+        if (!role->is_there)
             continue;
         const struct fence *fence = &call->fences[place];
         if (fence_is_damaged(fence, trial->around[place], &before, &behind))
             return guarded_call_blame(call, error, "writes up to %llu bytes %s %s",
                                       (unsigned long long)(behind > 0 ? behind : before),
                                       behind > 0 ? "beyond" : "before", guarded_call_size(call, place, size));
-        if (given->is_constant && given->content_bytes > 0
-            && memcmp(fence->at, given->content, given->content_bytes) != 0)
+        if (role->is_constant && role->content_bytes > 0
+            && memcmp(fence->at, role->content, role->content_bytes) != 0)
             return guarded_call_blame(call, error, "changes %s, which it may only read", place_names[place]);
     }
     return true;
@@ -234,11 +238,11 @@ bool guarded_call_run(struct guarded_call *call, struct error *error)
 static void keep_results(struct guarded_call *call, int which)
 {
     for (enum place place = 0; place < PLACES; place++)
-        if (call->given[place].is_result && call->fences[place].bytes > 0)
+        if (call->roles[place].is_result && call->fences[place].bytes > 0)
             memcpy(call->results[which][place], call->fences[place].at, call->fences[place].bytes);
 }
 
-// The first byte that is another than at first; one that nobody has written is none.
+// The first byte that differs from the first call; a byte that no call has written does not count.
 static uint64_t first_difference(const struct guarded_call *call, enum place place, unsigned char fill)
 {
     const unsigned char *old = call->results[0][place], *new = call->fences[place].at;
@@ -255,7 +259,7 @@ static uint64_t first_difference(const struct guarded_call *call, enum place pla
 static enum place find_difference(const struct guarded_call *call, const struct trial *trial, uint64_t *byte)
 {
     for (enum place place = 0; place < PLACES; place++) {
-        if (!call->given[place].is_result || call->fences[place].bytes == 0
+        if (!call->roles[place].is_result || call->fences[place].bytes == 0
             || (place == PLACE_LOSS && trial->without_loss))
             continue;
         *byte = first_difference(call, place, trial->inner[place]);
@@ -284,20 +288,20 @@ static bool blame_inner(const struct guarded_call *call, enum place place, const
         return guarded_call_blame(call, error, "reads %s for %s, which input_kept does not keep for it: say %s",
                                   place_names[place], result, call->kind == CALL_BACKWARD_INPUT ? "WEIR_INPUT_KEPT_BOTH"
                                                                             : "WEIR_INPUT_KEPT_WEIGHT or _BOTH");
-    if (call->given[place].other)
+    if (call->roles[place].other)
         return guarded_call_blame(call, error, "reads bytes of %s for %s that %s has not written", place_names[place],
                                   result, place == PLACE_SAVED ? "forward" : "backward_input");
     return guarded_call_blame(call, error, "reads %s for %s before it has written there: it begins as anything",
                               place_names[place], result);
 }
 
-// Which filling it was that changed a result.
+// Finds the filling that changed a result.
 static bool blame_filling(struct guarded_call *call, enum place changed, struct error *error)
 {
     char size[PLACE_SIZE_WORDS];
     uint64_t byte;
     for (enum place place = 0; place < PLACES; place++) {
-        if (!call->given[place].is_there)
+        if (!call->roles[place].is_there)
             continue;
         struct trial inner = usual_trial(), around = inner;
         inner.inner[place] = number_fill(call, place);
@@ -340,7 +344,7 @@ bool guarded_call_check(struct guarded_call *call, struct error *error)
     return changed == PLACES || blame_filling(call, changed, error);
 }
 
-// Whether nobody has written a byte of a result.
+// Whether no call has written a byte of a result.
 static bool is_left_out(const struct guarded_call *call, enum place place, uint64_t i)
 {
     return call->results[0][place][i] == FILL_NAN && call->results[1][place][i] == FILL_RESULT;
@@ -373,11 +377,11 @@ bool guarded_call_left_out(const struct guarded_call *call, enum place place, ui
 bool guarded_call_create(struct guarded_call *call, const uint64_t bytes[PLACES], struct error *error)
 {
     for (enum place place = 0; place < PLACES; place++) {
-        const struct given *given = &call->given[place];
-        assert(given->content_bytes <= bytes[place]);
-        if (given->is_there && !fence_create(&call->fences[place], bytes[place], error))
+        const struct place_role *role = &call->roles[place];
+        assert(role->content_bytes <= bytes[place]);
+        if (role->is_there && !fence_create(&call->fences[place], bytes[place], error))
             return false;
-        for (int i = 0; i < 2 && given->is_result; i++)
+        for (int i = 0; i < 2 && role->is_result; i++)
             if (!(call->results[i][place] = malloc(bytes[place] + 1)))
                 return error_no_memory(error, "what a layer has computed");
     }

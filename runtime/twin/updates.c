@@ -8,9 +8,9 @@ static bool adds_gradient(struct action action)
     return action.kind == ACTION_B || action.kind == ACTION_W;
 }
 
-// --- what the lists say ---------------------------------------------------------------
+// --- what the schedule's lists say ------------------------------------------------------
 
-// Calls for every action of a copy's stage, in order, with how many STEPs have been before it.
+// Called for every action of each copy of a stage, in order, with the number of STEPs before it.
 typedef bool copy_visitor(struct updates *updates, uint32_t copy, struct action action, uint32_t steps,
                           struct error *error);
 
@@ -66,8 +66,8 @@ static bool note_gradient(struct updates *updates, uint32_t copy, struct action 
                           struct error *error)
 {
     struct stage_updates *stage = &updates->stages[action.stage];
-    if (!adds_gradient(action) || steps >= stage->count || stage->has_meetings)
-        return true;  // what no update takes, or what note_shared() takes
+    if (!adds_gradient(action) || steps >= stage->count || stage->has_collectives)
+        return true;  // belongs to no update, or is noted by note_shared()
     struct update_part *part = &stage->parts[(size_t)steps * stage->sums + copy];
     const bool goes_on = part->parts_left > 0 && part->micro_batches[part->count - 1] == action.micro_batch;
     const uint32_t next = goes_on ? part->parts_left - 1 : updates->schedule->splits - 1;
@@ -85,35 +85,35 @@ static bool note_gradient(struct updates *updates, uint32_t copy, struct action 
     return true;
 }
 
-// --- gradients that copies share -----------------------------------------------------------
+// --- gradients that copies shard -------------------------------------------------------------
 
-// How many gradients meetings before this one bring to its update.
-static uint32_t brought_before(const struct stage_meetings *meetings, size_t meeting)
+// How many gradients earlier collectives bring to the same update.
+static uint32_t contributed_before(const struct stage_collectives *collectives, size_t collective)
 {
     uint32_t count = 0;
-    for (size_t m = 0; m < meeting; m++)
-        if (meetings->at[m].update == meetings->at[meeting].update && adds_gradient(meetings->at[m].action))
-            count += meetings->at[m].present_count;
+    for (size_t m = 0; m < collective; m++)
+        if (collectives->at[m].update == collectives->at[collective].update && adds_gradient(collectives->at[m].action))
+            count += collectives->at[m].present_count;
     return count;
 }
 
-static uint32_t most_brought(const struct stage_meetings *meetings)
+static uint32_t most_contributed(const struct stage_collectives *collectives)
 {
     uint32_t most = 1;
-    for (size_t m = 0; m < meetings->count; m++) {
-        const uint32_t count = brought_before(meetings, m) + meetings->at[m].present_count;
-        most = adds_gradient(meetings->at[m].action) && count > most ? count : most;
+    for (size_t m = 0; m < collectives->count; m++) {
+        const uint32_t count = contributed_before(collectives, m) + collectives->at[m].present_count;
+        most = adds_gradient(collectives->at[m].action) && count > most ? count : most;
     }
     return most;
 }
 
-static bool note_shared(struct stage_updates *stage, const struct meeting *meeting, uint32_t before, uint32_t copy,
-                        uint32_t micro_batch, struct error *error)
+static bool note_shared(struct stage_updates *stage, const struct collective *collective, uint32_t before,
+                        uint32_t copy, uint32_t micro_batch, struct error *error)
 {
     uint32_t sum = before;
     for (uint32_t c = 0; c < copy; c++)
-        sum += meeting->present[c];
-    struct update_part *part = &stage->parts[(size_t)meeting->update * stage->sums + sum];
+        sum += collective->present[c];
+    struct update_part *part = &stage->parts[(size_t)collective->update * stage->sums + sum];
     *part = (struct update_part){ .micro_batches = malloc(sizeof micro_batch), .count = 1 };
     if (!part->micro_batches) {
         part->count = 0;
@@ -124,19 +124,19 @@ static bool note_shared(struct stage_updates *stage, const struct meeting *meeti
 }
 
 static bool note_all_shared(struct updates *updates, const struct placement *placement,
-                            const struct meetings *meetings, uint32_t s, struct error *error)
+                            const struct collectives *collectives, uint32_t s, struct error *error)
 {
     struct stage_updates *stage = &updates->stages[s];
     for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++) {
         const uint32_t rank = placement_rank(placement, s, copy);
         const struct action_list *list = &updates->schedule->lists[rank];
         for (size_t i = 0; i < list->count; i++) {
-            const uint32_t number = meetings->ranks[rank].of[i];
-            if (list->at[i].stage != s || number == NO_MEETING || !adds_gradient(list->at[i]))
+            const uint32_t number = collectives->ranks[rank].of[i];
+            if (list->at[i].stage != s || number == NO_COLLECTIVE || !adds_gradient(list->at[i]))
                 continue;
-            const struct meeting *meeting = &meetings->stages[s].at[number];
-            if (meeting->update < stage->count
-                && !note_shared(stage, meeting, brought_before(&meetings->stages[s], number), copy,
+            const struct collective *collective = &collectives->stages[s].at[number];
+            if (collective->update < stage->count
+                && !note_shared(stage, collective, contributed_before(&collectives->stages[s], number), copy,
                                 list->at[i].micro_batch, error))
                 return false;
         }
@@ -144,14 +144,15 @@ static bool note_all_shared(struct updates *updates, const struct placement *pla
     return true;
 }
 
-static bool open_stages(struct updates *updates, const struct placement *placement, const struct meetings *meetings,
-                        enum shard shard, struct error *error)
+static bool open_stages(struct updates *updates, const struct placement *placement,
+                        const struct collectives *collectives, enum shard shard, struct error *error)
 {
     for (uint32_t s = 0; s < updates->schedule->stages; s++) {
         struct stage_updates *stage = &updates->stages[s];
         stage->versions = 1;
-        stage->has_meetings = shard >= SHARD_GRADIENTS && meetings->stages[s].count > 0;
-        stage->sums = stage->has_meetings ? most_brought(&meetings->stages[s]) : placement_copies(placement, s);
+        stage->has_collectives = shard >= SHARD_GRADIENTS && collectives->stages[s].count > 0;
+        stage->sums = stage->has_collectives ? most_contributed(&collectives->stages[s])
+                                             : placement_copies(placement, s);
         stage->parts = calloc((size_t)stage->count * stage->sums + 1, sizeof *stage->parts);
         if (!stage->parts)
             return error_no_memory(error, "the updates of a schedule");
@@ -162,20 +163,21 @@ static bool open_stages(struct updates *updates, const struct placement *placeme
 static bool read_lists(struct updates *updates, const struct placement *placement, enum shard shard,
                        struct error *error)
 {
-    struct meetings meetings;
+    struct collectives collectives;
     bool good = visit_copies(updates, placement, count_step, error);
     if (!good)
         return false;
-    good = meetings_open(&meetings, updates->schedule, placement, shard, error)
-        && open_stages(updates, placement, &meetings, shard, error) && visit_copies(updates, placement, note_version, error)
+    good = collectives_open(&collectives, updates->schedule, placement, shard, error)
+        && open_stages(updates, placement, &collectives, shard, error)
+        && visit_copies(updates, placement, note_version, error)
         && visit_copies(updates, placement, note_gradient, error);
     for (uint32_t s = 0; good && s < updates->schedule->stages; s++)
-        good = !updates->stages[s].has_meetings || note_all_shared(updates, placement, &meetings, s, error);
-    meetings_close(&meetings);
+        good = !updates->stages[s].has_collectives || note_all_shared(updates, placement, &collectives, s, error);
+    collectives_close(&collectives);
     return good;
 }
 
-// --- one after the other -----------------------------------------------------------------
+// --- order of the steps ----------------------------------------------------------------------
 
 static bool is_like(const struct stage_updates *a, uint32_t update_a, const struct stage_updates *b, uint32_t update_b)
 {
@@ -191,7 +193,7 @@ static bool is_like(const struct stage_updates *a, uint32_t update_a, const stru
     return true;
 }
 
-// Whether all versions that an update's micro-batches meet, on any stage, have been made.
+// Whether all versions that the micro-batches of an update use, on any stage, have been made.
 static bool is_ready(const struct updates *updates, uint32_t stage, uint32_t update, const uint32_t *made)
 {
     const struct stage_updates *its = &updates->stages[stage];
@@ -203,7 +205,7 @@ static bool is_ready(const struct updates *updates, uint32_t stage, uint32_t upd
     return true;
 }
 
-// The stage that is furthest behind and can go on.
+// The stage that has made the fewest updates, among those that can continue.
 static uint32_t choose(const struct updates *updates, const uint32_t *made)
 {
     uint32_t best = UINT32_MAX;
@@ -261,7 +263,8 @@ static bool order_steps(struct updates *updates, struct error *error)
 
 // --- how many versions ---------------------------------------------------------------------
 
-// Going through the steps from the last to the first: what is still to be met then.
+// Goes through the steps from the last to the first, and tracks the oldest version that is still needed at each
+// point.
 static bool count_versions(struct updates *updates, struct error *error)
 {
     const uint32_t stages = updates->schedule->stages;
@@ -272,7 +275,7 @@ static bool count_versions(struct updates *updates, struct error *error)
     for (size_t i = updates->step_count; good && i-- > 0;) {
         const struct update_step *step = &updates->steps[i];
         const struct stage_updates *first = &updates->stages[step->first_stage];
-        for (uint32_t s = 0; s < stages; s++) {  // as it is when the step has been made
+        for (uint32_t s = 0; s < stages; s++) {  // the state when the step has been made
             const uint32_t needed = made[s] - oldest[s] + 1;
             if (needed > updates->stages[s].versions)
                 updates->stages[s].versions = needed;

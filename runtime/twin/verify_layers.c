@@ -5,26 +5,26 @@
 #include <string.h>
 
 #include "device/half.h"
-#include "runtime/layer_inputs.h"
 #include "runtime/pipeline_shards.h"
 #include "runtime/shard_pipelines.h"
+#include "runtime/stages/layer_inputs.h"
 #include "runtime/twin/twin.h"
 
-// Both sides, and what they are made of.
+// Pipeline and twin, and what they are made of.
 struct pair {
     const struct verify_layers *what;
-    struct shard_pipelines *all;  // NULL: there is one
-    struct pipeline *pipeline;    // the first here
+    struct shard_pipelines *all;  // NULL: there is only one pipeline
+    struct pipeline *pipeline;    // the first pipeline in this process
     struct twin *twin;
-    struct weir_layer *ordered;  // theirs as the plan's stages hold them, where that is another order
+    struct weir_layer *ordered;  // `theirs` in the plan's order, if that is another one
     uint32_t *first_of_stage;
-    float *losses;    // of the twin
+    float *losses;    // the twin's losses
     uint32_t runs;    // iterations in one pass through the schedule
 };
 
 static void pair_clear(struct pair *pair)
 {
-    twin_free(pair->twin);  // which has the pipeline's schedule
+    twin_free(pair->twin);  // first, since it borrows the pipeline's schedule
     if (pair->all)
         shard_pipelines_free(pair->all);
     else
@@ -44,7 +44,7 @@ static struct pipeline *make_pipeline(struct pair *pair, struct error *error)
         return pipeline_create(what->plan, what->ours, what->layer_count, what->device, pair->runs, &what->settings,
                                error);
     const struct shard_request request = { .plan = what->plan, .layers = what->members,
-                                           .layer_count = what->layer_count, .seats = what->shards->seats,
+                                           .layer_count = what->layer_count, .grid = what->shards->grid,
                                            .device = what->device, .runs = pair->runs, .schedule = what->schedule,
                                            .settings = &what->settings };
     pair->all = shard_pipelines_create(&request, error);
@@ -73,12 +73,13 @@ static bool make_pair(struct pair *pair, struct error *error)
     if (plan->order && !pair->ordered)
         return false;
     const struct twin_settings twin = { pair->pipeline->schedule, pair->first_of_stage, what->settings.optimizer,
-                                        plan->holding.shard, what->settings.split, what->settings.scaling };
+                                        plan->storage.shard, what->settings.split, what->settings.scaling,
+                                        what->settings.batch, what->settings.micro_batch };
     pair->twin = twin_create(plan->order ? pair->ordered : what->theirs, what->layer_count, what->device, &twin, error);
     return pair->twin != NULL;
 }
 
-// Those who do not follow it.
+// How many members have the stage, without those that follow it (proxy_stages.h).
 static uint32_t members_with(const struct pair *pair, size_t stage)
 {
     return pair->all ? plan_stage_group(&pair->what->plan->stages[stage]) : 1;
@@ -92,7 +93,7 @@ static size_t stage_of(const struct pair *pair, uint32_t layer)
     return stage;
 }
 
-// NULL where it is elsewhere.
+// NULL if the member is in another process.
 static const struct pipeline *member_of(const struct pair *pair, uint32_t member)
 {
     return pair->all ? pair->all->of[member] : pair->pipeline;
@@ -138,7 +139,7 @@ static void compare(const struct weir_layer *layer, uint64_t bytes, enum precisi
     }
 }
 
-// Of a layer that is split, the shards of all members.
+// Whether a layer is split. Then the shards of all members are compared.
 static bool is_split(const struct pair *pair, uint32_t layer)
 {
     const struct pipeline_shards *shards = pair->what->shards;
@@ -152,7 +153,7 @@ static bool read_member(const struct pair *pair, uint32_t layer, uint32_t member
                      : pipeline_read_parameters(pair->pipeline, layer, copy, bytes, host, error);
 }
 
-// Every copy of a layer, on every member that its stage is split over.
+// Compares every copy of a layer, on every member over which its stage is split.
 static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue, struct verification *result,
                           struct error *error)
 {

@@ -6,7 +6,7 @@
 #include "schedules/board.h"
 #include "schedules/pictures/span_index.h"
 
-// --- the planned order, as traces show runs ------------------------------------------
+// --- the planned order, in the form of traces -----------------------------------------
 
 static unsigned kinds_of(const struct timeline *timeline)
 {
@@ -39,9 +39,9 @@ static struct schedule *compute_order(const struct schedule *schedule, unsigned 
     return order;
 }
 
-// --- who is who -------------------------------------------------------------------------
+// --- finding items and spans ------------------------------------------------------------
 
-// An action on a rank, and the item or the span that it is.
+// An action on a rank, and the number of its item or span.
 struct entry {
     uint32_t rank;
     struct action action;
@@ -124,19 +124,19 @@ static bool make_items(struct aligned *aligned, struct error *error)
         const struct action *end = list_end(&schedule->lists[rank]);
         aligned->first[rank] = aligned->count;
         uint32_t size;
-        for (const struct action *at = schedule->lists[rank].at; at < end; at += size) {
-            size = (uint32_t)group_size(at, end);
-            if (is_move(*at))
-                continue;  // beside what the rank does
-            aligned->items[aligned->count++] = (struct aligned_item){ .rank = rank, .size = size, .group = at,
-                .class = class_number(at, size), .inputs = { NO_ITEM, NO_ITEM } };
+        for (const struct action *group = schedule->lists[rank].at; group < end; group += size) {
+            size = (uint32_t)group_size(group, end);
+            if (is_move(*group))
+                continue;  // it runs beside the rank's actions
+            aligned->items[aligned->count++] = (struct aligned_item){ .rank = rank, .size = size, .group = group,
+                .class = class_number(group, size), .inputs = { NO_ITEM, NO_ITEM } };
         }
     }
     aligned->first[schedule->ranks] = aligned->count;
     return true;
 }
 
-// Which item makes what an action takes in from another rank, or NO_ITEM.
+// The item that makes the input of an action on another rank, or NO_ITEM.
 static size_t find_input(const struct aligned *aligned, const struct entries *entries, struct action action)
 {
     struct action maker;
@@ -198,7 +198,7 @@ static bool refuse(struct action action, uint32_t rank, const char *who, struct 
                      action_format(action, name), rank, who);
 }
 
-// Every item has its spans, and every span its item.
+// Matches items and spans: every item must have its spans, and every span its item.
 static bool place(const struct aligned *aligned, const struct entries *entries, const struct timeline *timeline,
                   const struct entries *spans, struct aligned_run *run, struct error *error)
 {
@@ -241,7 +241,7 @@ static int compare_starts(const void *a, const void *b, void *context)
     const size_t x = *(const size_t *)a, y = *(const size_t *)b;
     if (run->start_ns[x] != run->start_ns[y])
         return run->start_ns[x] < run->start_ns[y] ? -1 : 1;
-    if (run->end_ns[x] != run->end_ns[y])  // what takes no time comes first
+    if (run->end_ns[x] != run->end_ns[y])  // items that take no time come first
         return run->end_ns[x] < run->end_ns[y] ? -1 : 1;
     return (x > y) - (x < y);
 }
@@ -257,9 +257,9 @@ static void sort_run(const struct aligned *aligned, struct aligned_run *run)
     }
 }
 
-// --- what messages take, and what nobody accounts for ---------------------------------------
+// --- time of messages, and gaps -------------------------------------------------------------
 
-// When the rank was free for the item at `place` of its order.
+// When the rank became free for the item at `place` of its order.
 static uint64_t free_ns(const struct aligned *aligned, const struct aligned_run *run, uint32_t rank, size_t place)
 {
     return place > aligned->first[rank] ? run->end_ns[run->order[place - 1]] : 0;
@@ -270,29 +270,30 @@ static uint64_t past(uint64_t time_ns, uint64_t from_ns)
     return time_ns > from_ns ? time_ns - from_ns : 0;
 }
 
-// Between two actions of a rank there is always at least so much.
+// The least gap between two actions of a rank.
 static uint64_t least_gap(const struct aligned *aligned, const struct aligned_run *run, uint32_t rank)
 {
     uint64_t least = UINT64_MAX;
-    for (size_t at = aligned->first[rank] + 1; at < aligned->first[rank + 1]; at++) {
-        const uint64_t gap = past(run->start_ns[run->order[at]], free_ns(aligned, run, rank, at));
+    for (size_t position = aligned->first[rank] + 1; position < aligned->first[rank + 1]; position++) {
+        const uint64_t gap = past(run->start_ns[run->order[position]], free_ns(aligned, run, rank, position));
         least = gap < least ? gap : least;
     }
     return least == UINT64_MAX ? 0 : least;
 }
 
-// A message took no longer than from its action's end to the start of the one that needs it, less the least gap. Where
-// that one's rank was idle before, it took just so long, unless the rank idled for another reason: the least counts.
+// A message took at most the time from the end of its action to the start of the action that needs it, less the
+// least gap. If the rank was idle before that start, the message took exactly this time, unless the rank was idle
+// for another reason. The least of these times therefore counts.
 static void find_links(const struct aligned *aligned, struct aligned_run *run)
 {
-    enum { CLOCK_NS = 1000 };  // what clocks tell apart
+    enum { CLOCK_NS = 1000 };  // the precision of clocks
     memset(run->link_ns, 0xff, aligned->network->link_count * sizeof *run->link_ns);  // UNKNOWN_NS
     for (uint32_t rank = 0; rank < aligned->schedule->ranks; rank++) {
         const uint64_t least = least_gap(aligned, run, rank);
-        for (size_t at = aligned->first[rank]; at < aligned->first[rank + 1]; at++) {
-            const size_t i = run->order[at];
+        for (size_t position = aligned->first[rank]; position < aligned->first[rank + 1]; position++) {
+            const size_t i = run->order[position];
             const struct aligned_item *item = &aligned->items[i];
-            if (past(run->start_ns[i], free_ns(aligned, run, rank, at)) <= 2 * least + CLOCK_NS)
+            if (past(run->start_ns[i], free_ns(aligned, run, rank, position)) <= 2 * least + CLOCK_NS)
                 continue;
             for (unsigned k = 0; k < MOST_INPUTS && item->inputs[k] != NO_ITEM; k++) {
                 const uint64_t took = past(past(run->start_ns[i], run->end_ns[item->inputs[k]]), least);
@@ -303,16 +304,16 @@ static void find_links(const struct aligned *aligned, struct aligned_run *run)
     }
 }
 
-// `usual_ns`: per link, what messages take where the run does not show it.
+// `usual_ns`: per link, the time of messages if the run does not show it.
 static void find_gaps(const struct aligned *aligned, struct aligned_run *run, const uint64_t *usual_ns)
 {
     for (uint32_t rank = 0; rank < aligned->schedule->ranks; rank++) {
-        for (size_t at = aligned->first[rank]; at < aligned->first[rank + 1]; at++) {
-            const size_t i = run->order[at];
+        for (size_t position = aligned->first[rank]; position < aligned->first[rank + 1]; position++) {
+            const size_t i = run->order[position];
             const struct aligned_item *item = &aligned->items[i];
-            uint64_t ready = free_ns(aligned, run, rank, at);
+            uint64_t ready = free_ns(aligned, run, rank, position);
             if (item->group->kind == ACTION_REDUCE)
-                continue;  // waits for the other copies of its stage
+                continue;  // it waits for the other copies of its stage
             for (unsigned k = 0; k < MOST_INPUTS && item->inputs[k] != NO_ITEM; k++) {
                 const uint32_t link = item->links[k];
                 const uint64_t link_ns = run->link_ns[link] == UNKNOWN_NS ? usual_ns[link] : run->link_ns[link];
@@ -324,7 +325,7 @@ static void find_gaps(const struct aligned *aligned, struct aligned_run *run, co
     }
 }
 
-// Where no message of the plan holds its rank up, what its messages take counts.
+// If no rank waits for a message in the plan, the time of its messages counts.
 static void add_planned_links(struct aligned *aligned, const struct timeline *planned)
 {
     const struct network *network = aligned->network;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-// All that is planned, for the bytes: updates that no trace shows count here.
+// For bytes, everything that is planned counts, also updates that no trace shows.
 static bool predict_peaks(struct comparison *comparison, const struct network *network, uint64_t *iteration_ns,
                           struct error *error)
 {

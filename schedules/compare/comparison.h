@@ -1,5 +1,5 @@
-// A measured run held against its plan: both in numbers, what actions took per stage and kind, and why the one took
-// longer than the other.
+// Compares a measured run with its plan: the numbers of both, the times of actions per stage and kind, and why one
+// took longer than the other.
 //
 //                           predicted      measured  measured less predicted
 //     iteration                163 us        191 us  +28.0 us (+17.2 %)
@@ -15,14 +15,15 @@
 struct comparison {
     const struct schedule *schedule;  // borrowed, like the run
     const struct measured_run *run;
-    struct simulation predicted;  // without STEP and REDUCE, where the run shows none
-    bool lacks_updates;           // then it does
-    uint64_t *predicted_peaks;    // per rank, with all that is planned
+    struct simulation predicted;  // without STEP and REDUCE if the run does not show them
+    bool lacks_updates;           // whether planned STEPs or REDUCEs are missing in the run
+    uint64_t *predicted_peaks;    // per rank, with everything that is planned
     struct deviation deviation;
 };
 
-// `schedule` has costs; `network` NULL: messages take no time. Refuses a run that does not do what the schedule says,
-// by the first action that is not in both. Cleared by comparison_clear(), also where it fails.
+// Compares. `schedule` must have costs; `network` NULL: messages take no time. Fails if the run does not do what the
+// schedule says; the error names the first action that is not in both. Cleared by comparison_clear(), even on
+// failure.
 bool comparison_create(struct comparison *comparison, const struct schedule *schedule, const struct network *network,
                        const struct measured_run *run, struct error *error);
 void comparison_clear(struct comparison *comparison);
@@ -30,7 +31,7 @@ void comparison_clear(struct comparison *comparison);
 // The document of `weir compare --json`: docs/formats/comparison.md.
 void comparison_write(const struct comparison *comparison, struct text *text);
 
-// The same as people read it.
+// The same for people.
 void comparison_print(const struct comparison *comparison, struct text *text);
 
 #endif

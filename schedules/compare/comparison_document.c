@@ -71,8 +71,7 @@ void comparison_write(const struct comparison *comparison, struct text *text)
 {
     struct json_writer writer = json_writer(text);
     json_begin_object(&writer, NULL, JSON_LINES);
-    json_put_string(&writer, "format", "weir.comparison");
-    json_put_u64(&writer, "version", 1);
+    json_put_format(&writer, "weir.comparison");
     json_put_string(&writer, "schedule", comparison->schedule->name);
     write_side(&writer, "predicted", &comparison->predicted, comparison->deviation.planned_ns);
     write_side(&writer, "measured", &comparison->run->simulation, comparison->deviation.measured_ns);

@@ -1,4 +1,4 @@
-// A comparison as a person reads it.
+// The comparison as a table for people.
 #include <stdio.h>
 
 #include "common/number.h"

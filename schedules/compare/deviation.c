@@ -8,9 +8,9 @@
 struct finding {
     const struct aligned *aligned;
     struct deviation *deviation;
-    uint64_t *durations;        // per item, of the simulation that is to come
+    uint64_t *durations;        // per item, for the next simulation
     uint64_t *in_order;         // the same in the measured order
-    int64_t *means;             // per class: what its actions took on average, less what was planned
+    int64_t *means;             // per class: the average measured time of its actions, less the planned
     uint64_t *planned_means;    // per class
     uint64_t *measured_means;
     uint32_t *counts;
@@ -71,14 +71,15 @@ static bool add_rows(const struct finding *finding, struct error *error)
 
 // --- simulations ----------------------------------------------------------------------------
 
-// The schedule with each rank's items as they were begun; what goes to the host in between goes as in any order.
+// The schedule with each rank's items in the order in which they were begun. Moves to the host and back are placed
+// as in any order.
 static struct schedule *measured_order(const struct aligned *aligned, struct error *error)
 {
     struct schedule *schedule = schedule_copy(aligned->schedule, error);
     for (uint32_t rank = 0; schedule && rank < schedule->ranks; rank++) {
         struct action *to = schedule->lists[rank].at;
-        for (size_t at = aligned->first[rank]; at < aligned->first[rank + 1]; at++) {
-            const struct aligned_item *item = &aligned->items[aligned->measured.order[at]];
+        for (size_t position = aligned->first[rank]; position < aligned->first[rank + 1]; position++) {
+            const struct aligned_item *item = &aligned->items[aligned->measured.order[position]];
             memcpy(to, item->group, item->size * sizeof *to);
             to += item->size;
         }
@@ -92,7 +93,7 @@ static struct schedule *measured_order(const struct aligned *aligned, struct err
     return NULL;
 }
 
-// What an iteration takes in another order, over other links.
+// Simulates the iteration in another order, over other links.
 static bool run_other(const struct finding *finding, const struct network *network, bool in_measured_order,
                       uint64_t *iteration_ns, struct error *error)
 {
@@ -100,8 +101,9 @@ static bool run_other(const struct finding *finding, const struct network *netwo
     struct schedule *schedule = in_measured_order ? measured_order(aligned, error) : NULL;
     if (in_measured_order && !schedule)
         return false;
-    for (size_t at = 0; at < aligned->count; at++)
-        finding->in_order[at] = finding->durations[in_measured_order ? aligned->measured.order[at] : at];
+    for (size_t position = 0; position < aligned->count; position++)
+        finding->in_order[position] =
+            finding->durations[in_measured_order ? aligned->measured.order[position] : position];
     struct lane_world *world = lane_world_create(schedule ? schedule : aligned->schedule, aligned->schedule->costs,
                                                  network, &(struct lane_rules){ .use = LANES_FREE }, error);
     const bool good = world && lane_world_run(world, finding->in_order, iteration_ns, error);
@@ -164,7 +166,7 @@ static bool add_noise(const struct finding *finding, struct error *error)
     return true;
 }
 
-// A gap stands before its action: what the action makes is later by it, too.
+// A gap is added before its action, so the action's results are later, too.
 static bool add_gaps(const struct finding *finding, struct error *error)
 {
     const struct aligned *aligned = finding->aligned;
@@ -197,7 +199,7 @@ static bool add_order(const struct finding *finding, struct error *error)
 
 // --- links --------------------------------------------------------------------------------------
 
-// How much longer messages took over a link than planned.
+// How much longer than planned messages over a link took.
 static int64_t link_excess(const struct aligned *aligned, uint32_t link)
 {
     const uint64_t measured = aligned->measured.link_ns[link], planned = aligned->planned.link_ns[link];

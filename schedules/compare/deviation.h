@@ -1,24 +1,25 @@
-// Why a run took longer, or less long, than planned: each cause by itself, in ns of the iteration.
+// Explains why a run took longer, or less long, than planned. Each cause is given by itself, in ns of the iteration.
 //
-// A cause is a set of measured values. With it in the place of the planned ones the plan is simulated anew;
-// what the iteration then takes more or less is what the cause explains:
+// A cause is a set of measured values. The plan is simulated again with these in place of the planned values. The
+// cause explains the resulting change of the iteration's time:
 //
-//     stage 1   its actions take what they took on average, per kind
-//     link      messages between two ranks take what they took at least
-//     order     ranks do their actions in the order in which they did them
-//     noise     each action takes as much more or less than planned as it did than its kind on average
-//     gaps      ranks do nothing between actions for as long as they did, though they could
+//     stage 1   its actions take their average measured time, per kind
+//     link      messages between two ranks take their least measured time
+//     order     ranks do their actions in the measured order
+//     noise     each action deviates from its planned time as much as it did from the average of its kind
+//     gaps      ranks are idle between actions as long as they were, although they could have worked
 //
-// Causes overlap, so they need not sum up: with all of them at once the plan comes to `together_ns`, and what
-// is then still missing is unexplained.
+// Causes overlap, so their sum need not be the difference. With all of them at once the plan takes `together_ns`;
+// what is still missing then is unexplained.
 #ifndef SCHEDULES_DEVIATION_H
 #define SCHEDULES_DEVIATION_H
 
 #include "schedules/compare/aligned.h"
 
-// The actions of a kind of a stage, on average; groups have a row of their own, that of their first action's stage.
+// The average of the actions of one kind of a stage. Groups have a row of their own, for the stage of their first
+// action.
 struct deviation_row {
-    uint32_t stage, kind;  // kind: of an action, or CLASS_GROUP
+    uint32_t stage, kind;  // kind: that of an action, or CLASS_GROUP
     uint32_t count;
     uint64_t planned_ns, measured_ns;
 };
@@ -28,8 +29,8 @@ enum cause_kind { CAUSE_STAGE, CAUSE_LINK, CAUSE_ORDER, CAUSE_NOISE, CAUSE_GAPS 
 struct deviation_cause {
     enum cause_kind kind;
     uint32_t stage;     // CAUSE_STAGE
-    uint32_t from, to;  // CAUSE_LINK: ranks, the first that use it
-    uint64_t planned_ns, measured_ns;  // CAUSE_LINK: of a message; CAUSE_GAPS: all of them
+    uint32_t from, to;  // CAUSE_LINK: the first two ranks that use it
+    uint64_t planned_ns, measured_ns;  // CAUSE_LINK: of a message; CAUSE_GAPS: sum of all gaps
     int64_t explains_ns;
 };
 
@@ -37,16 +38,16 @@ struct deviation {
     uint64_t planned_ns, measured_ns, together_ns;
     struct deviation_row *rows;  // by stage and kind
     size_t row_count;
-    struct deviation_cause *causes;  // what explains most comes first; those that explain nothing are not there
+    struct deviation_cause *causes;  // those that explain most come first; causes that explain nothing are left out
     size_t cause_count;
 };
 
 bool deviation_find(const struct aligned *aligned, struct deviation *deviation, struct error *error);
 void deviation_clear(struct deviation *deviation);
 
-// "F", "B", ..., "group": the kind of a row.
+// The name of the kind of a row: "F", "B", ..., "group".
 const char *deviation_kind(uint32_t kind);
-// "stage", "link", "order", "noise", "gaps".
+// The name of a cause: "stage", "link", "order", "noise", "gaps".
 const char *cause_name(enum cause_kind kind);
 
 #endif

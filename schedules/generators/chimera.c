@@ -1,16 +1,17 @@
-// Chimera: two pipelines that run towards each other over the same ranks. Each rank
-// holds two stages, one of each; even micro-batches go down the ranks, odd ones up.
+// Chimera: two pipelines that run in opposite directions over the same ranks. Each rank holds two stages, one of
+// each pipeline. Even micro-batches go down the ranks, odd ones go up.
 //
 //     down     0 1 2 3       rank 0   F0 F2 ·  f1 b1 b1 f3 b3 b3 ·  B0 B0 ·  ·  B2 B2      m = 4; stages of
 //     up       3 2 1 0       rank 1   ·  F0 f1 F2 f3 ·  b1 b1 B0 B0 b3 b3 B2 B2 ·  ·       the pipeline up in
 //     rank     0 1 2 3       rank 2   ·  F1 f0 F3 f2 ·  b0 b0 B1 B1 b2 b2 B3 B3 ·  ·       small letters
 //                            rank 3   F1 F3 ·  f0 b0 b0 f2 b2 b2 ·  B1 B1 ·  ·  B3 B3
 //
-// Where one pipeline fills or drains, the other has work. Each stage is there twice:
-// REDUCE adds the gradients of both copies. The order is found by doing: forwards
-// before backwards, earlier micro-batches before later ones, each stage as far ahead
-// as in 1F1B, and p micro-batches per rank. With m = p ranks keep p/2 + 1 (the outer
-// ones) to p of them; with more all keep p, and the bubble stays what it is.
+// While one pipeline fills or drains, the other has work. Each stage exists twice: REDUCE adds the gradients of both
+// copies.
+//
+// The order is made greedily (greedy.h): forwards before backwards, and earlier micro-batches before later ones.
+// Each stage is as far ahead as in 1F1B, and a rank keeps at most p micro-batches. With m = p, ranks keep from p/2 +
+// 1 (the outer ones) to p of them. With larger m all ranks keep p, and the bubble stays the same.
 #include <stdlib.h>
 
 #include "schedules/generators/generators.h"

@@ -1,5 +1,5 @@
-// DualPipe: two pipelines that run towards each other, as in Chimera, with a forward
-// of one together with a backward of the other.
+// DualPipe: two pipelines that run in opposite directions, as in Chimera. A forward of one runs together with a
+// backward of the other.
 //
 //     down     0 1 2 3       Even micro-batches go down the ranks, odd ones up. Where both pipelines
 //     up       3 2 1 0       meet they turn back as DualPipeV does; rank r and rank p - 1 - r do the
@@ -8,9 +8,9 @@
 //     rank 0   F0 f1 F2 b1 (f3;B0) b3 I2 W2      p = 2, m = 4; stages of the second half of their
 //     rank 1   F1 f0 F3 b0 (f2;B1) b2 I3 W3      pipeline in small letters
 //
-// The steps of each rank are DualPipeV's (dualpipev.c) for p/2 ranks and m/2
-// micro-batches each way; its first stage is the one nearer to the beginning of its
-// pipeline. Each stage is there twice: REDUCE adds the gradients of both copies.
+// The steps of each rank are those of DualPipeV (dualpipev.c) for p/2 ranks and m/2 micro-batches in each direction.
+// Its first stage is the one nearer to the beginning of its pipeline. Each stage exists twice: REDUCE adds the
+// gradients of both copies.
 #include "schedules/generators/generators.h"
 
 static bool fits(const struct generate_request *request, struct error *error)

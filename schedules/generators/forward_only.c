@@ -1,10 +1,10 @@
-// Inference: forwards, one after the other, and nothing kept for a backward.
+// Inference: forwards one after the other. Nothing is kept for a backward.
 //
 //     rank 0   F0 F1 F2 F3      p = 3, m = 4
 //     rank 1   ·  F0 F1 F2 F3
 //     rank 2   ·  ·  F0 F1 F2 F3
 //
-// A stage may have several ranks, to which micro-batches are dealt in turns.
+// A stage may have several ranks, which get micro-batches in turns.
 #include "schedules/generators/generators.h"
 
 static bool add_rank(struct schedule *schedule, const struct replicas *replicas, uint32_t number, struct error *error)

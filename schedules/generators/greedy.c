@@ -4,18 +4,18 @@
 
 #define NEVER UINT32_MAX
 
-// A stage on one route: its micro-batches pass in their order.
+// A stage on one route. Its micro-batches pass in their order.
 struct lane {
     uint32_t stage, route;
-    uint32_t forward, backward;  // the micro-batch that is next
+    uint32_t forward, backward;  // the next micro-batch
     uint32_t ahead;
 };
 
 struct worker {
-    uint32_t free;  // the slot from which it is
+    uint32_t free;  // the slot from which it is free
     uint32_t kept;
-    uint32_t owed;  // I's that have had no W
-    size_t weights; // position in its list before which none is
+    uint32_t owed;  // I's without their W so far
+    size_t weights; // position in its list before which every I has its W
 };
 
 struct greedy {
@@ -24,7 +24,7 @@ struct greedy {
     struct lane *lanes;       // sorted by rank
     size_t *first;            // per rank: its first lane
     struct worker *workers;   // per rank
-    uint32_t *forward_ends;   // per stage and micro-batch: the slot after it
+    uint32_t *forward_ends;   // per stage and micro-batch: the slot after its F
     uint32_t *backward_ends;
 };
 
@@ -41,11 +41,11 @@ static void place_lanes(struct greedy *greedy)
     size_t count = 0;
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         greedy->first[rank] = count;
-        for (uint32_t at = 0; at < schedule->route_count * schedule->stages; at++) {
-            if (schedule->routes[at] != rank)
+        for (uint32_t index = 0; index < schedule->route_count * schedule->stages; index++) {
+            if (schedule->routes[index] != rank)
                 continue;
-            const uint32_t route = at / schedule->stages, start = next_on_route(schedule, route, 0);
-            greedy->lanes[count++] = (struct lane){ at % schedule->stages, route, start, start, 0 };
+            const uint32_t route = index / schedule->stages, start = next_on_route(schedule, route, 0);
+            greedy->lanes[count++] = (struct lane){ index % schedule->stages, route, start, start, 0 };
         }
     }
     greedy->first[schedule->ranks] = count;
@@ -85,15 +85,15 @@ static void consider(const struct greedy *greedy, struct choice *choice, struct 
         *choice = (struct choice){ lane, kind, turn };
 }
 
-// What the rank does next; the turn stays INT64_MAX if that is a W that nobody asked for, or nothing.
+// The rank's next action. The turn stays INT64_MAX if that is a W which is not needed for room, or if there is none.
 static struct choice choose(const struct greedy *greedy, uint32_t rank, uint32_t slot, bool is_limited)
 {
     const struct greedy_rules *rules = greedy->rules;
     const struct worker *worker = &greedy->workers[rank];
     const bool has_room = !is_limited || worker->kept < rules->most_kept;
     struct choice choice = { .kind = ACTION_W, .turn = INT64_MAX };
-    for (size_t at = greedy->first[rank]; at < greedy->first[rank + 1]; at++) {
-        struct lane *lane = &greedy->lanes[at];
+    for (size_t i = greedy->first[rank]; i < greedy->first[rank + 1]; i++) {
+        struct lane *lane = &greedy->lanes[i];
         const bool may_begin = !is_limited || !rules->most_ahead || lane->ahead < rules->most_ahead[lane->stage];
         if (may_begin && (has_room || worker->owed > 0) && forward_is_ready(greedy, lane, slot))
             consider(greedy, &choice, lane, ACTION_F);
@@ -128,7 +128,7 @@ static struct action begin_backward(struct greedy *greedy, struct worker *worker
     return action;
 }
 
-// The W of the first I that has had none.
+// The W of the first I that does not have one.
 static struct action begin_weights(struct worker *worker, const struct action_list *list)
 {
     while (list->at[worker->weights].kind != ACTION_I)
@@ -150,7 +150,7 @@ static bool begin(struct greedy *greedy, uint32_t rank, struct choice choice, ui
     return schedule_add(greedy->schedule, rank, action, error);
 }
 
-// What is begun here ends in a later slot: no rank sees what another has just begun.
+// An action that begins here ends in a later slot, so no rank sees what another has just begun.
 static bool run_slot(struct greedy *greedy, uint32_t slot, bool is_limited, size_t *begun, bool *is_busy,
                      struct error *error)
 {

@@ -1,25 +1,23 @@
-// Orders found by doing, for schedules that are given by rules and not as lists.
+// Greedy list scheduling, for schedules that are defined by rules and not by lists.
 //
-// Time goes in slots. In every slot each rank that is free begins, of the actions
-// whose inputs are there, the one whose turn is first; a forward only while there
-// is room for what it keeps. W has no turn: it makes room for a forward that would
-// be next, and otherwise fills the slots in which there is nothing else to do.
+// Time is divided into slots. In every slot each free rank begins an action whose inputs are there: the one with the
+// least turn. A forward begins only if there is room for what it keeps. W has no turn. It runs to make room for a
+// forward that would be next, and otherwise fills slots in which there is nothing else to do.
 //
 //     rank 0   F0 F1 ·  ·  I0 F2 I1 W0 W1 I2 W2      F2 would come before W0, and has room
 //     rank 1   ·  F0 F1 I0 I1 W0 F2 ...
 //
-// Should nobody be able to go on, the limits are put aside for one action: there is
-// an order for whatever rules.
+// If no rank can continue, the limits are ignored for one action. Any rules therefore lead to an order.
 #ifndef SCHEDULES_GREEDY_H
 #define SCHEDULES_GREEDY_H
 
 #include "schedules/schedule.h"
 
 struct greedy_rules {
-    bool splits_backward;        // I and W, one slot each; otherwise B, two slots, as a forward takes one
-    uint32_t most_kept;          // on a rank: forwards that have had no B or W
-    const uint32_t *most_ahead;  // per stage: forwards that have had no B or I; NULL: any number
-    int64_t (*turn)(const void *state, struct action action);  // of an F, B or I; the least is first
+    bool splits_backward;        // I and W of one slot each; otherwise B of two slots; a forward takes one
+    uint32_t most_kept;          // on a rank: forwards whose B or W has not run
+    const uint32_t *most_ahead;  // per stage: forwards whose B or I has not run; NULL: any number
+    int64_t (*turn)(const void *state, struct action action);  // for an F, B or I; the least goes first
     const void *state;
 };
 

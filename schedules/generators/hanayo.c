@@ -1,4 +1,5 @@
-// Hanayo: w waves over the ranks, two stages of each rank per wave, one way and back.
+// Hanayo: w waves over the ranks. Each wave has two stages of each rank, one on the way down and one on the way
+// back.
 //
 //     stage    0 1 2 3        p = 4, one wave         stage    0 1 2 3        two waves
 //     stage    7 6 5 4                                stage    7 6 5 4
@@ -7,11 +8,10 @@
 //     rank 0   F0 F1 F2 f0 b0 b0 f1 b1 b1 ·  ·  B0 B0 f2 b2 b2 B1 B1 ·  ·  B2 B2      p = 2, m = 3; the way
 //     rank 1   ·  F0 f0 F1 f1 ·  b0 b0 F2 B0 B0 f2 b1 b1 B1 B1 b2 b2 B2 B2            back in small letters
 //
-// The bubbles of two pipelines that run towards each other (Chimera) without two
-// copies of the weights. The order is found by doing: forwards before backwards,
-// earlier micro-batches before later ones, and a rank never keeps more than 1F1B's
-// first rank does. From two waves on that would not let enough micro-batches in to
-// fill the turns; there it is one more for each rank.
+// The bubbles are those of two pipelines in opposite directions (Chimera), without two copies of the weights. The
+// order is made greedily (greedy.h): forwards before backwards, and earlier micro-batches before later ones. A rank
+// never keeps more than the first rank of 1F1B. With two or more waves that would admit too few micro-batches to
+// fill the turns, so the limit is one more for each rank.
 #include <stdlib.h>
 
 #include "schedules/generators/generators.h"

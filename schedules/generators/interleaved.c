@@ -1,6 +1,6 @@
-// Interleaved 1F1B (Megatron's order): a rank holds v stages that lie p apart, and
-// micro-batches go through them in rounds of p. The pipeline is filled with stages
-// v times thinner, hence a bubble v times smaller, for v times as many messages.
+// Interleaved 1F1B (Megatron's order): a rank holds v stages that are p apart, and micro-batches pass through them
+// in rounds of p. The pipeline fills with stages that are v times smaller. The bubble is therefore v times smaller,
+// at the cost of v times as many messages.
 //
 //     rank 0   0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3 0STEP 2STEP      p = 2, v = 2,
 //     rank 1   1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3 1STEP 3STEP      m = 4
@@ -8,13 +8,12 @@
 //     number   0   1   2   3   4   5   6   7       of rank 0's forwards: stage 0 in the first half
 //     stage    0   0   2   2   0   0   2   2       of each round, stage 2 in the second
 //
-// Rank r runs (v - 1) rounds and 2 (p - 1 - r) forwards ahead. Where p does not
-// divide m, rounds are larger: a round must not be smaller than p, or its
-// micro-batches would wait for their way around the ranks.
+// Rank r runs (v - 1) rounds and 2 (p - 1 - r) forwards ahead. If p does not divide m, rounds are larger. A round
+// must not be smaller than p, since its micro-batches would then wait for their way around the ranks.
 #include "schedules/generators/generators.h"
 
-// The smallest size from p on that leaves the last round empty or not smaller than p itself; with it
-// every m from p on has rounds. Fewer micro-batches than ranks are one round.
+// The smallest size from p on for which the last round is empty or not smaller than p. With it, rounds exist for
+// every m from p on. Fewer micro-batches than ranks are one round.
 struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches)
 {
     uint32_t size = min_u32(ranks, micro_batches);
@@ -23,8 +22,8 @@ struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches)
     return (struct rounds){ .size = size, .remainder = micro_batches % size };
 }
 
-bool rounds_add(const struct rounds *rounds, struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t k,
-                struct error *error)
+bool rounds_add(const struct rounds *rounds, struct schedule *schedule, uint32_t rank, enum action_kind kind,
+                uint32_t k, struct error *error)
 {
     const uint32_t chunks = schedule->stages / schedule->ranks;
     const uint32_t round = k / (rounds->size * chunks), within = k % (rounds->size * chunks);
@@ -48,6 +47,15 @@ static bool add_rank(struct schedule *schedule, uint32_t rank, const struct roun
             good = rounds_add(rounds, schedule, rank, ACTION_B, k - ahead, error);
     }
     return good && generate_add_steps(schedule, rank, error);
+}
+
+// Each stage of a rank except its last has a round of all ranks in flight.
+struct generator_flight interleaved_flight(const struct generate_request *request, uint32_t rank)
+{
+    const uint32_t p = request->ranks, behind = p - rank;
+    if (request->chunks < 2)
+        return (struct generator_flight){ 1, 1, 0 };
+    return (struct generator_flight){ min_u32(2 * behind - 1, p), p, request->chunks - 1 };
 }
 
 struct schedule *generate_interleaved(const struct generate_request *request, struct error *error)

@@ -1,13 +1,11 @@
-// Looped BFS: GPipe over v stages per rank. All micro-batches go through a rank's
-// first stage, then all through its next; backwards the other way around, both in
-// stages and in micro-batches.
+// Looped BFS: GPipe with v stages per rank. All micro-batches pass through a rank's first stage, then all through
+// its next. Backwards run in the opposite order, both of stages and of micro-batches.
 //
 //     rank 0   0F0 0F1 0F2 2F0 2F1 2F2 2B2 2B1 2B0 0B2 0B1 0B0 0STEP 2STEP      p = 2, v = 2, m = 3
 //     rank 1   1F0 1F1 1F2 3F0 3F1 3F2 3B2 3B1 3B0 1B2 1B1 1B0 1STEP 3STEP
 //
-// The bubble of the interleaved schedule and the memory of GPipe; but each stage's
-// weights are needed in two stretches only, which suits weights that are gathered
-// from shards before use.
+// It has the bubble of the interleaved schedule and the memory of GPipe. But each stage's weights are needed only in
+// two contiguous periods, which suits weights that are gathered from shards before use.
 #include "schedules/generators/generators.h"
 
 static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)

@@ -1,14 +1,12 @@
-// Stages that have several ranks each, *replicas*, to which micro-batches are dealt in turns:
+// Stages that have several ranks each, called *replicas*, which get micro-batches in turns:
 //
 //     replicas 2, 1, 3       stage     0      1      2
 //                            ranks    0 1     2    3 4 5       micro-batch i goes to rank i mod 2 of stage 0,
 //                                                              to rank 2, to rank 3 + i mod 3
 //
-// After as many micro-batches as the numbers of ranks have for a least common multiple
-// all stages begin anew; so many routes there are.
+// After a number of micro-batches, the least common multiple of the numbers of ranks, all stages begin again with
+// their first rank. This is the number of routes.
 #include "schedules/generators/generators.h"
-
-enum { MOST_ROUTES = 65536 };
 
 static uint32_t count_of(const struct generate_request *request, uint32_t stage)
 {
@@ -20,7 +18,8 @@ static uint64_t divisor_of(uint64_t a, uint64_t b)
     return b == 0 ? a : divisor_of(b, a % b);
 }
 
-// After how many micro-batches all stages begin anew with their first rank, or all that there are.
+// The number of micro-batches after which all stages begin again with their first rank, or the number of all
+// micro-batches.
 static uint32_t routes_needed(const struct generate_request *request)
 {
     uint64_t turns = 1;
@@ -47,11 +46,11 @@ static bool fits(const char *name, const struct generate_request *request, struc
     if (request->micro_batches < most)
         return error_set(error, "micro-batches must be %u or more, one for each replica of a stage, not %u", most,
                          request->micro_batches);
-    if (routes_needed(request) > MOST_ROUTES)
+    if (routes_needed(request) > SCHEDULE_MOST_ROUTES)
         return error_set(error,
                          "these replicas need %u routes, and a schedule can have %d: use numbers of replicas that "
                          "divide each other",
-                         routes_needed(request), MOST_ROUTES);
+                         routes_needed(request), SCHEDULE_MOST_ROUTES);
     return true;
 }
 

@@ -1,13 +1,12 @@
-// Seq1F1B: 1F1B of parts of sequences. Each micro-batch is cut along its sequence
-// into k splits, which go through the pipeline as micro-batches do in 1F1B: forward
-// in order, since a part attends to those before it, and backward in reverse.
+// Seq1F1B: 1F1B of parts of sequences. Each micro-batch is cut along its sequence into k splits. These pass through
+// the pipeline as micro-batches do in 1F1B: forward in order, since a part attends to those before it, and backward
+// in reverse.
 //
 //     rank 0   F0.0 F0.1 F1.0 ·    B0.1 F1.1 B0.0 F2.0 B1.1 F2.1 B1.0 B2.1 B2.0 STEP      p = 2, m = 3,
 //     rank 1   ·    F0.0 F0.1 B0.1 F1.0 B0.0 F1.1 B1.1 F2.0 B1.0 F2.1 B2.1 B2.0 STEP      k = 2
 //
-// Rank r keeps (p - r + k - 1) / k micro-batches, and all bubbles are those of a
-// pipeline that is k times thinner. Splits should cost the same, which equal
-// lengths do not where attention is causal.
+// Rank r keeps (p - r + k - 1) / k micro-batches, and all bubbles are those of a pipeline with k times smaller
+// stages. Splits should cost the same; with causal attention, splits of equal length do not.
 #include "schedules/generators/generators.h"
 
 enum { USUAL_SPLITS = 4 };

@@ -1,4 +1,4 @@
-// V-Half: two stages per rank, on a V, with half the memory of 1F1B's first rank.
+// V-Half: two stages per rank, in the shape of a V, with half the memory of 1F1B's first rank.
 //
 //     stage    0 1 2 3        A micro-batch goes down the ranks, turns, and comes back up: the rank
 //     stage    7 6 5 4        that keeps its first stage longest keeps its last one shortest, and all
@@ -18,11 +18,11 @@
 //     rank 2   ·  ·  F0 F1 F2 f0 F3 f1 ·  ·  i0 w0 f2 I0 i1 W0 w1 f3 i2 I1 w2 I2 i3 W1 W2 I3 w3 W3
 //     rank 3   ·  ·  ·  F0 f0 F1 f1 F2 f2 ·  ·  i0 I0 w0 F3 W0 f3 i1 I1 i2 I2 w1 W1 i3 I3 w2 W2 w3 W3
 //
-// (Controllable-memory pipelines; the distance between neighbours is 2, 1, 2, 1.
-// Second stages in small letters.)
-// The pattern says whose turn it is, and how many micro-batches each stage may be
-// ahead with; what can come earlier than that, when the pipeline fills and drains,
-// does (greedy.h).
+// (This is from the paper on pipelines with controllable memory. The distance between neighbours is 2, 1, 2, 1.
+// Second stages are in small letters.)
+//
+// The pattern determines the turns, and how many micro-batches each stage may be ahead. Actions that can run earlier
+// than in the pattern, when the pipeline fills and drains, do so (greedy.h).
 #include <stdlib.h>
 
 #include "schedules/generators/generators.h"
@@ -35,7 +35,7 @@ static int64_t pattern_turn(const void *state, struct action action)
     return (action.kind == ACTION_F ? turn->forward : turn->backward) + (int64_t)PERIOD * action.micro_batch;
 }
 
-// As many as the pattern has between an F and its I.
+// The number that the pattern has between an F and its I.
 static void limit_ahead(const struct v_turn *turns, uint32_t stages, uint32_t *most_ahead)
 {
     for (uint32_t stage = 0; stage < stages; stage++)
@@ -63,7 +63,7 @@ struct schedule *generate_v_pattern(const char *name, const struct generate_requ
     return generate_done(schedule, good);
 }
 
-// With an even p three slots are added at the turn, so that no two actions of a rank meet in a slot.
+// If p is even, three slots are added at the turn, so that no two actions of a rank are in the same slot.
 static void v_half(uint32_t p, struct v_turn *turns)
 {
     const uint32_t gap = p % 2 == 0 ? 3 : 0;

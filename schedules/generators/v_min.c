@@ -1,6 +1,5 @@
-// V-Min: as V-Half, with the least memory that a V can do with, a third of 1F1B's
-// first rank, and larger bubbles. Its pattern hurries every micro-batch from rank to
-// rank without a stop:
+// V-Min: like V-Half, with the least memory possible for a V, a third of 1F1B's first rank, and larger bubbles. In
+// its pattern every micro-batch goes from rank to rank without waiting:
 //
 //     p = 4    F of the first stage   F of the second   I of the second   I of the first
 //     rank 0           0                     7                 8                15
@@ -9,7 +8,7 @@
 //     rank 3           3                     4                11                12
 #include "schedules/generators/generators.h"
 
-// Where 3 divides p, two slots are added at the turn, so that no two actions of a rank meet in a slot.
+// If 3 divides p, two slots are added at the turn, so that no two actions of a rank are in the same slot.
 static void v_min(uint32_t p, struct v_turn *turns)
 {
     const uint32_t gap = p % 3 == 0 ? 2 : 0;

@@ -1,12 +1,11 @@
-// ZB-H1: 1F1B with its backward split. I, which the rank before waits for, comes
-// where B came; W, which nobody waits for, fills the bubbles behind it: on rank r
-// it comes r backwards later.
+// ZB-H1: 1F1B with split backwards. I, for which the rank before waits, comes where B came. W, for which no rank
+// waits, fills the bubbles after it: on rank r it comes r backwards later.
 //
 //     rank 0   F0 F1 F2 ·  ·  I0 W0 F3 I1 W1 I2 W2 I3 W3 STEP      p = 3, m = 4,
 //     rank 1   ·  F0 F1 ·  I0 F2 I1 W0 F3 I2 W1 I3 W2 W3 STEP      F, I, W equally long
 //     rank 2   ·  ·  F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3 STEP
 //
-// Rank r keeps p - r micro-batches, as in 1F1B, and what r of them need for W.
+// Rank r keeps p - r micro-batches, as in 1F1B, and what W needs of r of them.
 #include "schedules/generators/generators.h"
 
 bool generate_add_split_rank(struct schedule *schedule, uint32_t rank, struct split_order order, struct error *error)

@@ -10,7 +10,7 @@ struct search {
     struct causes *causes;
     struct span_index spans;
     struct lanes lanes;
-    size_t *messages;  // by what they carry, and by time
+    size_t *messages;  // sorted by what they carry, then by time
 };
 
 static const struct span *span_of(const struct search *search, ptrdiff_t number)
@@ -59,7 +59,7 @@ static bool sort_messages(struct search *search)
     return true;
 }
 
-// The message that brought what `maker` made and arrived last by then.
+// The message that carried the result of `maker` and arrived last before or at this time.
 static ptrdiff_t find_message(const struct search *search, struct action maker, uint64_t time_ns)
 {
     const struct message *messages = search->timeline->messages;
@@ -80,8 +80,7 @@ static ptrdiff_t find_message(const struct search *search, struct action maker, 
 
 // --- causes of one span -----------------------------------------------------------------
 
-// What a computation waits for of what goes to the host and back beside it: that it has its own back, or an EVICT that
-// it begins right behind.
+// Which moves a computation can wait for: the PREFETCH of its own data, or an EVICT right before it.
 static bool may_wait_for(const struct span *span, const struct span *before)
 {
     if (!is_move(before->action) || is_move(span->action))
@@ -93,7 +92,7 @@ static bool may_wait_for(const struct span *span, const struct span *before)
             && span->action.kind == ACTION_F && before->end_ns == span->start_ns);
 }
 
-// What its rank did last before it. Whatever runs at the same time stands close by.
+// The last action of the rank before it. Spans at the same time are close by in the list.
 static struct cause rank_cause(const struct search *search, size_t place)
 {
     enum { NEAR = 2 * MOST_JOINED };
@@ -102,7 +101,8 @@ static struct cause rank_cause(const struct search *search, size_t place)
     struct cause cause = { NO_SPAN, NO_SPAN, search->lanes.extent.first_ns };
     for (size_t i = place; i > first && place - i < NEAR; i--) {
         const struct span *before = search->lanes.boxes[i - 1].span;
-        if (before->end_ns <= span->start_ns && may_wait_for(span, before) && (cause.span == NO_SPAN || before->end_ns > cause.ready_ns))
+        if (before->end_ns <= span->start_ns && may_wait_for(span, before)
+            && (cause.span == NO_SPAN || before->end_ns > cause.ready_ns))
             cause = (struct cause){ number_of(search, before), NO_SPAN, before->end_ns };
     }
     return cause;
@@ -121,7 +121,7 @@ static struct cause input_cause(const struct search *search, const struct span *
     cause.ready_ns = made->end_ns;
     cause.message = made->rank == span->rank ? NO_SPAN : find_message(search, made->action, span->start_ns);
     if (cause.message != NO_SPAN && search->timeline->messages[cause.message].end_ns < made->end_ns)
-        cause.message = NO_SPAN;  // of an iteration before
+        cause.message = NO_SPAN;  // it belongs to an earlier iteration
     if (cause.message != NO_SPAN)
         cause.ready_ns = search->timeline->messages[cause.message].end_ns;
     return cause;
@@ -132,48 +132,48 @@ static struct cause later_of(struct cause a, struct cause b)
     return b.span != NO_SPAN && (a.span == NO_SPAN || b.ready_ns >= a.ready_ns) ? b : a;
 }
 
-// --- causes of what begins together -----------------------------------------------------
+// --- causes of actions that begin together ------------------------------------------------
 
-// All that is done as one has one cause: the members of a group of a rank.
+// The members of a group on a rank have a common cause.
 static void share_in_groups(struct search *search)
 {
-    struct cause *of = search->causes->of;
+    struct cause *causes = search->causes->of;
     const struct lane_box *boxes = search->lanes.boxes;
     for (size_t first = 0, end; first < search->timeline->span_count; first = end) {
         const struct span *span = boxes[first].span;
-        struct cause last = of[number_of(search, span)];
+        struct cause last = causes[number_of(search, span)];
         for (end = first + 1; end < search->timeline->span_count && boxes[end - 1].span->action.joined; end++) {
             const struct span *next = boxes[end].span;
             if (next->rank != span->rank || next->start_ns != span->start_ns || next->end_ns != span->end_ns)
                 break;
-            last = later_of(last, of[number_of(search, next)]);
+            last = later_of(last, causes[number_of(search, next)]);
         }
         for (size_t i = first; i < end; i++)
-            of[number_of(search, boxes[i].span)] = last;
+            causes[number_of(search, boxes[i].span)] = last;
     }
 }
 
-// All copies of a stage reduce at once: each waits for whichever came last.
+// All copies of a stage reduce at once: each of them waits for the last one.
 static void share_in_reductions(struct search *search)
 {
     const struct timeline *timeline = search->timeline;
-    struct cause *of = search->causes->of;
+    struct cause *causes = search->causes->of;
     const size_t *order = search->spans.order;
     for (size_t first = 0, end; first < timeline->span_count; first = end) {
         const struct span *span = &timeline->spans[order[first]];
-        struct cause last = of[order[first]];
+        struct cause last = causes[order[first]];
         for (end = first + 1; end < timeline->span_count && span->action.kind == ACTION_REDUCE; end++) {
             const struct span *copy = &timeline->spans[order[end]];
             if (!action_is_alike(copy->action, span->action) || copy->start_ns != span->start_ns)
                 break;
-            last = later_of(last, of[order[end]]);
+            last = later_of(last, causes[order[end]]);
         }
         for (size_t i = first; i < end; i++)
-            of[order[i]] = last;
+            causes[order[i]] = last;
     }
 }
 
-// --- the chain that ends last -------------------------------------------------------------
+// --- the critical path --------------------------------------------------------------------
 
 static ptrdiff_t last_span(const struct search *search)
 {
@@ -186,15 +186,15 @@ static ptrdiff_t last_span(const struct search *search)
     return last;
 }
 
-// Stops where it began, and at what it was at before: zero lengths can go in circles.
+// Stops where the chain began, and where it has been before: actions of zero length could lead in circles.
 static void follow(struct search *search)
 {
     struct causes *causes = search->causes;
-    ptrdiff_t at = last_span(search);
-    while (at != NO_SPAN && !causes->critical[at]) {
-        const struct span *span = span_of(search, at);
-        const struct cause *cause = &causes->of[at];
-        causes->critical[at] = true;
+    ptrdiff_t index = last_span(search);
+    while (index != NO_SPAN && !causes->critical[index]) {
+        const struct span *span = span_of(search, index);
+        const struct cause *cause = &causes->of[index];
+        causes->critical[index] = true;
         causes->path.recompute_ns += span->recompute_ns;
         *(is_move(span->action) ? &causes->path.transfer_ns : &causes->path.compute_ns) +=
             span->end_ns - span->start_ns - span->recompute_ns;
@@ -211,7 +211,7 @@ static void follow(struct search *search)
         }
         causes->path.transfer_ns += carried_ns;
         causes->path.order_ns += span->start_ns - made_ns - carried_ns;
-        at = cause->span;
+        index = cause->span;
     }
 }
 

@@ -1,31 +1,31 @@
-// What each action of a timeline waited for, read off the timeline itself: so a
-// measured run tells as much as a simulated one.
+// Finds what each action of a timeline waited for. It uses only the timeline itself, so it works for measured runs
+// as well as for simulated ones.
 //
-//     rank 0  [F0 ][F1 ]             F1 waited for F0, its rank being busy;
+//     rank 0  [F0 ][F1 ]             F1 waited for F0, since its rank was busy;
 //     rank 1       ···[F0 ]          rank 1's F0 for a message of rank 0's F0
 //
-// An action begins once its rank is free and its input has arrived. Whichever came
-// last held it up; the message, if both came at once.
+// An action begins once its rank is free and its input has arrived. The later of the two is the cause of its start;
+// if both are at the same moment, the message is.
 #ifndef SCHEDULES_CAUSES_H
 #define SCHEDULES_CAUSES_H
 
 #include "schedules/simulate.h"
 
 struct cause {
-    ptrdiff_t span;     // which span of the timeline, or NO_SPAN (span_index.h): nothing held it up
-    ptrdiff_t message;  // which message brought it, or NO_SPAN: none did, or none was recorded
-    uint64_t ready_ns;  // when it no longer held the action up
+    ptrdiff_t span;     // index of the span that it waited for, or NO_SPAN (span_index.h): it waited for nothing
+    ptrdiff_t message;  // index of the message that brought its input, or NO_SPAN: there was none, or none was recorded
+    uint64_t ready_ns;  // when the cause no longer delayed the action
 };
 
 struct causes {
     struct cause *of;       // per span
-    bool *critical;         // per span: part of the chain that ends last
+    bool *critical;         // per span: whether it is on the critical path
     bool *critical_message;  // per message
-    struct critical_path path;  // what the chain is made of: transfers are whole messages here,
-                                // and waiting is whatever nobody accounts for
+    // The parts of the critical path: a transfer is a whole message here, and waiting is time without a known cause.
+    struct critical_path path;
 };
 
-// False only without memory.
+// Returns false only if memory runs out. Cleared by causes_clear().
 bool causes_create(struct causes *causes, const struct timeline *timeline);
 void causes_clear(struct causes *causes);
 

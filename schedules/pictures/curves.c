@@ -4,10 +4,10 @@
 
 #include "schedules/pictures/drawing.h"
 
-// Colours are the page's (page.css), for so many curves.
+// The page (page.css) has colours for this many curves.
 enum { WIDTH = 960, HEIGHT = 240, LEFT = 56, RIGHT = 12, TOP = 10, BOTTOM = 28, MOST_MARKS = 8, COLOURS = 3 };
 
-// What the axes cover.
+// The range of the axes.
 struct range {
     double x_first, x_last, y_first, y_last;
     size_t count;
@@ -26,7 +26,7 @@ static struct range range_of(const struct curve_chart *chart)
             range.count++;
         }
     }
-    // What hardly goes up or down is drawn so.
+    // A curve that is nearly flat is drawn as flat.
     const double middle = (range.y_first + range.y_last) / 2, least = 1e-6 * fmax(1, fabs(middle));
     if (range.count > 0 && range.y_last - range.y_first < least) {
         range.y_first = middle - 0.5 * fmax(1, fabs(middle));
@@ -50,7 +50,7 @@ static double y_of(const struct range *range, double y)
     return HEIGHT - BOTTOM - part(y, range->y_first, range->y_last) * (HEIGHT - TOP - BOTTOM);
 }
 
-// 1, 2 or 5 times a power of ten, such that there are few enough.
+// A distance of 1, 2 or 5 times a power of ten, large enough to have few enough marks.
 static double distance_of(double first, double last, double least)
 {
     static const double times[] = { 1, 2, 5, 10 };

@@ -1,4 +1,4 @@
-// Numbers against a count, as lines in one chart: an SVG that stands within a page, in the page's colours.
+// Draws numbers over a count as lines in one chart: an SVG within a page, in the page's colours.
 #ifndef SCHEDULES_CURVES_H
 #define SCHEDULES_CURVES_H
 
@@ -12,10 +12,10 @@ struct curve_point {
 };
 
 struct curve {
-    const char *name;  // of what goes up and down
+    const char *name;  // of the quantity on the vertical axis
     const struct curve_point *at;
     size_t count;
-    bool is_marked;    // each point, by a dot with its numbers; else a line alone
+    bool is_marked;    // whether each point has a dot with its numbers; otherwise only a line is drawn
 };
 
 struct curve_chart {
@@ -24,7 +24,7 @@ struct curve_chart {
     size_t count;
 };
 
-// Nothing where no curve has a point.
+// Draws nothing if no curve has a point.
 void curves_draw(const struct curve_chart *chart, struct text *text);
 
 #endif

@@ -20,7 +20,7 @@ uint64_t drawing_mark_ns(struct extent extent, uint64_t marks, uint64_t unit_ns)
     for (uint64_t power = 1;; power *= 10) {
         static const uint64_t steps[] = { 1, 2, 5 };
         for (size_t i = 0; i < 3; i++) {
-            if (length / (steps[i] * power) <= marks)  // at the latest at 10^19
+            if (length / (steps[i] * power) <= marks)  // at 10^19 at the latest
                 return steps[i] * power * unit;
         }
     }
@@ -80,14 +80,14 @@ const char *drawing_letter(unsigned kind, char *buffer)
 
 void drawing_escape(const char *plain, struct text *text)
 {
-    for (const char *at = plain; *at; at++) {
-        if (*at == '&')
+    for (const char *letter = plain; *letter; letter++) {
+        if (*letter == '&')
             text_add(text, "&amp;");
-        else if (*at == '<')
+        else if (*letter == '<')
             text_add(text, "&lt;");
-        else if (*at == '>')
+        else if (*letter == '>')
             text_add(text, "&gt;");
         else
-            text_add_bytes(text, (unsigned char)*at < ' ' ? " " : at, 1);
+            text_add_bytes(text, (unsigned char)*letter < ' ' ? " " : letter, 1);
     }
 }

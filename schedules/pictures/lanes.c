@@ -6,7 +6,7 @@
 
 // --- order ------------------------------------------------------------------------
 
-// By rank, by time, and then as the timeline has them.
+// By rank, then by time, then in the order of the timeline.
 static int compare(const void *a, const void *b)
 {
     const struct span *x = ((const struct lane_box *)a)->span, *y = ((const struct lane_box *)b)->span;
@@ -39,11 +39,11 @@ static int compare_stages(const void *a, const void *b)
     return (int)*(const uint16_t *)a - (int)*(const uint16_t *)b;
 }
 
-// Numbers the stages of boxes [first, end). `stages` has room for one per box.
+// Numbers the stages of boxes [first, end). `stages` has room for one entry per box.
 static void number_chunks(struct lanes *lanes, size_t first, size_t end, uint16_t *stages)
 {
     size_t count = 0;
-    for (size_t i = first; i < end; i++) {  // neighbours are often of one stage
+    for (size_t i = first; i < end; i++) {  // neighbours often have the same stage
         const uint16_t stage = lanes->boxes[i].span->action.stage;
         if (count == 0 || stages[count - 1] != stage)
             stages[count++] = stage;
@@ -64,8 +64,8 @@ static void number_chunks(struct lanes *lanes, size_t first, size_t end, uint16_
 
 // --- rows ---------------------------------------------------------------------------
 
-// The first row from `above` on that is free by then, of those that are moves or those that are not; returns how many
-// rows there are then.
+// Puts boxes into the first free rows from `above` on: moves only, or everything else only. Returns how many rows
+// there are then.
 static uint16_t stack_some(struct lane_box *first, struct lane_box *end, bool moves, uint16_t above)
 {
     enum { MOST_ROWS = MOST_JOINED };
@@ -84,7 +84,7 @@ static uint16_t stack_some(struct lane_box *first, struct lane_box *end, bool mo
     return rows;
 }
 
-// Of the boxes [first, end) each begins before those in front of it have all ended.
+// Assigns rows to boxes [first, end), each of which begins before those in front of it have all ended.
 static void stack(struct lane_box *first, struct lane_box *end)
 {
     uint16_t rows = stack_some(first, end, false, 0);

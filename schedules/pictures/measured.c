@@ -24,8 +24,8 @@ static bool is_together(const struct span *a, const struct span *b)
     return a->start_ns == b->start_ns && a->end_ns == b->end_ns && a->end_ns > a->start_ns;
 }
 
-// A backward ends what a forward began; a run may begin in the middle. In a group the forward comes first,
-// whichever is named first. Where nothing goes back, nothing is kept.
+// A backward ends what a forward began; a run may begin in the middle. In a group the forward comes first, whichever
+// is named first. Without backwards, nothing is kept.
 static void count_in_flight(const struct lanes *lanes, struct rank_result *result, uint32_t rank, bool forward_only)
 {
     uint32_t now = 0;
@@ -103,8 +103,8 @@ static bool is_apart(uint64_t a, uint64_t b, uint64_t tolerance_ns)
     return (a > b ? a - b : b - a) > tolerance_ns;
 }
 
-// From `*place` on the next span of a rank that computes, or NULL past its end: steps and
-// the like take no part, as traces seldom have them.
+// The next span of a rank from `*place` on that computes, or NULL past its end. Steps and the like are skipped,
+// since traces seldom contain them.
 static const struct span *next_compute(const struct lanes *lanes, uint32_t rank, size_t *place)
 {
     while (*place < lanes->first[rank + 1]) {
@@ -120,7 +120,7 @@ static uint64_t since_first(const struct lanes *lanes, const struct span *span)
     return span ? span->start_ns - lanes->extent.first_ns : UINT64_MAX;
 }
 
-// Which kind of difference two spans at the same position make; neither is past both ends.
+// The kind of difference between two spans at the same position; at least one of the two exists.
 static unsigned judge(const struct lanes *lanes, const struct span *const spans[2], uint64_t tolerance_ns)
 {
     if (!spans[0] || !spans[1] || !is_same_action(spans[0]->action, spans[1]->action))
@@ -130,7 +130,7 @@ static unsigned judge(const struct lanes *lanes, const struct span *const spans[
              ? DIFFERENCE_TIME : DIFFERENCE_NONE;
 }
 
-// An action is a greater difference than a time; of equals the first in time counts.
+// A different action is a greater difference than a different time. Among equal ones the first in time counts.
 static void compare_rank(const struct lanes *lanes, uint32_t rank, struct difference *first)
 {
     size_t places[2] = { lanes[0].first[rank], lanes[1].first[rank] };

@@ -1,4 +1,4 @@
-// A run that was measured, as its traces show it: when everything happened, its numbers, and what was left out.
+// A measured run, read from its traces: when everything happened, its numbers, and what was left out.
 //
 //     const char *const files[] = { "rank0.json.gz", "rank1.json.gz" };
 //     ok = measured_run_load(files, 2, TRACE_LAST, &run, &error);
@@ -17,19 +17,20 @@ struct measured_run {
     bool all_iterations;
 };
 
-// Reads files of all ranks, or of a rank each, packed by gzip or not ("-": standard input): iteration `iteration`
-// (from 0), TRACE_LAST or TRACE_ALL. Cleared by measured_run_clear(), also where it fails.
+// Reads trace files of all ranks, or of one rank each, gzip-compressed or not ("-": standard input). `iteration` is
+// a number from 0, TRACE_LAST or TRACE_ALL. Cleared by measured_run_clear(), even on failure.
 bool measured_run_load(const char *const files[], size_t count, int64_t iteration, struct measured_run *run,
                        struct error *error);
 void measured_run_clear(struct measured_run *run);
 
-// Adds what was left out of the trace and what may surprise: a sentence a line, with neither capital nor stop.
+// Appends what was left out of the trace and what may surprise. Each is a sentence on a line, without capital and
+// full stop.
 void measured_run_note(const struct measured_run *run, struct text *text);
 
-// Adds "2 ranks, 2 stages, 4 micro-batches, iteration 3 of 0 to 3" and the line's end.
+// Appends "2 ranks, 2 stages, 4 micro-batches, iteration 3 of 0 to 3" and a line feed.
 void measured_run_write_shape(const struct measured_run *run, struct text *text);
 
-// Adds its numbers as people read them: a summary, and a row per rank.
+// Appends its numbers for people: a summary, and a row per rank.
 void measured_run_print(const struct measured_run *run, struct text *text);
 
 #endif

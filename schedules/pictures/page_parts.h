@@ -1,4 +1,4 @@
-// The files of page/ as strings: page_parts.c is made of them by the build.
+// The files of page/ as strings. The build makes page_parts.c from them.
 #ifndef SCHEDULES_PAGE_PARTS_H
 #define SCHEDULES_PAGE_PARTS_H
 

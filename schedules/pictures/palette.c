@@ -27,7 +27,7 @@ struct rgb palette_box(unsigned kind, unsigned shade)
     return (struct rgb){ lighten(box.red, shade), lighten(box.green, shade), lighten(box.blue, shade) };
 }
 
-// The eye's weights of the three, by ITU-R BT.601.
+// The weights of the three colours in perceived brightness, by ITU-R BT.601.
 static unsigned brightness(struct rgb colour)
 {
     return (299u * colour.red + 587u * colour.green + 114u * colour.blue) / 1000;
@@ -39,7 +39,7 @@ struct rgb palette_ink(unsigned kind, unsigned shade)
     return brightness(palette_box(kind, shade)) < BRIGHT ? (struct rgb){ 255, 255, 255 } : (struct rgb){ 16, 20, 28 };
 }
 
-// 16 to 231 are a cube of six steps a side; 232 to 255 are greys.
+// Colours 16 to 231 are a cube of six steps per side; 232 to 255 are greys.
 struct rgb palette_of_terminal(unsigned number)
 {
     static const uint8_t steps[] = { 0, 95, 135, 175, 215, 255 };

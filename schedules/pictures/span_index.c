@@ -37,7 +37,7 @@ bool action_input(struct action action, struct action *maker)
     return true;
 }
 
-// By what it is, and then by time.
+// By action, then by time.
 static int compare(const void *a, const void *b, void *spans)
 {
     const size_t i = *(const size_t *)a, j = *(const size_t *)b;
@@ -72,7 +72,7 @@ static const struct span *span_at(const struct span_index *index, size_t place)
     return &index->timeline->spans[index->order[place]];
 }
 
-// How many spans come before the first like `action` that starts at this time or later.
+// The number of spans before the first one like `action` that starts at this time or later.
 static size_t lower_bound(const struct span_index *index, struct action action, uint64_t time_ns)
 {
     size_t first = 0, end = index->timeline->span_count;
@@ -90,19 +90,20 @@ static size_t lower_bound(const struct span_index *index, struct action action, 
 
 ptrdiff_t span_index_before(const struct span_index *index, struct action action, uint64_t time_ns)
 {
-    for (size_t at = lower_bound(index, action, time_ns == UINT64_MAX ? time_ns : time_ns + 1); at > 0; at--) {
-        const struct span *span = span_at(index, at - 1);
+    for (size_t position = lower_bound(index, action, time_ns == UINT64_MAX ? time_ns : time_ns + 1); position > 0;
+         position--) {
+        const struct span *span = span_at(index, position - 1);
         if (!action_is_alike(span->action, action))
             return NO_SPAN;
         if (span->end_ns <= time_ns)
-            return (ptrdiff_t)index->order[at - 1];
+            return (ptrdiff_t)index->order[position - 1];
     }
     return NO_SPAN;
 }
 
 ptrdiff_t span_index_after(const struct span_index *index, struct action action, uint64_t time_ns)
 {
-    const size_t at = lower_bound(index, action, time_ns);
-    return at < index->timeline->span_count && action_is_alike(span_at(index, at)->action, action)
-             ? (ptrdiff_t)index->order[at] : NO_SPAN;
+    const size_t position = lower_bound(index, action, time_ns);
+    return position < index->timeline->span_count && action_is_alike(span_at(index, position)->action, action)
+             ? (ptrdiff_t)index->order[position] : NO_SPAN;
 }

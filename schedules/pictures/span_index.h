@@ -1,8 +1,7 @@
-// A timeline's spans by what they are, so that who needs something finds who made it.
+// An index of a timeline's spans by action, to find the span that made the input of another.
 //
-// F is one class, B and I another (a micro-batch has one of the two on a stage), and
-// every other kind its own. Runs of many iterations repeat themselves: which of the
-// repetitions is meant follows from the time.
+// F is one class, B and I another (a micro-batch has one of the two on a stage), and every other kind its own. In
+// runs of many iterations actions repeat; the time decides which repetition is meant.
 #ifndef SCHEDULES_SPAN_INDEX_H
 #define SCHEDULES_SPAN_INDEX_H
 
@@ -15,20 +14,21 @@ struct span_index {
     size_t *order;
 };
 
-// Keeps the timeline, which must stay as it is. False only without memory.
+// The timeline is borrowed and must not change. Returns false only if memory runs out. Cleared by
+// span_index_clear().
 bool span_index_create(struct span_index *index, const struct timeline *timeline);
 void span_index_clear(struct span_index *index);
 
-// Whether both are F of the same micro-batch, stage and split; or B and I; or else the same.
+// Whether both are an F of the same micro-batch, stage and split; or both a B or I; or otherwise the same action.
 bool action_is_alike(struct action a, struct action b);
 
-// The last span like `action`, anywhere, that ended by then; and the first that began
-// no sooner. NO_SPAN if there is none.
+// The last span like `action`, on any rank, that ended by this time; and the first that began no sooner. NO_SPAN if
+// there is none.
 ptrdiff_t span_index_before(const struct span_index *index, struct action action, uint64_t time_ns);
 ptrdiff_t span_index_after(const struct span_index *index, struct action action, uint64_t time_ns);
 
-// Who made what an F, B or I takes in: the F of the stage before, or the backward of
-// the stage after. False where that is nobody.
+// Sets `maker` to the action that made the input of an F, B or I: the F of the stage before, or the backward of the
+// stage after. Returns false if there is none.
 bool action_input(struct action action, struct action *maker);
 
 #endif

@@ -10,16 +10,16 @@
 #include "schedules/pictures/palette.h"
 #include "schedules/pictures/span_index.h"
 
-// What page.js reads, a run at a time. Times in ns since the run's beginning; lists of
-// numbers are flat. Boxes have numbers from 0, lane after lane.
+// The data that page.js reads, one run after the other. Times are in ns since the run's beginning. Lists of numbers
+// are flat. Boxes are numbered from 0, lane after lane.
 //
 //     spans      per rank, 13 numbers a box: start (since the box before), length, kind, stage,
 //                micro-batch (-1: none), split, shade, row, rows, recompute, 1 + the box it waited
 //                for (0: none), 1 + the message that brought it (0: none), whether critical
 //     messages   4 numbers each: from, to, start, length
-//     levels     per rank, 2 numbers each: time (since the one before), bytes; [] where nobody counted
-//     limits     per rank, what its device has; [] where nobody said
-//     unit       what 1 is in ns, where costs have no units; otherwise 0
+//     levels     per rank, 2 numbers each: time (since the one before), bytes; [] if not counted
+//     limits     per rank, the bytes of its device; [] if unknown
+//     unit       how many ns the number 1 is, if costs have no units; otherwise 0
 struct sheet {
     const struct timeline *timeline;
     struct lanes lanes;
@@ -32,7 +32,7 @@ static void add_number(struct text *text, bool first, uint64_t number)
     text_add(text, first ? "%llu" : ",%llu", (unsigned long long)number);
 }
 
-// Nothing in the page's data may look like the end of its element.
+// The page's data must not contain anything that looks like the end of its element.
 static void add_string(struct text *text, const char *string)
 {
     struct text quoted = { 0 };
@@ -97,13 +97,14 @@ static void add_messages(const struct sheet *sheet, struct text *text)
 static void add_levels(const struct sheet *sheet, struct text *text)
 {
     const struct timeline *timeline = sheet->timeline;
-    size_t at = 0;
+    size_t index = 0;
     text_add(text, ",\n\"levels\":[");
     for (uint32_t rank = 0; rank < timeline->ranks && timeline->level_count > 0; rank++) {
         uint64_t before_ns = sheet->lanes.extent.first_ns;
         text_add(text, rank ? ",\n[" : "[");
-        for (bool first = true; at < timeline->level_count && timeline->levels[at].rank == rank; at++, first = false) {
-            const struct level *level = &timeline->levels[at];
+        for (bool first = true; index < timeline->level_count && timeline->levels[index].rank == rank;
+             index++, first = false) {
+            const struct level *level = &timeline->levels[index];
             const uint64_t time_ns = level->time_ns > before_ns ? level->time_ns : before_ns;
             add_number(text, first, time_ns - before_ns);
             add_number(text, false, level->bytes);
@@ -268,18 +269,18 @@ static bool add_part(const struct page *page, const char *name, size_t length, s
     return true;
 }
 
-// page.html with its parts in the place of their names: @TITLE@, @STYLE@, @CURVES@, @DATA@, @SCRIPT@.
+// Writes page.html with the parts in place of their names: @TITLE@, @STYLE@, @CURVES@, @DATA@, @SCRIPT@.
 bool timeline_draw_html_with(const struct page_run *runs, size_t count, const struct difference *difference,
                              const char *title, const struct curve_chart *curves, struct text *text)
 {
     const struct page page = { runs, count, difference, title, curves };
-    const char *at = page_html;
+    const char *rest = page_html;
     bool good = true;
-    for (const char *name, *end; (name = strchr(at, '@')) && (end = strchr(name + 1, '@')); at = end + 1) {
-        text_add_bytes(text, at, (size_t)(name - at));
+    for (const char *name, *end; (name = strchr(rest, '@')) && (end = strchr(name + 1, '@')); rest = end + 1) {
+        text_add_bytes(text, rest, (size_t)(name - rest));
         good &= add_part(&page, name + 1, (size_t)(end - name - 1), text);
     }
-    text_add(text, "%s", at);
+    text_add(text, "%s", rest);
     return good && !text->failed;
 }
 

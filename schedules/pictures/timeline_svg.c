@@ -1,6 +1,6 @@
-// A self-contained SVG: a lane per rank, a box per action, idle time hatched, a
-// thin arrow per message, the time axis below, the legend above, in as many rows as
-// the width wants. What is done at the same time shares the lane's height.
+// A self-contained SVG. It has a lane per rank, a box per action, idle time hatched, and a thin arrow per message.
+// The time axis is below. The legend is above, in as many rows as the width requires. Actions at the same time share
+// the lane's height.
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,24 +14,24 @@
 enum {
     LEFT = 74,
     RIGHT = 24,
-    PEAKS = 76,            // more to the right, where peaks are shown
+    PEAKS = 76,            // additional width to the right, if peaks are shown
     TOP = 74,              // with one row of legend
-    LEGEND = 42, ROW = 20, // where that begins, and how high a row is
+    LEGEND = 42, ROW = 20, // where the legend begins, and the height of a row of it
     LANE = 30,
     GAP = 8,
     AXIS = 40,
-    LETTER = 7,            // about the width of one
+    LETTER = 7,            // approximate width of a letter
     SIZE = 11,             // of a label
-    LEAST = 1,             // of one that has no room
+    LEAST = 1,             // of a label without enough room
     HEADING = 16,          // of the title
-    MARK = 100,            // between two marks of the axis, at least
-    MOST_ARROWS = 20000,   // of messages; more would be a grey cloud
+    MARK = 100,            // least distance of two marks of the axis
+    MOST_ARROWS = 20000,   // of messages; more would look like a grey cloud
 };
 
 struct page {
     const struct svg_chart *chart;
     struct lanes lanes;
-    unsigned width, plot;  // of all, and of the lanes
+    unsigned width, plot;  // of the whole picture, and of the lanes
     double top, height;
 };
 
@@ -52,7 +52,7 @@ static double y_of(const struct page *page, uint32_t rank)
     return page->top + (double)rank * (LANE + GAP);
 }
 
-// A time as the page writes them: without its unit where costs had none.
+// A time in the page's form: without its unit if costs have none.
 static const char *time_of(const struct page *page, uint64_t ns, char buffer[NUMBER_SIZE])
 {
     return costs_format(page->lanes.timeline->unit_ns, ns, buffer);
@@ -60,7 +60,7 @@ static const char *time_of(const struct page *page, uint64_t ns, char buffer[NUM
 
 // --- frame ------------------------------------------------------------------------
 
-// "F1": the class of forwards in shade 1.
+// The CSS class of a kind and shade: "F1" is forwards in shade 1.
 static void add_class(struct text *text, unsigned kind, unsigned shade)
 {
     char letter[ACTION_SIZE];
@@ -90,16 +90,16 @@ static void draw_style(const struct page *page, struct text *text)
                    "d=\"M0,0L6,3L0,6z\" fill=\"#444\"/></marker></defs>\n");
 }
 
-// What no list of fonts has in it becomes a space.
+// Characters that a list of fonts cannot contain become spaces.
 static void add_font(const char *font, struct text *text)
 {
-    for (const char *at = font; *at; at++) {
-        const unsigned char byte = (unsigned char)*at;
-        text_add_bytes(text, isalnum(byte) || byte >= 0x80 || strchr(",-'._", *at) ? at : " ", 1);
+    for (const char *letter = font; *letter; letter++) {
+        const unsigned char byte = (unsigned char)*letter;
+        text_add_bytes(text, isalnum(byte) || byte >= 0x80 || strchr(",-'._", *letter) ? letter : " ", 1);
     }
 }
 
-// What stands on top: in one line, and smaller where that is too long.
+// The heading on top: one line, in a smaller size if it is too long.
 static void write_heading(const struct page *page, struct text *heading)
 {
     char time[NUMBER_SIZE];
@@ -131,7 +131,7 @@ static void draw_head(const struct page *page, struct text *text)
 
 // --- legend -----------------------------------------------------------------------
 
-// Where its next item goes. Without a text it is only measured.
+// The position of the next legend item. Without a text, the legend is only measured.
 struct legend {
     const struct page *page;
     unsigned x, row;
@@ -157,7 +157,7 @@ static void draw_legend_item(struct legend *legend, const char *swatch, const ch
     legend->x = x + 38 + LETTER * (unsigned)strlen(label);
 }
 
-// Returns how many rows it has.
+// Returns its number of rows.
 static unsigned draw_legend(const struct page *page, struct text *text)
 {
     static const char lighter[] = "lighter: later stages of a rank";
@@ -215,15 +215,15 @@ static void draw_lanes(const struct page *page, struct text *text)
     }
 }
 
-// --- what is in it ------------------------------------------------------------------
+// --- contents of the lanes -----------------------------------------------------------
 
-// Every box has its label: at its usual size where that has room, or else as large as the box lets it be, along it or
-// up it, whichever is larger. The smallest are there for who looks closer.
+// Every box has a label, at its usual size if there is room. Otherwise the label is as large as the box allows,
+// horizontally or vertically, whichever is larger. The smallest labels become legible when the picture is enlarged.
 static void draw_label(const struct page *page, const struct lane_box *box, const char *label, struct text *text)
 {
     const double x = x_of(page, box->span->start_ns), width = x_of(page, box->span->end_ns) - x;
     const double height = (double)LANE / box->rows, y = y_of(page, box->span->rank) + height * box->row;
-    const double letters = (double)strlen(label) * LETTER / SIZE;  // how long it is for how high
+    const double letters = (double)strlen(label) * LETTER / SIZE;  // its length relative to its height
     const double along = smaller((width - 2) / letters, height - 2), up = smaller((height - 2) / letters, width - 1);
     const bool turned = along < SIZE && up > along;
     const double fits = turned ? up : along, size = fits > SIZE ? SIZE : fits < LEAST ? LEAST : fits;

@@ -4,8 +4,8 @@
 //     rank 1  ··F0B0───F1B1───······   33 % idle  2.00 MiB
 //             ╵0 us     ╵5 us     ╵10 us             live peak
 //
-// What two do at the same time has a half of the run each: F7─+B3─. What goes to the host and back has a row of its
-// own under that of its rank.
+// If two actions run together, each has half of the characters: F7─+B3─. Moves to the host and back have a row of
+// their own below that of their rank.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "schedules/pictures/palette.h"
 
 struct tally {
-    uint64_t shares[ACTION_KINDS];  // of a column, per kind
+    uint64_t shares[ACTION_KINDS];  // of a column, per kind: time that the kind takes
     unsigned winner;
 };
 
@@ -34,8 +34,8 @@ enum { LEAST_COLUMNS = 10, COLUMNS_PER_MARK = 14, IDLE_COLUMNS = 12, PEAK_COLUMN
 
 __extension__ typedef unsigned __int128 wide;
 
-// Exact though columns may be shorter than a ns: times are counted in ns times the
-// number of columns, so that a column is as long as the whole has ns.
+// Exact even if columns are shorter than a ns: times are multiplied by the number of columns. A column is then as
+// long as the whole chart has ns.
 static uint64_t length_of(const struct canvas *canvas)
 {
     return canvas->lanes.extent.last_ns - canvas->lanes.extent.first_ns;
@@ -56,7 +56,7 @@ static size_t column_of(const struct canvas *canvas, uint64_t time_ns)
     return (size_t)(scaled(canvas, time_ns) / length_of(canvas));
 }
 
-// How much of a column a box takes.
+// How much of a column a box covers.
 static uint64_t share_of(const struct canvas *canvas, const struct lane_box *box, size_t column)
 {
     const wide begin = begin_of(canvas, column), end = begin_of(canvas, column + 1);
@@ -65,7 +65,7 @@ static uint64_t share_of(const struct canvas *canvas, const struct lane_box *box
     return last > first ? (uint64_t)(last - first) : 0;
 }
 
-// The box done together with this one, which it begins and ends with, if any.
+// The box that runs together with this one (the same begin and end), if there is one.
 static const struct lane_box *partner_of(const struct canvas *canvas, const struct lane_box *box)
 {
     const struct lane_box *next = box + 1;
@@ -74,7 +74,7 @@ static const struct lane_box *partner_of(const struct canvas *canvas, const stru
             && !is_move(next->span->action) ? next : NULL;
 }
 
-// Whether the box is drawn in the row of its rank, or of its moves.
+// Whether the box is drawn in the row of its rank, or in that of its moves.
 static bool is_in_row(const struct lane_box *box, bool moves)
 {
     return box->span->end_ns > box->span->start_ns && is_move(box->span->action) == moves;
@@ -87,14 +87,14 @@ static void tally(struct canvas *canvas, uint32_t rank, bool moves)
         const struct lane_box *box = &canvas->lanes.boxes[i];
         if (!is_in_row(box, moves))
             continue;
-        for (size_t at = column_of(canvas, box->span->start_ns);
-             at < canvas->columns && begin_of(canvas, at) < scaled(canvas, box->span->end_ns); at++)
-            canvas->tallies[at].shares[box->span->action.kind] += share_of(canvas, box, at);
+        for (size_t column = column_of(canvas, box->span->start_ns);
+             column < canvas->columns && begin_of(canvas, column) < scaled(canvas, box->span->end_ns); column++)
+            canvas->tallies[column].shares[box->span->action.kind] += share_of(canvas, box, column);
         i += partner_of(canvas, box) != NULL;  // drawn with this one
     }
 }
 
-// What takes most of a column: a kind, or ACTION_KINDS for idle time.
+// What covers most of a column: a kind, or ACTION_KINDS for idle time.
 static unsigned winner_of(const struct canvas *canvas, size_t column)
 {
     uint64_t idle = length_of(canvas), most = 0;
@@ -108,23 +108,23 @@ static unsigned winner_of(const struct canvas *canvas, size_t column)
     return idle > most ? ACTION_KINDS : winner;
 }
 
-// A column shows what takes most of it: of the kind that does, the box that has most.
+// A column shows the kind that covers most of it, by the box of that kind that covers most.
 static void fill_cells(struct canvas *canvas, uint32_t rank, bool moves)
 {
     tally(canvas, rank, moves);
     memset(canvas->cells, 0, canvas->columns * sizeof *canvas->cells);
-    for (size_t at = 0; at < canvas->columns && length_of(canvas) > 0; at++)
-        canvas->tallies[at].winner = winner_of(canvas, at);
+    for (size_t column = 0; column < canvas->columns && length_of(canvas) > 0; column++)
+        canvas->tallies[column].winner = winner_of(canvas, column);
     for (size_t i = canvas->lanes.first[rank]; i < canvas->lanes.first[rank + 1]; i++) {
         const struct lane_box *box = &canvas->lanes.boxes[i];
         if (!is_in_row(box, moves))
             continue;
-        for (size_t at = column_of(canvas, box->span->start_ns);
-             at < canvas->columns && begin_of(canvas, at) < scaled(canvas, box->span->end_ns); at++) {
-            const struct lane_box *so_far = canvas->cells[at];
-            if (canvas->tallies[at].winner == box->span->action.kind
-                && (!so_far || share_of(canvas, so_far, at) < share_of(canvas, box, at)))
-                canvas->cells[at] = box;
+        for (size_t column = column_of(canvas, box->span->start_ns);
+             column < canvas->columns && begin_of(canvas, column) < scaled(canvas, box->span->end_ns); column++) {
+            const struct lane_box *so_far = canvas->cells[column];
+            if (canvas->tallies[column].winner == box->span->action.kind
+                && (!so_far || share_of(canvas, so_far, column) < share_of(canvas, box, column)))
+                canvas->cells[column] = box;
         }
         i += partner_of(canvas, box) != NULL;
     }
@@ -147,30 +147,30 @@ static void end_colour(const struct canvas *canvas, struct text *text)
 
 // --- boxes --------------------------------------------------------------------------
 
-// "F3", or "f3" in a rank's second, fourth, ... stage.
+// "F3", or "f3" for a rank's second, fourth, ... stage.
 static size_t label_of(const struct lane_box *box, char *label)
 {
     drawing_label(box->span->action, label);
-    for (char *at = label; *at && box->chunk % 2; at++)
-        *at = (char)tolower((unsigned char)*at);
+    for (char *letter = label; *letter && box->chunk % 2; letter++)
+        *letter = (char)tolower((unsigned char)*letter);
     return strlen(label);
 }
 
-// Columns [begin, end) of a box: `mark`, as much of its label as there is room for
-// (its letter at least), then a line, dashed where the time goes into recomputing.
+// Columns [begin, end) of a box. They show `mark`, then as much of its label as fits (at least its letter), then a
+// line. The line is dashed during recomputation.
 static void draw_box(const struct canvas *canvas, const struct lane_box *box, const char *mark, size_t begin,
                      size_t end, struct text *text)
 {
     char label[ACTION_SIZE];
-    size_t length = label_of(box, label), at = begin + strlen(mark);
-    if (length > end - at)
+    size_t length = label_of(box, label), column = begin + strlen(mark);
+    if (length > end - column)
         length = 1;
     const wide recomputed = scaled(canvas, box->span->start_ns + box->span->recompute_ns);
     begin_colour(canvas, box->span->action.kind, lanes_shade(&canvas->lanes, box), text);
     text_add(text, "%s", mark);
     text_add_bytes(text, label, length);
-    for (at += length; at < end; at++) {
-        const bool recomputes = begin_of(canvas, at) + length_of(canvas) / 2 < recomputed;
+    for (column += length; column < end; column++) {
+        const bool recomputes = begin_of(canvas, column) + length_of(canvas) / 2 < recomputed;
         if (canvas->chart->ascii)
             text_add(text, "%s", recomputes ? "~" : "-");
         else
@@ -219,16 +219,16 @@ static void draw_row(struct canvas *canvas, uint32_t rank, bool moves, struct te
 {
     fill_cells(canvas, rank, moves);
     text_add(text, "%s %-*u ", moves ? "host" : "rank", canvas->label_width, rank);
-    for (size_t at = 0; at < canvas->columns;) {
-        const struct lane_box *box = canvas->cells[at];
-        size_t end = at + 1;
+    for (size_t column = 0; column < canvas->columns;) {
+        const struct lane_box *box = canvas->cells[column];
+        size_t end = column + 1;
         while (end < canvas->columns && canvas->cells[end] == box)
             end++;
         if (box)
-            draw_run(canvas, box, at, end, text);
+            draw_run(canvas, box, column, end, text);
         else
-            draw_idle(canvas, end - at, text);
-        at = end;
+            draw_idle(canvas, end - column, text);
+        column = end;
     }
     if (canvas->chart->sides && !moves)
         draw_sides(canvas, rank, text);
@@ -245,13 +245,13 @@ static void draw_rank(struct canvas *canvas, uint32_t rank, struct text *text)
         draw_row(canvas, rank, true, text);
 }
 
-// A tick stands in the column of its time, its label beside it.
+// A tick is in the column of its time, with its label beside it.
 static void draw_ruler(const struct canvas *canvas, struct text *text)
 {
     const struct extent extent = canvas->lanes.extent;
     const uint64_t unit = canvas->lanes.timeline->unit_ns;
     const uint64_t mark = drawing_mark_ns(extent, canvas->columns / COLUMNS_PER_MARK, unit);
-    size_t at = 0;
+    size_t drawn = 0;
     text_add(text, "%*s", canvas->label_width + 6, "");
     for (uint64_t time = 0; time <= length_of(canvas); time += mark) {
         char label[40];
@@ -259,12 +259,12 @@ static void draw_ruler(const struct canvas *canvas, struct text *text)
         drawing_mark(time, mark, unit, label, sizeof label);
         if (column + strlen(label) + 1 > canvas->columns && time > 0)
             break;
-        text_add_repeated(text, " ", column - at);
+        text_add_repeated(text, " ", column - drawn);
         text_add(text, "%s%s", canvas->chart->ascii ? "|" : "╵", label);
-        at = column + 1 + strlen(label);
+        drawn = column + 1 + strlen(label);
     }
-    if (canvas->chart->sides && canvas->chart->peak_bytes && at <= canvas->columns) {
-        text_add_repeated(text, " ", canvas->columns - at);
+    if (canvas->chart->sides && canvas->chart->peak_bytes && drawn <= canvas->columns) {
+        text_add_repeated(text, " ", canvas->columns - drawn);
         text_add(text, "%*s", IDLE_COLUMNS + PEAK_COLUMNS, "live peak");
     }
     text_add(text, "\n");

@@ -1,7 +1,6 @@
-// Chrome trace events: a process per rank, an X event per action, an arrow per
-// message from the action that made it to the one that used it, and a counter of the
-// bytes a rank holds. What is done at the same time stands on threads of its own,
-// so that the events of a thread never overlap.
+// Chrome trace events. There is a process per rank, an X event per action, and a counter of the bytes that a rank
+// holds. Each message is an arrow from the action that made it to the one that used it. Actions at the same time are
+// on different threads, so the events of a thread never overlap.
 //
 // Times are in us, printed from whole ns with three decimals: nothing is rounded.
 #include <stdlib.h>
@@ -13,7 +12,7 @@ struct trace {
     const struct timeline *timeline;
     struct span_index index;
     struct lanes lanes;
-    uint16_t *thread_of;  // per span: 1, or more where several are at the same time
+    uint16_t *thread_of;  // per span: 1, or more if several run at the same time
 };
 
 static void add_us(struct text *text, uint64_t ns)
@@ -63,8 +62,8 @@ static void write_span(const struct span *span, unsigned thread, struct text *te
     text_add(text, "}}");
 }
 
-// An arrow's end must lie within an action: its beginning just before the maker's
-// end (where the next action may begin), its end where the user starts.
+// Both ends of an arrow must lie within an action. It begins just before the maker's end (where the next action may
+// begin), and ends where the user starts.
 static void write_message(const struct trace *trace, const struct message *message, size_t id, struct text *text)
 {
     const bool forward = message->action.kind == ACTION_SEND_F;

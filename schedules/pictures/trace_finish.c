@@ -1,14 +1,14 @@
-// From the actions of trace files to a timeline: whose they are, which of them are
-// the same seen twice, and which iteration they belong to.
+// Makes a timeline from the actions of trace files. It finds the rank of each action, which actions were recorded
+// twice, and to which iteration each belongs.
 #include <stdlib.h>
 #include <string.h>
 
 #include "schedules/pictures/span_index.h"
 #include "schedules/pictures/trace_events.h"
 
-// --- whose ------------------------------------------------------------------------------
+// --- ranks ------------------------------------------------------------------------------
 
-// What the host saw of an action is longer and earlier than what the GPU did.
+// The host's record of an action is longer and earlier than that of the GPU.
 static void drop_host_times(struct trace_reader *reader)
 {
     size_t kept = 0;
@@ -31,15 +31,16 @@ static bool refuse_nameless(const struct trace_reader *reader, struct error *err
     const char *name = reader->file_count ? reader->files[0].name : "a trace";
     for (size_t i = 0; i < reader->file_count; i++) {
         if (reader->files[i].has_messages)
-            return error_set(error, "%s: passes messages, but names no actions: of PyTorch's schedules Schedule1F1B "
-                                    "does not; ScheduleInterleaved1F1B with one stage per rank does the same, and names "
-                                    "them", reader->files[i].name);
+            return error_named(error, "%s: passes messages, but names no actions: of PyTorch's schedules Schedule1F1B "
+                                    "does not; ScheduleInterleaved1F1B with one stage per rank does the same, and"
+                                    " names them", reader->files[i].name);
     }
-    return error_set(error, "%s: has no complete event (ph X) that is named like an action: PP:0F1, Forward 1 or 0F1",
-                     name);
+    return error_named(error, "%s: has no complete event (ph X) that is named like an action: PP:0F1, Forward 1 or 0F1",
+                       name);
 }
 
-// Every process that acts gets the rank that is said, or else all of them the next in order.
+// Gives every process that acts the rank that its file says. If none of them has one, they get the next numbers in
+// order.
 static bool give_ranks(struct trace_reader *reader, struct error *error)
 {
     uint32_t acting = 0, said = 0;
@@ -55,14 +56,14 @@ static bool give_ranks(struct trace_reader *reader, struct error *error)
     if (acting == 0)
         return refuse_nameless(reader, error);
     if (silent && said > 0)
-        return error_set(error, "%s: does not say its rank (distributedInfo.rank, or a process named \"rank 0\"), "
+        return error_named(error, "%s: does not say its rank (distributedInfo.rank, or a process named \"rank 0\"), "
                                 "though others do", reader->files[silent->file].name);
     for (uint32_t i = 0, next = 0; silent && i < reader->process_count; i++)
         reader->processes[i].rank = reader->processes[i].acts ? next++ : NO_RANK;
     return true;
 }
 
-// A rank of two files would do two things at once.
+// If two files had the same rank, it would do two things at once.
 static bool ranks_are_apart(const struct trace_reader *reader, struct error *error)
 {
     uint32_t *file_of = malloc(MOST_RANKS * sizeof *file_of);
@@ -76,8 +77,8 @@ static bool ranks_are_apart(const struct trace_reader *reader, struct error *err
         if (process->rank >= MOST_RANKS)
             good = error_set(error, "more than %d ranks", MOST_RANKS);
         else if (file_of[process->rank] != UINT32_MAX && file_of[process->rank] != process->file)
-            good = error_set(error, "%s: is of rank %u, as %s is", reader->files[process->file].name, process->rank,
-                             reader->files[file_of[process->rank]].name);
+            good = error_named(error, "%s: is of rank %u, as %s is", reader->files[process->file].name, process->rank,
+                               reader->files[file_of[process->rank]].name);
         else
             file_of[process->rank] = process->file;
     }
@@ -85,14 +86,14 @@ static bool ranks_are_apart(const struct trace_reader *reader, struct error *err
     return good;
 }
 
-// Ranks from 0 without gaps, in their order.
+// Renumbers ranks from 0 without gaps, in their order.
 static bool number_ranks(struct trace_reader *reader, struct error *error)
 {
     uint32_t *number = calloc(MOST_RANKS, sizeof *number);
     if (!number)
         return error_no_memory(error, "a trace");
     for (size_t i = 0; i < reader->process_count; i++) {
-        if (reader->processes[i].rank < MOST_RANKS)  // a rank that is named is there, though it may do nothing
+        if (reader->processes[i].rank < MOST_RANKS)  // a rank that is named exists, even if it does nothing
             number[reader->processes[i].rank] = 1;
     }
     uint32_t next = 0;
@@ -107,7 +108,7 @@ static bool number_ranks(struct trace_reader *reader, struct error *error)
         const uint32_t rank = reader->processes[action->process].rank;
         if (action->stage_is_rank)
             action->action.stage = (uint16_t)rank;
-        action->process = number[rank];  // from here on, the rank
+        action->process = number[rank];  // from here on, this is the rank
     }
     for (size_t i = 0; i < reader->process_count; i++) {
         if (reader->processes[i].rank < MOST_RANKS)
@@ -118,9 +119,9 @@ static bool number_ranks(struct trace_reader *reader, struct error *error)
     return true;
 }
 
-// --- when ---------------------------------------------------------------------------------
+// --- times --------------------------------------------------------------------------------
 
-// One clock for all files.
+// Converts all times to one clock.
 static void share_clock(struct trace_reader *reader)
 {
     for (size_t i = 0; i < reader->action_count; i++) {
@@ -131,7 +132,7 @@ static void share_clock(struct trace_reader *reader)
     }
 }
 
-// The clock starts with the first action; returns when that was.
+// Lets the clock start with the first action; returns the time of that.
 static uint64_t start_clock(struct trace_reader *reader)
 {
     uint64_t first_ns = UINT64_MAX;
@@ -152,45 +153,13 @@ static bool is_same(const struct trace_action *a, const struct trace_action *b)
     return a->process == b->process && a->action.kind == b->action.kind && action_is_alike(a->action, b->action);
 }
 
-static int compare_by_action(const void *a, const void *b)
-{
-    const struct trace_action *x = a, *y = b;
-#define COMPARE(u, v) \
-    if ((u) != (v))   \
-    return (u) < (v) ? -1 : 1
-    COMPARE(x->process, y->process);
-    COMPARE(x->action.stage, y->action.stage);
-    COMPARE(x->action.kind, y->action.kind);
-    COMPARE(x->action.micro_batch, y->action.micro_batch);
-    COMPARE(x->action.split, y->action.split);
-    COMPARE(x->start_ns, y->start_ns);
-    COMPARE(x->length_ns, y->length_ns);
-    return 0;
-}
-
-static int compare_by_time(const void *a, const void *b)
-{
-    const struct trace_action *x = a, *y = b;
-    COMPARE(x->process, y->process);
-    COMPARE(x->start_ns, y->start_ns);
-    COMPARE(x->length_ns, y->length_ns);
-    return compare_by_action(a, b);
-#undef COMPARE
-}
-
-static void sort(struct trace_reader *reader, int (*compare)(const void *, const void *))
-{
-    if (reader->action_count > 0)
-        qsort(reader->actions, reader->action_count, sizeof *reader->actions, compare);
-}
-
-// A GPU shows an action once per stream that works for it: from the first to the last is
-// one. What comes again after that is of the next iteration.
+// A GPU shows an action once for each stream that works for it. These are one action, from the first start to the
+// last end. A later repetition belongs to the next iteration.
 static void count_iterations(struct trace_reader *reader)
 {
     size_t kept = 0;
     uint32_t fewest = UINT32_MAX, most = 0;
-    sort(reader, compare_by_action);
+    trace_sort_by_action(reader);
     for (size_t i = 0; i < reader->action_count; i++) {
         struct trace_action *last = kept ? &reader->actions[kept - 1] : NULL;
         struct trace_action next = reader->actions[i];
@@ -210,10 +179,10 @@ static void count_iterations(struct trace_reader *reader)
     reader->action_count = kept;
     reader->summary.iterations = most;
     reader->summary.uneven = fewest != most;
-    reader->summary.iteration = fewest - 1;  // the last that all have
+    reader->summary.iteration = fewest - 1;  // the last iteration that all actions have
 }
 
-// Which action must be there before this one can begin, on the same stage; false: none.
+// The action that must come before this one on the same stage; returns false if there is none.
 static bool comes_after(struct action action, struct action *before)
 {
     *before = action;
@@ -221,26 +190,8 @@ static bool comes_after(struct action action, struct action *before)
     return action.kind == ACTION_B || action.kind == ACTION_I || action.kind == ACTION_W;
 }
 
-static int compare_to_find(const void *a, const void *b)
-{
-    const struct trace_action *x = a, *y = b;
-    struct trace_action moved = *x;
-    moved.start_ns = y->start_ns;
-    moved.length_ns = y->length_ns;
-    const int order = compare_by_action(&moved, y);
-    return order ? order : (x->iteration > y->iteration) - (x->iteration < y->iteration);
-}
-
-const struct trace_action *trace_find_action(const struct trace_reader *reader, const struct trace_action *action,
-                                             struct action sought)
-{
-    struct trace_action key = *action;
-    key.action = sought;
-    return bsearch(&key, reader->actions, reader->action_count, sizeof *reader->actions, compare_to_find);
-}
-
-// While actions stand as count_iterations() has left them: those that are alike by their iteration. Where a run was not
-// recorded from the beginning of an iteration to the end of one, the numbers of some are those of others.
+// Requires the order of count_iterations(): equal actions sorted by iteration. If the recording did not begin and
+// end with an iteration, some actions have the numbers of others.
 static bool is_in_order(const struct trace_reader *reader, struct error *error)
 {
     for (size_t i = 0; i < reader->action_count && !reader->summary.uneven; i++) {
@@ -250,10 +201,10 @@ static bool is_in_order(const struct trace_reader *reader, struct error *error)
         const struct trace_action *before = comes_after(action->action, &sought)
                                               ? trace_find_action(reader, action, sought) : NULL;
         if (before && before->start_ns > action->start_ns)
-            return error_set(error, "%s: rank %u has done %s before %s in iteration %u: these are not the actions of"
-                             " whole iterations, or its clock went back", reader->files[0].name, action->process,
-                             action_format(action->action, name), action_format(before->action, earlier),
-                             action->iteration);
+            return error_named(error, "%s: rank %u has done %s before %s in iteration %u: these are not the actions of"
+                               " whole iterations, or its clock went back", reader->files[0].name, action->process,
+                               action_format(action->action, name), action_format(before->action, earlier),
+                               action->iteration);
     }
     return true;
 }
@@ -276,7 +227,7 @@ static bool add_span(const struct trace_action *action, struct trace_summary *su
         || error_no_memory(error, "a timeline");
 }
 
-// What began and ended together was done together.
+// Actions that began and ended together were done together.
 static void join(struct timeline *timeline)
 {
     for (size_t i = 1; i < timeline->span_count; i++) {
@@ -291,8 +242,8 @@ static bool choose(struct trace_reader *reader, int64_t iteration, struct error 
 {
     struct trace_summary *summary = &reader->summary;
     if (iteration >= summary->iterations)
-        return error_set(error, "%s: has iterations 0 to %u, not %lld", reader->files[0].name, summary->iterations - 1,
-                         (long long)iteration);
+        return error_named(error, "%s: has iterations 0 to %u, not %lld", reader->files[0].name,
+                           summary->iterations - 1, (long long)iteration);
     if (iteration >= 0)
         summary->iteration = (uint32_t)iteration;
     return true;
@@ -311,7 +262,7 @@ bool trace_reader_finish(struct trace_reader *reader, int64_t iteration, struct 
         return false;
     trace_waits_take_off(reader);
     const uint64_t clock_ns = start_clock(reader);
-    sort(reader, compare_by_time);
+    trace_sort_by_time(reader);
     bool good = true;
     timeline->ranks = reader->ranks;
     for (size_t i = 0; good && i < reader->action_count; i++) {

@@ -1,4 +1,4 @@
-// The bytes that ranks hold, of traces that count them.
+// The bytes that ranks hold, for traces that record them.
 #include <stdlib.h>
 
 #include "schedules/pictures/trace_events.h"
@@ -13,8 +13,8 @@ static int compare_levels(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-// On the clock and with the ranks of the timeline. What the host holds does not count where a file knows its GPU's
-// bytes. What a rank held when the clock began is kept at 0.
+// Converts levels to the clock and the ranks of the timeline. The host's bytes do not count if a file has those of
+// the GPU. What a rank held when the clock began is kept at time 0.
 static void move_levels(struct trace_reader *reader, uint64_t clock_ns)
 {
     size_t kept = 0;
@@ -32,7 +32,7 @@ static void move_levels(struct trace_reader *reader, uint64_t clock_ns)
     reader->level_count = kept;
 }
 
-// When each rank does what the timeline shows: from .start_ns to .end_ns; nothing where end is 0.
+// The time of each rank in the timeline, from .start_ns to .end_ns; nothing if the end is 0.
 struct period {
     uint64_t start_ns, end_ns;
 };

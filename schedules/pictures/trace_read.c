@@ -11,7 +11,7 @@
 #include "common/json_scan.h"
 #include "schedules/pictures/trace_events.h"
 
-// --- room ---------------------------------------------------------------------------
+// --- memory -------------------------------------------------------------------------
 
 static bool has_room(void *array, size_t size, size_t count, size_t *capacity, struct error *error)
 {
@@ -26,7 +26,7 @@ static bool add_action(struct trace_reader *reader, struct trace_action action, 
     return true;
 }
 
-// The process of this id in the file that is being read; most often that of the event before.
+// The process with this id in the current file; it is usually that of the event before.
 static struct trace_process *find_process(struct trace_reader *reader, const char *id, struct error *error)
 {
     const uint32_t file = (uint32_t)reader->file_count - 1;
@@ -75,7 +75,7 @@ size_t trace_name_parse(const char *name, struct action group[MOST_JOINED], bool
 
 // --- events -------------------------------------------------------------------------
 
-// The parts of an event that say something.
+// The parts of an event that matter.
 struct event {
     char phase[4], name[200], category[40], process[24], thread[24];
     char start[40], length[40], recompute[40];  // in us, as written
@@ -83,10 +83,10 @@ struct event {
     char bytes[24], device[8];                  // of a counter of memory
 };
 
-// 73 years, so that a few of them can be added.
+// 73 years, so that a few such times can be added.
 #define MOST_NS ((uint64_t)1 << 61)
 
-// "1200.5" us in ns, exactly; what is finer than a ns is dropped.
+// Converts us such as "1200.5" to ns, exactly. Fractions of a ns are dropped.
 static bool parse_us(const char *text, uint64_t *ns)
 {
     uint64_t value = 0;
@@ -97,14 +97,15 @@ static bool parse_us(const char *text, uint64_t *ns)
         *ns = us >= 0 && us < 9e15 ? (uint64_t)(us * 1000 + 0.5) : 0;
         return us >= 0 && us < 9e15;
     }
-    for (const char *at = text; *at; at++) {
-        if (*at == '-')
+    for (const char *letter = text; *letter; letter++) {
+        if (*letter == '-')
             return false;
-        point |= *at == '.';
-        if (*at == '.' || decimals == 3)
+        point |= *letter == '.';
+        if (*letter == '.' || decimals == 3)
             continue;
         decimals += point;
-        if (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, (unsigned)(*at - '0'), &value))
+        if (__builtin_mul_overflow(value, 10u, &value)
+            || __builtin_add_overflow(value, (unsigned)(*letter - '0'), &value))
             return false;
     }
     for (; decimals < 3; decimals++) {
@@ -115,7 +116,7 @@ static bool parse_us(const char *text, uint64_t *ns)
     return *text != '\0' && value <= MOST_NS;
 }
 
-// A number, or a string (PyTorch has both for processes).
+// Reads a number or a string (PyTorch has both for processes).
 static void take_id(struct json_scan *scan, char *buffer, size_t size)
 {
     if (json_scan_peek(scan) == '"')
@@ -182,7 +183,7 @@ static void read_event(struct json_scan *scan, struct event *event)
     }
 }
 
-// "rank 3", "rank 3 / stage 3": the name of a process.
+// The rank in a process name: "rank 3", "rank 3 / stage 3".
 static uint32_t rank_of_name(const char *name)
 {
     unsigned rank;
@@ -213,7 +214,7 @@ static uint64_t thread_of(const struct trace_reader *reader, const struct event 
     return trace_thread((uint32_t)reader->file_count - 1, event->process, event->thread);
 }
 
-// What is no action may say when one has its input, or begins to work (trace_waits.c).
+// An event that is not an action may show when an action has its input, or begins to work (trace_waits.c).
 static bool keep_mark(struct trace_reader *reader, const struct event *event, struct error *error)
 {
     struct trace_file *file = &reader->files[reader->file_count - 1];
@@ -229,7 +230,7 @@ static bool keep_mark(struct trace_reader *reader, const struct event *event, st
     return trace_mark_add(reader, mark, error);
 }
 
-// A counter of ours, or what PyTorch's allocator notes (of the host, or of a device).
+// Whether it is a counter of Weir, or a record of PyTorch's allocator (for the host or a device).
 static bool is_memory(const struct event *event)
 {
     return event->bytes[0] && ((strcmp(event->phase, "C") == 0 && strcmp(event->name, "memory") == 0)
@@ -345,7 +346,7 @@ static void take_base(struct json_scan *scan, struct trace_file *file)
         json_scan_refuse(scan, "baseTimeNanoseconds: is no time");
 }
 
-// The object form, or the bare array of events.
+// Reads the object form, or the bare array of events.
 static void take_file(struct trace_reader *reader, struct json_scan *scan)
 {
     struct trace_file *file = &reader->files[reader->file_count - 1];
@@ -408,7 +409,7 @@ bool trace_reader_load(struct trace_reader *reader, const char *path, struct err
     if (!source && (!errno || errno == ENOMEM))
         return error_no_memory(error, path);
     if (!source)
-        return error_set(error, "%s: cannot be read: %s", path, strerror(errno));
+        return error_named(error, "%s: cannot be read: %s", path, strerror(errno));
     struct json_scan *scan = calloc(1, sizeof *scan);
     bool good = false;
     if (!scan) {
@@ -416,8 +417,8 @@ bool trace_reader_load(struct trace_reader *reader, const char *path, struct err
     } else {
         *scan = (struct json_scan){ .read = read_packed, .source = source, .name = path };
         good = take_source(reader, scan, error);
-        if (!good && strncmp(error->text, path, strlen(path)) != 0)
-            error_at(error, "%s", path);
+        if (!good)
+            error_name(error, "%s", path);
     }
     free(scan);
     gzclose(source);

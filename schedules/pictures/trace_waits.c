@@ -1,12 +1,12 @@
-// Waiting that stands inside what a trace names an action: PyTorch's pipelining waits for an
-// action's input within it.
+// Finds waiting inside the events that a trace names as actions. PyTorch's pipelining waits for the input of an
+// action within it.
 //
 //     PP:1F0     [..........|=========]      from its beginning to its end as named
 //     gloo:recv  ---------->|                its input arrives: here the action begins
 //     operators              ##  ### #
 //
-// An action waits before it computes, so what matters are the receives that end before its first
-// operator; one that is still under way then is for a later action.
+// An action waits before it computes. Only receives that end before its first operator therefore matter; one that is
+// still under way then is for a later action.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,20 +14,20 @@
 #include "schedules/pictures/span_index.h"
 #include "schedules/pictures/trace_events.h"
 
-// FNV-1a; threads are few, and their names short.
+// FNV-1a, which is sufficient since threads are few and their names short.
 uint64_t trace_thread(uint32_t file, const char *process, const char *thread)
 {
     const char *const names[] = { process, thread };
     uint64_t hash = 0xcbf29ce484222325u ^ file;
     for (int i = 0; i < 2; i++) {
-        for (const char *at = names[i]; *at; at++)
-            hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
-        hash = (hash ^ 0xff) * 0x100000001b3u;  // where a name ends
+        for (const char *letter = names[i]; *letter; letter++)
+            hash = (hash ^ (unsigned char)*letter) * 0x100000001b3u;
+        hash = (hash ^ 0xff) * 0x100000001b3u;  // end of a name
     }
     return hash;
 }
 
-// Room for data is made before they arrive, and passing messages is no work either.
+// Neither allocating memory for data before it arrives nor passing messages counts as work.
 static bool is_work(const char *operator)
 {
     return strncmp(operator, "aten::empty", 11) != 0 && strncmp(operator, "c10d::", 6) != 0
@@ -59,7 +59,7 @@ static int compare_marks(const void *a, const void *b)
     return (x->kind > y->kind) - (x->kind < y->kind);
 }
 
-// The first mark of the action's thread that is not before it.
+// The first mark of the action's thread that is not before the action.
 static const struct trace_mark *find_mark(const struct trace_reader *reader, const struct trace_action *action)
 {
     const struct trace_mark key = { .thread = action->thread, .time_ns = action->start_ns };
@@ -85,7 +85,7 @@ static void find_wait(const struct trace_reader *reader, struct trace_action *ac
             return;
         action->wait_ns = action->idle_ns;
     }
-    action->idle_ns = 0;  // no operator: nothing says when it began to work
+    action->idle_ns = 0;  // without an operator, it is unknown when it began to work
 }
 
 void trace_waits_find(struct trace_reader *reader)
@@ -97,8 +97,8 @@ void trace_waits_find(struct trace_reader *reader)
         find_wait(reader, &reader->actions[i]);
 }
 
-// Where a file shows no receives at all, whatever stands before the first operator of an action
-// that needs another rank's message passes for waiting.
+// If a file shows no receives at all, the time before the first operator counts as waiting, for actions that need
+// another rank's message.
 static uint64_t wait_of(const struct trace_reader *reader, const struct trace_action *action, uint16_t last_stage)
 {
     struct action maker;
@@ -106,7 +106,7 @@ static uint64_t wait_of(const struct trace_reader *reader, const struct trace_ac
         return action->wait_ns;
     bool is_here = trace_find_action(reader, action, maker) != NULL;
     if (maker.kind != ACTION_F) {
-        maker.kind = maker.kind == ACTION_B ? ACTION_I : ACTION_B;  // of either kind, a backward makes it
+        maker.kind = maker.kind == ACTION_B ? ACTION_I : ACTION_B;  // the backward that makes it may be of either kind
         is_here |= trace_find_action(reader, action, maker) != NULL;
     }
     return is_here ? 0 : action->idle_ns;

@@ -6,7 +6,7 @@
 enum { MEMORY_BYTES = 16 << 20 };
 
 struct order_branch {
-    uint32_t parent;  // in `now`
+    uint32_t parent;  // index in `now`
     struct order_option option;
 };
 
@@ -37,7 +37,7 @@ void order_beam_clear(struct order_beam *beam)
     *beam = (struct order_beam){ 0 };
 }
 
-// A total order: where all else is equal, as they came.
+// A total order: if all else is equal, in the order in which they were made.
 static int compare_branches(const void *one, const void *other)
 {
     const struct order_branch *a = one, *b = other;
@@ -68,7 +68,7 @@ static size_t fill_branches(struct order_beam *beam, uint64_t best_ns, uint64_t 
     return count;
 }
 
-// The best branches, of those alike only the first, become the states that are kept.
+// The best branches become the states that are kept; of equal states only the first is kept.
 static void grow(struct order_beam *beam, size_t branches)
 {
     const size_t size = order_state_size(beam->state.clock.problem);

@@ -5,9 +5,9 @@
 #include "common/number.h"
 #include "schedules/search/order_start.h"
 
-// --- ways of a micro-batch ---------------------------------------------------------
+// --- times between stages of a micro-batch ---------------------------------------------
 
-// From the start of F on stage `from` to the start of I on stage `to`, at best.
+// The least time from the start of F on stage `from` to the start of I on stage `to`.
 static uint64_t way_back(const struct order_problem *problem, uint32_t from, uint32_t to)
 {
     uint64_t way = 0;
@@ -18,14 +18,14 @@ static uint64_t way_back(const struct order_problem *problem, uint32_t from, uin
     return way;
 }
 
-// --- what a rank can do meanwhile ----------------------------------------------------
+// --- what a rank can do in that time ---------------------------------------------------
 
-// Something that can be done as often as `count` says, while it keeps `bytes` each.
+// Work that can be done up to `count` times, and keeps `bytes` each time.
 struct filler {
     uint64_t worth_ns, bytes, count;
 };
 
-// The most worth that fits into the room, if fillers can be cut in pieces: the best per byte first.
+// The most work that fits into the room, if fillers can be split: those with most work per byte go first.
 static uint64_t fill_room(struct filler *fillers, size_t count, uint64_t room)
 {
     uint64_t worth = 0;
@@ -42,14 +42,14 @@ static uint64_t fill_room(struct filler *fillers, size_t count, uint64_t room)
         const uint64_t fits = best->bytes ? min_u64(best->count, room / best->bytes) : best->count;
         worth += fits * best->worth_ns;
         room -= fits * best->bytes;
-        if (fits < best->count)  // a piece of one more, rounded up, and the room is full
+        if (fits < best->count)  // a part of one more, rounded up, and the room is full
             return worth + (uint64_t)(((unsigned __int128)best->worth_ns * room + best->bytes - 1) / best->bytes);
         best->count = 0;
     }
     return worth;
 }
 
-// The most that F's before the first I can take.
+// The most time that F's before the first I can take.
 static uint64_t most_forward(const struct order_problem *problem, uint32_t rank)
 {
     const struct order_stage *only = &problem->stage[problem_stage(problem, rank, 0)];
@@ -64,8 +64,8 @@ static uint64_t most_forward(const struct order_problem *problem, uint32_t rank)
     return fill_room(fillers, problem->chunks, room);
 }
 
-// The most that can be left to do after the last F with one stage per rank: `whole` micro-batches with I and W to
-// come, and with what room is left, some with only W to come.
+// The most work that can be left after the last F with one stage per rank. For `whole` micro-batches I and W are
+// left; if there is more room, only W is left for some others.
 static uint64_t most_backward_of(const struct order_stage *stage, uint64_t m, uint64_t room)
 {
     const uint64_t i = stage->cost_ns[MOVE_I], w = stage->cost_ns[MOVE_W];
@@ -85,7 +85,7 @@ static uint64_t most_backward(const struct order_problem *problem, uint32_t rank
     if (problem->chunks == 1)
         return most_backward_of(&problem->stage[problem_stage(problem, rank, 0)], m, room);
     struct filler fillers[2 * MOST_CHUNKS];
-    for (uint32_t chunk = 0; chunk < problem->chunks; chunk++) {  // the last micro-batch is there on every stage
+    for (uint32_t chunk = 0; chunk < problem->chunks; chunk++) {  // the last micro-batch is on every stage
         const struct order_stage *stage = &problem->stage[problem_stage(problem, rank, chunk)];
         const uint64_t i = stage->cost_ns[MOVE_I], w = stage->cost_ns[MOVE_W];
         room -= stage->kept_forward_bytes;
@@ -97,13 +97,13 @@ static uint64_t most_backward(const struct order_problem *problem, uint32_t rank
     return min_u64(all, certain + fill_room(fillers, 2 * problem->chunks, room));
 }
 
-// --- what a rank says about the end of each -------------------------------------------
+// --- what a rank implies for the end of each rank ---------------------------------------
 
 struct view {
-    uint64_t start_ns;    // lost before the first I, at least
-    uint64_t left_ns;     // work after the last F, at most
-    uint64_t last_i_ns;   // from the end of the last F to the end of the last I, at least
-    bool apart;           // whether the first I surely comes before the last F
+    uint64_t start_ns;    // the least time lost before the first I
+    uint64_t left_ns;     // the most work after the last F
+    uint64_t last_i_ns;   // the least time from the end of the last F to the end of the last I
+    bool first_i_before_last_f;         // whether the first I certainly comes before the last F
 };
 
 static struct view view_of(const struct order_problem *problem, uint32_t rank)
@@ -119,11 +119,12 @@ static struct view view_of(const struct order_problem *problem, uint32_t rank)
         .left_ns = most_backward(problem, rank),
         .last_i_ns = way_back(problem, last, first) - problem->stage[last].cost_ns[MOVE_F]
                    + problem->stage[first].cost_ns[MOVE_I],
-        .apart = all_bytes > problem->room_bytes[rank],
+        .first_i_before_last_f = all_bytes > problem->room_bytes[rank],
     };
 }
 
-// From the end of the last I of a rank's first stage to the end of `other`, which has an earlier stage or is the same.
+// From the end of the last I of a rank's first stage to the end of `other`, whose first stage is earlier or the
+// same.
 static uint64_t way_to_end(const struct order_problem *problem, uint32_t rank, uint32_t other)
 {
     const uint32_t to = problem_stage(problem, other, 0);
@@ -138,9 +139,10 @@ static uint64_t bound_by(const struct order_problem *problem, uint32_t rank)
     const struct view view = view_of(problem, rank);
     const uint64_t head = problem->head_ns[rank], work = problem->work_ns[rank];
     uint64_t bound = head - problem->offset_ns[rank] + work + problem->step_ns[rank] + view.start_ns;
-    const uint64_t before = work - view.left_ns + (view.apart ? view.start_ns : 0);
+    const uint64_t before = work - view.left_ns + (view.first_i_before_last_f ? view.start_ns : 0);
     for (uint32_t s = 0; s <= problem_stage(problem, rank, 0); s++) {
-        const uint32_t other = problem->stage[s].rank;  // of the first round: stage s is its first
+        // stage s is in the first round, and thus the first stage of that rank
+        const uint32_t other = problem->stage[s].rank;
         const uint64_t end = head + before + view.last_i_ns + way_to_end(problem, rank, other);
         bound = max_u64(bound, end - problem->offset_ns[other]);
     }
@@ -149,20 +151,20 @@ static uint64_t bound_by(const struct order_problem *problem, uint32_t rank)
 
 // --- one stage per rank ------------------------------------------------------------------
 
-// Round and round: with room for k micro-batches F of i + k waits for I of i; and where there is no room for what
-// W needs beside them, for W of i, or else for I of i + 1.
+// Rounds: with room for k micro-batches, F of i + k waits for I of i. If there is no room for what W needs besides
+// them, it also waits for W of i, or else for I of i + 1.
 static uint64_t bound_by_rounds(const struct order_problem *problem, uint32_t stage)
 {
-    const struct order_stage *at = &problem->stage[stage];
-    const uint64_t room = problem->room_bytes[at->rank], m = problem->micro_batches;
+    const struct order_stage *here = &problem->stage[stage];
+    const uint64_t room = problem->room_bytes[here->rank], m = problem->micro_batches;
     const uint64_t k = problem_most_ahead(problem, stage);
     if (k >= m)
         return 0;
-    const bool cramped = room - k * at->kept_forward_bytes < at->kept_weight_bytes;
-    const uint64_t more = cramped ? min_u64(at->cost_ns[MOVE_W], at->cost_ns[MOVE_I]) : 0;
-    const uint64_t round = way_back(problem, stage, stage) + at->cost_ns[MOVE_I] + more;
-    return problem->head_ns[at->rank] - problem->offset_ns[at->rank] + (m - 1) % k * at->cost_ns[MOVE_F]
-         + ((m - 1) / k + 1) * round - more + at->cost_ns[MOVE_W] + problem->step_ns[at->rank];
+    const bool cramped = room - k * here->kept_forward_bytes < here->kept_weight_bytes;
+    const uint64_t more = cramped ? min_u64(here->cost_ns[MOVE_W], here->cost_ns[MOVE_I]) : 0;
+    const uint64_t round = way_back(problem, stage, stage) + here->cost_ns[MOVE_I] + more;
+    return problem->head_ns[here->rank] - problem->offset_ns[here->rank] + (m - 1) % k * here->cost_ns[MOVE_F]
+         + ((m - 1) / k + 1) * round - more + here->cost_ns[MOVE_W] + problem->step_ns[here->rank];
 }
 
 // The time of a rank that loses nothing before its first I.
@@ -170,7 +172,7 @@ static uint64_t time_without_start(const struct order_problem *problem, uint32_t
 {
     const struct view view = view_of(problem, rank);
     const uint64_t left = view.last_i_ns + problem->stage[problem_stage(problem, rank, 0)].cost_ns[MOVE_W];
-    const uint64_t lost = view.apart && left > view.left_ns ? left - view.left_ns : 0;
+    const uint64_t lost = view.first_i_before_last_f && left > view.left_ns ? left - view.left_ns : 0;
     return problem->head_ns[rank] - problem->offset_ns[rank] + problem->work_ns[rank] + problem->step_ns[rank] + lost;
 }
 
@@ -182,7 +184,7 @@ void order_slack(const struct order_problem *problem, uint64_t time_ns, uint64_t
     }
 }
 
-// The least time in which the first part can be done as it must be.
+// The least time for which the first part of every rank is possible.
 static uint64_t bound_by_start(const struct order_problem *problem, uint64_t bound, uint64_t *slack_ns)
 {
     uint64_t step = 1;

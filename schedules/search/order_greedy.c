@@ -31,10 +31,10 @@ void order_greedy_clear(struct order_greedy *greedy)
 enum { NO_CHUNK = UINT32_MAX };
 
 struct outlook {
-    uint32_t forward, backward, weight;  // chunk of the best F, I, W that can be done now, or NO_CHUNK
-    uint64_t next_ns;           // when the next input comes that is known and of use; NEVER_NS
-    uint64_t next_backward_ns;  // the same for an I
-    bool cramped;               // an F or I is there and lacks nothing but room that a W would give
+    uint32_t forward, backward, weight;  // chunk of the best F, I, W that can run now, or NO_CHUNK
+    uint64_t next_ns;           // when the next known input that is useful arrives; NEVER_NS
+    uint64_t next_backward_ns;  // the same for inputs of an I
+    bool cramped;               // an F or I is ready except for room that a W would free
 };
 
 struct question {
@@ -45,24 +45,24 @@ struct question {
     uint64_t now_ns;
 };
 
-// Whether the rules let the rank take another micro-batch into its first stage.
+// Whether the rules allow the rank to begin another micro-batch on its first stage.
 static bool may_begin(const struct question *question)
 {
     const uint32_t *done = &question->greedy->clock.done[problem_stage(question->problem, question->rank, 0) * 3];
     return done[MOVE_I] > 0 || !question->rules->ahead || done[MOVE_F] < question->rules->ahead[question->rank];
 }
 
-// The F or I that comes next where an order is followed; true where none is.
+// Whether the F or I is the next one in the order that is followed; true if none is followed.
 static bool may_follow(const struct question *question, uint32_t chunk, enum move_kind kind)
 {
     const order_move *follow = question->rules->follow;
     if (!follow)
         return true;
     const uint32_t moves = question->problem->moves;
-    uint32_t *at = &question->greedy->followed[question->rank];
-    while (*at < moves && follow[(size_t)question->rank * moves + *at] % 3u == MOVE_W)
-        ++*at;
-    return *at < moves && follow[(size_t)question->rank * moves + *at] == 3 * chunk + kind;
+    uint32_t *followed = &question->greedy->followed[question->rank];
+    while (*followed < moves && follow[(size_t)question->rank * moves + *followed] % 3u == MOVE_W)
+        ++*followed;
+    return *followed < moves && follow[(size_t)question->rank * moves + *followed] == 3 * chunk + kind;
 }
 
 static void look_forward(const struct question *question, uint32_t chunk, struct outlook *outlook)
@@ -79,12 +79,12 @@ static void look_forward(const struct question *question, uint32_t chunk, struct
     if (needed > question->problem->room_bytes[question->rank])
         outlook->cramped |= arrived <= question->now_ns;
     else if (arrived <= question->now_ns)
-        outlook->forward = chunk;  // the latest stage: it gives its room back soonest
+        outlook->forward = chunk;  // the latest stage, since it frees its room soonest
     else if (arrived < outlook->next_ns)
         outlook->next_ns = arrived;
 }
 
-// W's that can be done: those that are most behind first.
+// Considers a W that can run: the chunk with most outstanding W's is preferred.
 static void look_weight(const struct question *question, uint32_t chunk, struct outlook *outlook)
 {
     const uint32_t *all = question->greedy->clock.done;
@@ -109,7 +109,7 @@ static void look_backward(const struct question *question, uint32_t chunk, struc
     const struct order_stage *stage = &question->problem->stage[s];
     const uint64_t needed = question->greedy->used_bytes[question->rank] + order_stage_growth(stage);
     if (arrived <= question->now_ns && needed > question->problem->room_bytes[question->rank]) {
-        outlook->cramped = true;  // until a W makes room
+        outlook->cramped = true;  // until a W frees room
         return;
     }
     if (arrived <= question->now_ns) {
@@ -121,11 +121,11 @@ static void look_backward(const struct question *question, uint32_t chunk, struc
     outlook->next_backward_ns = arrived < outlook->next_backward_ns ? arrived : outlook->next_backward_ns;
 }
 
-// --- what it does -------------------------------------------------------------------
+// --- the choice -----------------------------------------------------------------------
 
 struct choice {
     bool waits;
-    uint64_t until_ns;  // where it waits
+    uint64_t until_ns;  // the time until which it waits
     uint32_t chunk;
     enum move_kind kind;
 };

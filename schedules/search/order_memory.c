@@ -8,13 +8,14 @@
 enum { BUCKETS = 1 << 16 };
 #define NO_ENTRY UINT32_MAX
 
-// Entries are words one after the other: the next of the bucket, what was put off and done (packed), the moments.
+// Entries are sequences of words: the next entry of the bucket; the moves that were put off and those that were made
+// (packed); the moments.
 struct order_memory {
     const struct order_problem *problem;
     uint64_t *words;
     size_t used, most;
     uint32_t *buckets;
-    uint64_t *now;  // the entry that is asked about
+    uint64_t *now;  // the entry that is being looked up
     size_t done_words;
 };
 
@@ -55,7 +56,7 @@ void order_memory_forget(struct order_memory *memory)
     memset(memory->buckets, 0xff, BUCKETS * sizeof *memory->buckets);  // NO_ENTRY
 }
 
-// Inputs that come before their rank is free may as well come just then.
+// An input that arrives before its rank is free is equivalent to one that arrives just then.
 static size_t write_moments(const struct order_state *state, uint64_t *moments)
 {
     const struct order_clock *clock = &state->clock;
@@ -100,8 +101,8 @@ bool order_memory_met(struct order_memory *memory, const struct order_state *sta
         hash = random_next(&hash);
     }
     uint32_t *bucket = &memory->buckets[hash % BUCKETS];
-    for (uint32_t at = *bucket; at != NO_ENTRY; at = (uint32_t)memory->words[at]) {
-        const uint64_t *entry = &memory->words[at + 1];
+    for (uint32_t index = *bucket; index != NO_ENTRY; index = (uint32_t)memory->words[index]) {
+        const uint64_t *entry = &memory->words[index + 1];
         if (memcmp(entry, done, memory->done_words * sizeof *done) == 0
             && is_no_later(entry + memory->done_words, moments, count))
             return true;

@@ -7,7 +7,7 @@
 
 enum { MOST_SIDEWAYS = 100 };
 
-// The move at `from` goes to `to` in the list of a rank.
+// Moves an entry of a rank's list from position `from` to position `to`.
 struct order_change {
     uint32_t rank, from, to;
 };
@@ -45,7 +45,7 @@ void order_mend_clear(struct order_mend *mend)
 
 struct verdict {
     uint64_t time_ns;
-    uint64_t excess_ns;  // of all ranks over the bound, added up
+    uint64_t excess_ns;  // excess over the bound, summed over all ranks
 };
 
 static struct verdict judge(struct order_mend *mend, const order_move *order, uint64_t bound_ns)
@@ -66,7 +66,7 @@ static int compare(struct verdict a, struct verdict b)
     return a.excess_ns < b.excess_ns ? -1 : a.excess_ns > b.excess_ns;
 }
 
-// --- the longest chain ------------------------------------------------------------------------
+// --- the critical path --------------------------------------------------------------------
 
 static void number_moves(struct order_mend *mend, const order_move *order)
 {
@@ -74,12 +74,12 @@ static void number_moves(struct order_mend *mend, const order_move *order)
     const size_t m = problem->micro_batches;
     memset(mend->clock.done, 0, (size_t)problem->stages * 3 * sizeof *mend->clock.done);
     for (uint32_t rank = 0; rank < problem->ranks; rank++) {
-        for (uint32_t at = 0; at < problem->moves; at++) {
-            const order_move move = order[(size_t)rank * problem->moves + at];
+        for (uint32_t position = 0; position < problem->moves; position++) {
+            const order_move move = order[(size_t)rank * problem->moves + position];
             const size_t row = (size_t)problem_stage(problem, rank, move / 3u) * 3 + move % 3u;
             const uint32_t i = mend->clock.done[row]++;
-            mend->number[(size_t)rank * problem->moves + at] = i;
-            mend->position[row * m + i] = at;
+            mend->number[(size_t)rank * problem->moves + position] = i;
+            mend->position[row * m + i] = position;
         }
     }
 }
@@ -103,7 +103,8 @@ static uint32_t worst_rank(const struct order_mend *mend)
     return worst;
 }
 
-// Who gives the input for which the move at `place` had to wait; false if it waited for its rank only.
+// Finds the move that gives the input for which the move at `place` had to wait. Returns false if it waited only for
+// its rank.
 static bool giver_of(const struct order_mend *mend, const order_move *order, struct place place, struct place *giver)
 {
     const struct order_problem *problem = mend->clock.problem;
@@ -122,20 +123,20 @@ static bool giver_of(const struct order_mend *mend, const order_move *order, str
     return true;
 }
 
-// The next pause of a rank after a position: where a move could go without being in the way.
-static uint32_t next_pause(const struct order_mend *mend, const order_move *order, uint32_t rank, uint32_t at)
+// The next pause of a rank after a position, where a move delays nothing.
+static uint32_t next_pause(const struct order_mend *mend, const order_move *order, uint32_t rank, uint32_t position)
 {
     const struct order_problem *problem = mend->clock.problem;
-    for (at++; at < problem->moves; at++) {
-        const size_t index = (size_t)rank * problem->moves + at;
+    for (position++; position < problem->moves; position++) {
+        const size_t index = (size_t)rank * problem->moves + position;
         const uint32_t s = problem_stage(problem, rank, order[index] / 3u);
         if (mend->ends_ns[index] - problem->stage[s].cost_ns[order[index] % 3u] > mend->ends_ns[index - 1])
             break;
     }
-    return at - 1;
+    return position - 1;
 }
 
-// A move and the one before it change places.
+// A move and the one before it are swapped.
 static size_t add_swap(struct order_mend *mend, const order_move *order, struct place place, size_t count)
 {
     const order_move *moves = order + (size_t)place.rank * mend->clock.problem->moves;
@@ -148,7 +149,7 @@ static size_t add_swap(struct order_mend *mend, const order_move *order, struct 
     return count + 1;
 }
 
-// A W within a run goes where the rank pauses next.
+// A W within a run moves to the next pause of its rank.
 static size_t add_jump(struct order_mend *mend, const order_move *order, struct place place, size_t count)
 {
     const order_move *moves = order + (size_t)place.rank * mend->clock.problem->moves;
@@ -159,8 +160,8 @@ static size_t add_jump(struct order_mend *mend, const order_move *order, struct 
     return count + 1;
 }
 
-// Goes back from the last end, and notes what could be changed. The chain is made of runs, on one rank each; only
-// another first or last move of a run can make it shorter, or a W less in it.
+// Follows the chain backward from the last end, and records possible changes. The chain consists of runs, each on
+// one rank. Only a different first or last move of a run can make the chain shorter, or one W fewer in the run.
 static size_t fill_changes(struct order_mend *mend, const order_move *order)
 {
     struct place place = { worst_rank(mend), mend->clock.problem->moves - 1 };
@@ -201,7 +202,8 @@ static void exchange(struct order_change *a, struct order_change *b)
     *b = was;
 }
 
-// Which changes are tried first: those at the end of the chain, as they are; those at its start; or any.
+// Determines which changes are tried first: those at the end of the chain, in the order found; those at its start;
+// or in random order.
 static void arrange_changes(struct order_mend *mend, size_t count, enum order_mend_way way)
 {
     struct order_change *changes = mend->changes;
@@ -216,8 +218,8 @@ struct attempt {
     order_move *order;
     uint64_t bound_ns;
     struct verdict best;
-    struct order_change last;  // that was kept
-    uint32_t sideways;         // kept in a row without making anything better
+    struct order_change last;  // the last change that was kept
+    uint32_t sideways;         // changes kept in a row without an improvement
 };
 
 static bool is_same(struct order_change a, struct order_change b)
@@ -225,7 +227,7 @@ static bool is_same(struct order_change a, struct order_change b)
     return a.rank == b.rank && a.from == b.from && a.to == b.to;
 }
 
-// Whether the change is kept. One that makes nothing better, or worse, may open the way for another.
+// Whether the change is kept. A change that makes nothing better or worse may enable another.
 static bool keeps(struct attempt *attempt, struct order_change change)
 {
     const size_t size = attempt->mend->clock.problem->moves * sizeof(order_move);
@@ -249,14 +251,14 @@ uint64_t order_mend_run(struct order_mend *mend, order_move *order, uint64_t bou
 {
     struct attempt attempt = { mend, order, bound_ns, judge(mend, order, bound_ns), { UINT32_MAX, 0, 0 }, 0 };
     const struct order_problem *problem = mend->clock.problem;
-    bool goes_on = true;  // the order was judged last, and is as it was then
+    bool goes_on = true;  // whether the order is still the one that was judged last
     while (goes_on && attempt.best.time_ns > bound_ns && *trials > 0) {
         const size_t count = fill_changes(mend, order);
         arrange_changes(mend, count, way);
         goes_on = false;
         for (size_t i = 0; !goes_on && i < count && *trials > 0; i++) {
             if (is_same(mend->changes[i], attempt.last))
-                continue;  // it would only undo it
+                continue;  // it would only undo the last change
             goes_on = keeps(&attempt, mend->changes[i]);
             --*trials;
             if (!problem_goes_on(problem, (uint64_t)problem->ranks * problem->moves))

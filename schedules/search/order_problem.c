@@ -31,7 +31,7 @@ static bool refuse_request(const struct order_request *request, struct error *er
     return true;
 }
 
-// Times are added up along any chain of actions, so all of them together must not pass what a clock holds.
+// Times are summed along chains of actions, so the sum of all of them must fit into a clock.
 static bool costs_are_possible(const struct order_request *request, struct error *error)
 {
     const uint32_t stages = request->ranks * request->chunks;
@@ -71,7 +71,7 @@ static void fill_stages(struct order_problem *problem)
     }
 }
 
-// The first F of a rank starts as soon as those of the ranks before let it: nothing else can be done before.
+// The first F of a rank starts as soon as the ranks before it allow, since nothing else can run before.
 static void fill_heads(struct order_problem *problem)
 {
     uint64_t moment = 0;
@@ -84,9 +84,9 @@ static void fill_heads(struct order_problem *problem)
     }
 }
 
-// What a micro-batch needs beside what it keeps once it has done its F on `chunk`, each W right after its I: to go
-// forward through the later chunks and back, and then, what those kept being free again, for its I's on the earlier
-// ones.
+// The bytes that a micro-batch needs besides what it keeps, after its F on `chunk`, if each W comes right after its
+// I. It needs them to go forward through the later chunks and back. When those have freed what they kept, it needs
+// them for its I's on the earlier chunks.
 static uint64_t reserve_after(const struct order_problem *problem, uint32_t rank, uint32_t chunk)
 {
     uint64_t reserve = order_stage_growth(&problem->stage[problem_stage(problem, rank, chunk)]), kept = 0, freed = 0;
@@ -103,8 +103,8 @@ static uint64_t reserve_after(const struct order_problem *problem, uint32_t rank
     return reserve;
 }
 
-// What a rank has for its micro-batches. An F leaves as much as its micro-batch needs to come to its end, so that
-// nobody waits for room that only what waits could free.
+// The room of a rank for its micro-batches. An F leaves as much free as its micro-batch needs to finish. Otherwise a
+// micro-batch could wait for room that only waiting micro-batches could free.
 static bool fill_room(struct order_problem *problem, uint32_t rank, struct error *error)
 {
     const struct order_request *request = problem->request;
@@ -250,7 +250,7 @@ uint64_t order_clock_result(const struct order_clock *clock)
     return worst;
 }
 
-// Lets a rank go on until it waits for a message or is done; how many moves it made.
+// Advances a rank until it waits for a message or is done. Returns the number of moves that it made.
 static uint32_t advance_rank(struct order_clock *clock, const order_move *moves, uint32_t rank)
 {
     const struct order_problem *problem = clock->problem;
@@ -274,7 +274,7 @@ static uint32_t advance_rank(struct order_clock *clock, const order_move *moves,
     return clock->at[rank] - before;
 }
 
-// Whether what a rank keeps stays within its room all along.
+// Whether what a rank keeps always fits into its room.
 static bool rank_fits(const struct order_problem *problem, const order_move *moves, uint32_t rank)
 {
     uint64_t used = 0;
@@ -301,7 +301,7 @@ uint64_t order_time(struct order_clock *clock, const order_move *order)
     const struct order_problem *problem = clock->problem;
     uint32_t moved;
     order_clock_reset(clock);
-    do {  // down the ranks and up again, as micro-batches go
+    do {  // down the ranks and up again, as micro-batches pass
         moved = 0;
         for (uint32_t rank = 0; rank < problem->ranks; rank++)
             moved += advance_rank(clock, order + (size_t)rank * problem->moves, rank);
@@ -317,7 +317,8 @@ uint64_t order_time(struct order_clock *clock, const order_move *order)
 
 // --- the schedule -----------------------------------------------------------------
 
-// Where ranks step without waiting for each other, a stage's next iteration judges its step before its first backward.
+// If ranks step without waiting for each other, the next iteration of a stage checks its step before its first
+// backward.
 static bool add_validation(const struct order_problem *problem, uint32_t stage, struct schedule *schedule,
                            struct error *error)
 {

@@ -60,7 +60,7 @@ static void hunt_clear(struct order_hunt *hunt)
     order_problem_clear(&hunt->problem);
 }
 
-// Not before there is an order, whatever the budget.
+// The budget does not end the search before there is an order.
 static void hunt_spend(struct order_hunt *hunt, uint64_t units)
 {
     hunt->work += units;
@@ -78,7 +78,7 @@ static bool hunt_is_over(struct order_hunt *hunt)
     return hunt->stopped || hunt->best_ns <= hunt->bound_ns;
 }
 
-// Times the order on trial, and keeps it if it is better than the best so far. Its time.
+// Times the order on trial, and keeps it if it is better than the best so far. Returns its time.
 static uint64_t hunt_judge(struct order_hunt *hunt, const char *method)
 {
     const uint64_t time = order_time(&hunt->clock, hunt->trial);
@@ -93,7 +93,7 @@ static uint64_t hunt_judge(struct order_hunt *hunt, const char *method)
     return time;
 }
 
-// Writes an order on trial. A choice takes about as long as it takes to time so many moves.
+// Writes an order to the trial. A choice takes about as long as timing this many moves.
 static uint64_t hunt_greedy(struct order_hunt *hunt, const struct order_rules *rules)
 {
     enum { CHOICE_WORK = 4 };
@@ -103,7 +103,7 @@ static uint64_t hunt_greedy(struct order_hunt *hunt, const struct order_rules *r
 
 // --- known orders ------------------------------------------------------------------
 
-// The moves of a list, a B as its I and W; false if it has other than the rank's moves.
+// Takes the moves of a list, with a B as its I and W. Returns false if these are not the rank's moves.
 static bool take_list(const struct order_problem *problem, const struct action_list *list, order_move *moves)
 {
     uint32_t count = 0;
@@ -120,7 +120,7 @@ static bool take_list(const struct order_problem *problem, const struct action_l
     return count == problem->moves;
 }
 
-// False if the schedule is of another shape.
+// Returns false if the schedule has a different shape.
 static bool take_moves(const struct order_problem *problem, const struct schedule *schedule, order_move *order)
 {
     if (schedule->route_count != 1 || schedule->stages != problem->stages)
@@ -136,7 +136,7 @@ static bool take_moves(const struct order_problem *problem, const struct schedul
     return true;
 }
 
-// Changes the order on trial where it hurts, up to so many times, and judges what became of it.
+// Improves the order on trial by local search, with at most this many trials, and judges the result.
 static void hunt_mend(struct order_hunt *hunt, uint64_t trials, enum order_mend_way way, const char *method)
 {
     const uint64_t all = (uint64_t)hunt->problem.ranks * hunt->problem.moves;
@@ -148,7 +148,7 @@ static void hunt_mend(struct order_hunt *hunt, uint64_t trials, enum order_mend_
     hunt_judge(hunt, method);
 }
 
-// The F's and I's of the order in hunt->seed, with the W's where there are pauses.
+// Tries the F's and I's of the order in hunt->seed, with the W's in the pauses.
 static void hunt_follow(struct order_hunt *hunt, const char *name)
 {
     enum { TRIALS = 60 };
@@ -160,12 +160,13 @@ static void hunt_follow(struct order_hunt *hunt, const char *name)
     }
 }
 
-// Puts the order of a name into hunt->seed; false if it has none for these numbers and this placement.
+// Puts the order of a named schedule into hunt->seed. Returns false if there is none for these numbers and this
+// placement.
 static bool hunt_named(struct order_hunt *hunt, const struct generator *generator)
 {
     const struct generate_request request = { .ranks = hunt->problem.ranks, .chunks = hunt->problem.chunks,
                                               .micro_batches = hunt->problem.micro_batches };
-    struct error ignored = { 0 };  // that it has none is no error here
+    struct error ignored = { 0 };  // having no such order is not an error here
     if (generator->weights != WEIGHTS_FLUSH || generator->takes_splits)
         return false;
     struct schedule *schedule = generator->generate(&request, &ignored);
@@ -174,7 +175,7 @@ static bool hunt_named(struct order_hunt *hunt, const struct generator *generato
     return good;
 }
 
-// Everything that has a name and this placement is a place to start from, the best of them first.
+// Every named schedule with this placement is a starting point. The best of them is followed first.
 static void hunt_known(struct order_hunt *hunt)
 {
     const size_t size = (size_t)hunt->problem.ranks * hunt->problem.moves * sizeof *hunt->seed;
@@ -203,7 +204,7 @@ static void hunt_rules(struct order_hunt *hunt, const uint32_t *ahead)
     static const struct order_rules variants[] = {
         { .patience = 0 }, { .patience = 4 }, { .patience = 2 }, { .patience = 0, .forward_first = true },
         { .patience = 4, .forward_first = true }, { .patience = 0, .foresight = 2 }, { .patience = 4, .foresight = 2 },
-        { .late_backward = true }, { .late_backward = true, .forward_first = true },  // of use with several chunks
+        { .late_backward = true }, { .late_backward = true, .forward_first = true },  // useful with several chunks
     };
     const size_t count = sizeof variants / sizeof variants[0] - (hunt->problem.chunks == 1 ? 2 : 0);
     for (size_t i = 0; i < count && !hunt_is_over(hunt); i++) {
@@ -215,7 +216,7 @@ static void hunt_rules(struct order_hunt *hunt, const uint32_t *ahead)
     }
 }
 
-// So many F's ahead, then I and F in turns, as 1F1B does; never more than there is room for.
+// The given number of F's ahead, then I and F alternately, as in 1F1B. Never more F's than there is room for.
 static void hunt_turns(struct order_hunt *hunt, const uint32_t *ahead)
 {
     const struct order_problem *problem = &hunt->problem;
@@ -236,7 +237,7 @@ static void hunt_turns(struct order_hunt *hunt, const uint32_t *ahead)
     hunt_follow(hunt, "turns");
 }
 
-// With one stage per rank: the start that the bound allows, those that wait always or never, and 1F1B's.
+// With one stage per rank: the start that the bound allows, those that always or never wait, and that of 1F1B.
 static void hunt_starts(struct order_hunt *hunt)
 {
     const struct order_problem *problem = &hunt->problem;
@@ -255,14 +256,14 @@ static void hunt_starts(struct order_hunt *hunt)
     hunt_turns(hunt, hunt->ahead);
 }
 
-// --- many at once, and all there are ------------------------------------------------------
+// --- beam and tree ------------------------------------------------------------------------
 
 static uint64_t nodes_left(const struct order_hunt *hunt)
 {
     return hunt->work < hunt->budget ? (hunt->budget - hunt->work) / problem_node_work(&hunt->problem) : 0;
 }
 
-// Wider and wider for as long as a part of the budget lasts.
+// Searches with wider and wider beams, as long as a part of the budget lasts.
 static bool hunt_beams(struct order_hunt *hunt, struct error *error)
 {
     const struct order_problem *problem = &hunt->problem;
@@ -281,7 +282,7 @@ static bool hunt_beams(struct order_hunt *hunt, struct error *error)
     return true;
 }
 
-// The best order with small changes, for a part of what is left.
+// Improves the best order by small changes, for a part of the remaining budget.
 static void hunt_changes(struct order_hunt *hunt)
 {
     static const enum order_mend_way ways[] = { MEND_FROM_END, MEND_FROM_START, MEND_ANYWHERE, MEND_ANYWHERE };
@@ -292,7 +293,7 @@ static void hunt_changes(struct order_hunt *hunt)
     }
 }
 
-// Everything that could be better, if `nodes` are enough for that.
+// Tries everything that could be better, if `nodes` suffice.
 static bool hunt_tree(struct order_hunt *hunt, uint64_t nodes, struct error *error)
 {
     struct order_tree tree;
@@ -305,7 +306,7 @@ static bool hunt_tree(struct order_hunt *hunt, uint64_t nodes, struct error *err
     tree.best_ns = hunt->best_ns;
     tree.bound_ns = hunt->bound_ns;
     tree.most_nodes = nodes;
-    // Where an I needs room, orders in which it is put off for an F are not among those of the tree.
+    // If an I needs room, the tree does not contain orders in which the I is put off for an F.
     hunt->exhausted = order_tree_search(&tree) && tree.best_ns > tree.bound_ns && !hunt->problem.grows;
     hunt->work += tree.nodes * problem_node_work(&hunt->problem);
     if (tree.best_ns < hunt->best_ns) {
@@ -331,7 +332,7 @@ static bool hunt_bound(struct order_hunt *hunt, struct error *error)
 
 // --- all of it --------------------------------------------------------------------------
 
-// What is said of time is what the simulator says of the schedule.
+// Reported times are those of the simulator for the schedule.
 static bool found_time(struct order_found *found, const struct order_request *request, struct error *error)
 {
     struct simulation simulation;
@@ -348,7 +349,7 @@ static bool found_time(struct order_found *found, const struct order_request *re
     return good;
 }
 
-// The document says how good it is.
+// The notes of the document say how good the order is.
 static bool write_notes(struct order_found *found, const struct order_request *request, struct error *error)
 {
     struct text notes = { 0 };
@@ -368,7 +369,7 @@ static bool hunt_report(const struct order_hunt *hunt, struct order_found *found
         order_found_clear(found);
         return false;
     }
-    assert(found->time_ns == hunt->best_ns);  // the search's clock is the simulator's
+    assert(found->time_ns == hunt->best_ns);  // the search and the simulator compute the same time
     found->proved = found->time_ns <= found->bound_ns;
     found->exhausted = hunt->exhausted;
     if (write_notes(found, hunt->problem.request, error))
@@ -377,14 +378,14 @@ static bool hunt_report(const struct order_hunt *hunt, struct order_found *found
     return false;
 }
 
-// Cheap ways to some order first; then what makes it better, for as long as the budget lasts.
+// First fast ways to find any order; then improvements, as long as the budget lasts.
 static bool hunt_some(struct order_hunt *hunt, struct error *error)
 {
     if (hunt->problem.chunks == 1) {
         hunt_starts(hunt);
         hunt_rules(hunt, NULL);
         hunt_known(hunt);
-    } else {  // rules that look no further than a hop are far from a pattern
+    } else {  // rules that consider only the next hop are far from a good pattern
         hunt_known(hunt);
         hunt_rules(hunt, NULL);
     }

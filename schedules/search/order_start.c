@@ -2,7 +2,7 @@
 
 bool order_start(const struct order_problem *problem, const uint64_t *slack_ns, uint32_t *ahead)
 {
-    uint64_t begin = 0;  // of the first I, from the start of the stage's first F
+    uint64_t begin = 0;  // when the first I begins, from the start of the stage's first F
     bool good = true;
     for (uint32_t s = problem->stages; s-- > 0;) {
         const struct order_stage *stage = &problem->stage[s];

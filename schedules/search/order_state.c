@@ -5,9 +5,9 @@
 
 #include "common/number.h"
 
-// --- made and cleared ---------------------------------------------------------------
+// --- creating and clearing --------------------------------------------------------------
 
-// What ranks take off their ends may be more than the way there: then a tail is negative.
+// The offset that a rank subtracts from its end may exceed the time to that end. The tail is then negative.
 static void fill_tails(struct order_state *state)
 {
     const struct order_problem *problem = state->clock.problem;
@@ -143,7 +143,7 @@ void order_state_undo(struct order_state *state, uint32_t rank, uint32_t chunk, 
 
 // --- the bound ------------------------------------------------------------------------------
 
-// When micro-batch i ends its F and its I on every stage, at the earliest.
+// The earliest times at which micro-batch i ends its F and its I on every stage.
 static void follow_forward(struct order_state *state, uint32_t i)
 {
     const struct order_clock *clock = &state->clock;
@@ -190,12 +190,12 @@ static void follow_backward(struct order_state *state, uint32_t i)
     }
 }
 
-// A rank's moves of one stage and kind that are left, in their order.
+// The remaining moves of a rank of one stage and kind, in their order.
 struct queue {
-    const uint64_t *ends_ns;  // of micro-batch i, at the earliest; of its I if this is for W
+    const uint64_t *ends_ns;  // per micro-batch: the earliest end; for W, that of its I
     uint64_t cost_ns, early_ns;
     uint32_t next, end;
-    uint32_t ready;  // those before can be done at any time
+    uint32_t ready;  // the moves before this one can run at any time
 };
 
 static uint64_t release_of(const struct queue *queue)
@@ -205,7 +205,7 @@ static uint64_t release_of(const struct queue *queue)
     return queue->next < queue->ready ? 0 : queue->ends_ns[queue->next] - queue->early_ns;
 }
 
-// The end of all queues if the rank does everything as it becomes possible.
+// The end of all queues if the rank does everything as soon as it becomes possible.
 static uint64_t drain(struct queue *queues, uint32_t count, uint64_t now)
 {
     for (;;) {
@@ -258,7 +258,7 @@ uint64_t order_state_bound(struct order_state *state, uint64_t *sum_ns)
 {
     const struct order_problem *problem = state->clock.problem;
     uint64_t bound = 0, sum = 0;
-    for (uint32_t i = state->clock.done[MOVE_I]; i < problem->micro_batches; i++) {  // stage 0 is done with the rest
+    for (uint32_t i = state->clock.done[MOVE_I]; i < problem->micro_batches; i++) {  // stage 0 is done with the others
         follow_forward(state, i);
         follow_backward(state, i);
     }
@@ -272,7 +272,7 @@ uint64_t order_state_bound(struct order_state *state, uint64_t *sum_ns)
     return bound;
 }
 
-// --- what can be done next ---------------------------------------------------------------------
+// --- the next moves --------------------------------------------------------------------------
 
 static struct order_option option_of(const struct order_state *state, uint32_t rank, uint32_t number)
 {
@@ -314,7 +314,7 @@ uint32_t order_state_options(const struct order_state *state, struct order_optio
     return count;
 }
 
-// Whether all F's that the rank has not done yet might not find room at once.
+// Whether the F's that the rank has not done yet might not all find room at the same time.
 bool order_state_may_hold(const struct order_state *state, const struct order_option *option)
 {
     const struct order_problem *problem = state->clock.problem;
@@ -340,10 +340,10 @@ void order_state_weigh(struct order_state *state, struct order_option *options, 
         const struct order_undo was = order_state_make(state, option.rank, option.chunk, option.kind);
         option.bound_ns = order_state_bound(state, &option.sum_ns);
         order_state_undo(state, option.rank, option.chunk, option.kind, was);
-        uint32_t at = i;
-        for (; at > 0 && is_better(&option, &options[at - 1]); at--)
-            options[at] = options[at - 1];
-        options[at] = option;
+        uint32_t hole = i;
+        for (; hole > 0 && is_better(&option, &options[hole - 1]); hole--)
+            options[hole] = options[hole - 1];
+        options[hole] = option;
     }
 }
 

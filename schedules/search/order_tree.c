@@ -13,7 +13,8 @@ bool order_tree_create(struct order_tree *tree, const struct order_problem *prob
     if (!order_state_create(&tree->state, problem, error))
         return false;
     const size_t levels = (size_t)problem->ranks * problem->moves;
-    const size_t held = problem->chunks * (levels / 3 + problem->ranks);  // each F can be put off anew after another
+    // each F can be put off again after another one
+    const size_t held = problem->chunks * (levels / 3 + problem->ranks);
     tree->memory = order_memory_create(problem, MEMORY_BYTES, error);
     tree->best = malloc(levels * sizeof *tree->best);
     tree->options = malloc((levels + held + 1) * 3 * problem->chunks * sizeof *tree->options);

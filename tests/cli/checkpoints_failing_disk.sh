@@ -48,7 +48,7 @@ done
 try WEIR_DISK_SAYS=$PWD/calls
 calls=$(cat calls)
 [ "$calls" -gt 200 ] || echo "only $calls calls are counted"
-[ "${WEIR_SOAK:-}" ] && apart=1 || apart=$((calls / 12))
+[ "${WEIR_SOAK:-}" ] && apart=1 || apart=$((calls / 6))
 for ((call = 0; call < calls; call += apart)); do
     try WEIR_DISK_CALL=$call WEIR_DISK_TROUBLE=28  # ENOSPC
     try WEIR_DISK_CALL=$call WEIR_DISK_TROUBLE=5   # EIO

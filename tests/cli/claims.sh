@@ -71,5 +71,5 @@ echo "# a model without sequences is offered nothing that cuts them"
 weir sweep profile.json --cluster "2 devices, 1GiB, 100GB/s 0us" --csv | cut -d, -f1 | sort -u | grep seq
 asked sweep --schedules seq1f1b --csv | cut -d, -f7,20-
 weir partition profile.json --cluster "2 devices, 1GiB, 100GB/s 0us" --schedule seq1f1b --micro-batches 8 2>&1; echo "exit $?"
-sed 's/"version": 1, "model"/"version": 8, "sequences": true, "model"/' profile.json > sequences.json
+sed 's/"version": 1, "model"/"version": 1, "sequences": true, "model"/' profile.json > sequences.json
 weir partition sequences.json --cluster "2 devices, 1GiB, 100GB/s 0us" --schedule seq1f1b --micro-batches 8 | grep -c 'An iteration takes'

@@ -11,7 +11,7 @@ mkdir -p tree/usr/{bin,lib,libexec,include,share/man/man1,share/bash-completion/
 cp "$WEIR_BUILD/bin/weir" tree/usr/bin
 cp "$WEIR_BUILD"/libexec/* tree/usr/libexec 2> /dev/null || true  # none without GLPK
 cp -P "$WEIR_BUILD"/lib/libweir.so* tree/usr/lib
-cp "$ROOT/runtime/weir.h" tree/usr/include
+cp "$ROOT/api/weir.h" "$ROOT/common/public/weir_layer.h" tree/usr/include
 python3 "$ROOT/tools/make-man" --weir "$WEIR_BUILD/bin/weir" tree/usr/share/man/man1
 python3 "$ROOT/tools/make-completion" --weir "$WEIR_BUILD/bin/weir" completion
 cp completion/weir tree/usr/share/bash-completion/completions

@@ -71,8 +71,10 @@ for _ in $(seq 600); do grep -q waiting few.txt && break; sleep 0.05; done
 wait $first; echo "exit $?"
 wait $second; echo "exit $?"
 grep -h 'waiting\|^weir: epoch' few.txt
-echo '# asked to leave'
-steps=100000
+echo '# asked to leave; and the plan for those who stay keeps its states as the plan before did'
+weir partition profile.json --cluster '2 devices, 1GiB, 10GB/s 1us, host 1GiB 2000GB/s' --schedule 1f1b --micro-batches 8 \
+    --host optimizer --step-rate 50GB/s -o host.json >/dev/null
+plan=host.json steps=100000
 (member left) >left-1.txt 2>&1 & first=$!
 (member left) >left-2.txt 2>&1 & second=$!
 wait_for left 0 1
@@ -85,6 +87,7 @@ kill -TERM $first; wait $first; echo "exit $?"
 leave left-1.txt
 wait_for left $(newest left) 2
 echo "$(ranks left) rank"
+grep -hE '"(optimizer_on_host|step_bytes_per_second)"' left/elastic/$(sed -n 's/^  "plan": "\(.*\)",\{0,1\}$/\1/p' left/elastic/epoch.json)
 kill -TERM $second; wait $second; echo "exit $?"
 leave left-2.txt
 echo '# some of those that the plan is for'
@@ -98,3 +101,6 @@ weir train "$model" --data D --plan plan.json --least 2 2>&1 | head -1
 weir train "$model" --data D --plan plan.json --checkpoints kept --save-every 1 --elastic plan.json 2>&1; echo "exit $?"
 WEIR_RANK=0 WEIR_RANKS=2 WEIR_RENDEZVOUS=meet weir train "$model" --data D --plan plan.json --checkpoints kept \
     --save-every 1 --elastic profile.json 2>&1; echo "exit $?"
+weir partition profile.json --cluster '4 devices, 1GiB, 10GB/s 1us' --schedule 1f1b --micro-batches 8 --ranks 4 --replicas 2,2 \
+    -o replicas.json >/dev/null
+weir train "$model" --data D --plan replicas.json --checkpoints kept --save-every 1 --elastic profile.json 2>&1; echo "exit $?"

@@ -42,10 +42,10 @@ weir estimate config.json --device none.json; echo "exit $?"
 weir estimate config.json --device h100-sxm --tensor 3; echo "exit $?"
 weir estimate config.json --device h100-sxm --expert 2; echo "exit $?"
 weir estimate config.json --device a100-80 --products fp8; echo "exit $?"
-weir estimate config.json --device a100-80 --again norms,activations -o again.json && weir estimate config.json --device a100-80 -o kept.json
+weir estimate config.json --device a100-80 --recompute-tensors norms,activations -o again.json && weir estimate config.json --device a100-80 -o kept.json
 for each in kept again; do grep -m 2 '"saved_bytes"' $each.json | tail -1; done
-weir estimate config.json --device a100-80 --again norms,all; echo "exit $?"
-weir estimate config.json --device a100-80 --again latent; echo "exit $?"
+weir estimate config.json --device a100-80 --recompute-tensors norms,all; echo "exit $?"
+weir estimate config.json --device a100-80 --recompute-tensors latent; echo "exit $?"
 weir estimate config.json --device a100-80 --dtype int8; echo "exit $?"
 weir estimate config.json | head -1
 # Layers that see a window, and one that sees all: two costs of attention in the profile.
@@ -79,14 +79,14 @@ weir estimate further.json --device h100-sxm --explain | grep -o '^mtp  *1 '
 weir estimate further.json --device h100-sxm --whole-blocks -o further.profile.json
 weir estimate further.json --device h100-sxm --whole-blocks --without-mtp -o without.profile.json
 sed 's/layers": 1,/layers": null,/' further.json > none.json; weir estimate none.json --device h100-sxm --whole-blocks -o none.profile.json
-cmp without.profile.json none.profile.json && grep '"version"' none.profile.json further.profile.json
-plan_further() { weir partition further.profile.json --cluster '4 devices, 80GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 \
-    --optimizer adamw-master "$@" -o further.plan.json > /dev/null; }
-plan_further --for megatron && weir export megatron further.plan.json --profile further.profile.json | grep 'mtp\|layout\|num-layers [0-9]'
-plan_further --cuts 3,2,4,2 && weir export megatron further.plan.json --profile further.profile.json | grep 'layout'
+cmp without.profile.json none.profile.json && grep -c '"predicted"' none.profile.json further.profile.json
+plan_further() { weir $1 further.profile.json --cluster '4 devices, 80GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 \
+    --optimizer adamw-master "${@:2}" -o further.plan.json > /dev/null; }
+plan_further partition --for megatron && weir export megatron further.plan.json --profile further.profile.json | grep 'mtp\|layout\|num-layers [0-9]'
+plan_further price --cuts 3,2,4,2 && weir export megatron further.plan.json --profile further.profile.json | grep 'layout'
 weir export torchtitan further.plan.json --profile further.profile.json; echo "exit $?"
 judge() { weir sweep --config further.json --device h100-sxm --devices 4 --global-batch 8 --ranks 4 --micro-batch 1 --recompute none "$@"; }
 judge --layout 'Et|t|t|tmL' | sed -n 1p; judge --layout 'Et|t|t|tL'; echo "exit $?"
 judge --layout 'Et|t|t|tL' --without-mtp | sed -n 1p; judge --layout 'Et|t|t|tmL' --without-mtp; echo "exit $?"
-plan_further --for torchtitan; echo "exit $?"
+plan_further partition --for torchtitan; echo "exit $?"
 weir sweep --config further.json --device h100-sxm --devices 8 --global-batch 8 --torchtitan job.py; echo "exit $?"

@@ -91,7 +91,7 @@ cat > config.json <<'JSON'
  "rope_theta": 500000.0, "hidden_act": "silu"}
 JSON
 weir estimate config.json --device h100-sxm --tensor 4 --sequence-parallel --context 2 --data 8 --shard optimizer \
-    --products fp8 --again norms --whole-blocks -o estimated.json
+    --products fp8 --recompute-tensors norms --whole-blocks -o estimated.json
 weir partition estimated.json --cluster '2 devices, 60GiB, 50GB/s 5us' --schedule 1f1b --micro-batches 8 \
     --optimizer adamw-master -o estimated.plan.json > /dev/null
 for format in megatron torchtitan pytorch; do weir export $format estimated.plan.json --profile estimated.json 2> /dev/null; done

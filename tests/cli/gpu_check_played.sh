@@ -30,7 +30,7 @@ for argument; do
     *:gpt2*) argument=gpt-nano,width=16,blocks=4,heads=2,sequence=8,micro_batch=1$(
         grep -oE ',(un)?tied' <<< "$argument"
     ) ;;
-    *:tokens.tok) argument=$0.text ;;
+    *:tokens.tok | *:text.txt) argument=$0.text ;;
     *:--pad-vocabulary) continue ;;
     esac
     arguments+=("$argument")
@@ -98,8 +98,8 @@ check() {  # the verdicts of these rows
 peer 1
 echo '--- a slow PyTorch'
 check machine matrix-rate kernels-tf32 layers-bf16 verify-gpt2-124M same-bits bytes speed pytorch-eager \
-    connections-8 host-cost kernel-rates verify-processes interleaved-processes nccl-hand-over nccl-links \
-    implicit-order profile-step vocabulary memcheck racecheck pytorch-compiled
+    connections-8 verify-processes interleaved-processes implicit-order profile-step vocabulary memcheck racecheck \
+    pytorch-compiled
 sed -n 's/^profile-step .* ms of kernels, /profile-step: /p' table.txt | sed "s|$PWD/||"
 grep -c 'each_kernel' table.txt.ncu-rep
 grep -cE '^vocabulary .* is [0-9.]+% (faster|slower): ' table.txt

@@ -54,7 +54,7 @@ schedule['costs'] = [row] * 3
 json.dump(schedule, open('moves.json', 'w'))
 END
 weir simulate moves.json
-weir simulate moves.json --format json | grep -A 6 critical_path
+weir simulate moves.json --json | grep -A 6 critical_path
 plan fp32 gpipe --host activations && verify gpipe cpu cpu:queued,graphs cpu:queued,link=20MB/s
 echo "# both"
 for schedule in 1f1b zb-h1 interleaved pipedream-2bw; do

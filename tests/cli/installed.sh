@@ -12,7 +12,7 @@ set -eu
 # As `scons install prefix=$PWD/$1` does it, which cannot be run here: it would build within a build.
 lay_out() {
     mkdir -p "$1/lib/pkgconfig" "$1/include"
-    cp "$ROOT/runtime/weir.h" "$1/include"
+    cp "$ROOT/api/weir.h" "$ROOT/common/public/weir_layer.h" "$1/include"
     sed "s|^prefix=.*|prefix=$PWD/$1|" "$WEIR_BUILD/lib/weir.pc" > "$1/lib/pkgconfig/weir.pc"
 }
 lay_out shared

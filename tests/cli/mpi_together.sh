@@ -1,7 +1,8 @@
 # Whatever can be planned runs with messages by MPI, too: bit for bit the sequential run, or the formula, of asynchronous
 # schedules, orders of one's own, parts of sequences, branches, every optimizer, signs between replicas, shared states,
 # the host, a last micro-batch with fewer samples, fp16, layers split over devices, and their rows; trained, and gone on
-# with from checkpoints. Between processes of one machine, by each MPI that is here.
+# with from checkpoints. Between processes of one machine, by each MPI that is here. WEIR_SOAK=1 tries all of it by each;
+# otherwise plans that send the same as another one are left out, and a second MPI gets one plan of each kind of message.
 case $WEIR_BUILD in *asan* | *tsan*)
     echo '# skip: MPI itself leaks and races in the eyes of the sanitizers'
     exit 77 ;;
@@ -22,7 +23,12 @@ weir profile "$model" --device cpu:fp16 --tensor 2 -o fp16-tensor.json &>/dev/nu
 weir profile mlp-unet,width=16,blocks=2,sequence=8,micro_batch=2 -o unet.json &>/dev/null
 seq 20000 >data.txt
 
+of_each_kind='dualpipe parts pipedream shared-weights signs-chimera host split-replicas'
+tried="$of_each_kind mine branches-zb-v lars shared-gradients signs window-replicas batch-replicas fp16-replicas split-one
+split-rows-dualpipe shared-adam8bit"
+is_in() { [[ ${WEIR_SOAK:-} || " ${2//$'\n'/ } " == *" $1 "* ]]; }  # NAME NAMES
 plan() {  # NAME RANKS PROFILE SCHEDULE OPTIONS..
+    is_in $1 "$tried" || return 0
     weir partition $3.json --cluster "$2 devices, 1GiB, 10GB/s 1us, host 1GiB 2000GB/s" --schedule $4 --budget 1000 \
         "${@:5}" -o "$1-$2.json" >/dev/null 2>said || { grep -v untrusted said; return 1; }
 }
@@ -34,7 +40,7 @@ plan mine 2 gpt ./mine.csv
 weir schedule 1f1b --ranks 2 --micro-batches 4 --format json | sed -E 's/([0-9]+)B([0-9]+)/\1R\2 \1B\2/g' >again.json
 weir price gpt.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule ./again.json --cuts '[4,4]' --recompute '[3,3]' \
     -o again-2.json >/dev/null 2>said || cat said
-grep -o '"again_bytes"' again-2.json | uniq
+grep -q '"again_bytes"' again-2.json || echo "nothing is recomputed"
 plan parts 2 long seq1f1b --micro-batches 4
 for schedule in 1f1b zb-v pipedream; do
     plan branches-$schedule 2 unet $schedule --micro-batches 4
@@ -93,18 +99,21 @@ resumed() {  # MPIRUN NAME PROCESSES
         $1 -n $3 "${by[@]}" $more --device cpu:${kind}queued,mpi --checkpoints ended --resume &>err.txt || cat err.txt
     done
     (cd whole/step-6 && sha256sum *.safetensors) >hashes.txt
-    (cd ended/step-6 && sha256sum -c --quiet ../../hashes.txt) && echo "$2: gone on with, as by threads"
+    (cd ended/step-6 && sha256sum -c --quiet ../../hashes.txt) || echo "$2: not gone on with as by threads"
 }
-by() {  # MPIRUN
-    local file name ranks kind more
+by() {  # MPIRUN NAMES, of the plans, and of those that are gone on with
+    local file name ranks kind more said equal=0
     for file in *-[0-9].json; do
         name=${file%-*} ranks=${file##*-}
+        is_in $name "$2 again" || continue
         named $name
-        echo "$name: $($1 -n ${ranks%.json} weir verify $file --steps 2 $more --device cpu:${kind}queued,mpi 2>err.txt |
-            sed -n '/^equal/,$p' | tr -s '\r\n' ' ' | sed 's, $,,' | grep . || cat err.txt)"
+        $1 -n ${ranks%.json} weir verify $file --steps 2 $more --device cpu:${kind}queued,mpi >said.txt 2>err.txt
+        grep -q '^equal: pipeline and sequential run.* agree bit for bit, weights and losses' said.txt &&
+            equal=$((equal + 1)) || { echo "$name:"; cat said.txt err.txt; }
     done
+    [ $equal -gt $(wc -w <<< "$2") ] && echo "equal, bit for bit: all others" || echo "only $equal are equal"
     for name in batch-replicas-3 fp16-2 fp16-replicas-3 shared-lamb-4 shared-adam8bit-4 signs-3 split-4 split-replicas-6 split-rows-4; do
-        resumed $1 ${name%-*} ${name##*-}
+        is_in ${name%-*} "$3" && resumed $1 ${name%-*} ${name##*-}
     done
     # Half-way, gone on with by the same plan; then by another.
     rm -rf whole ended
@@ -124,9 +133,9 @@ by() {  # MPIRUN
     awk '/(peak|host) bytes/ && $5 != $6 { print "differs: " $0 } /(peak|host) bytes/ { n++ }
          END { print "by another plan: " n " sums of bytes" }' train.txt
 }
-by mpirun | tee first.txt
+by mpirun "$tried" 'batch-replicas fp16-replicas signs split-replicas' | tee first.txt
 for other in openmpi mpich; do
     [ -e "$WEIR_BUILD/lib/weir-mpi-$other.so" ] && command -v mpirun.$other >/dev/null || continue
-    by mpirun.$other >other.txt
+    by mpirun.$other "$of_each_kind" 'fp16-replicas split-replicas' >other.txt
     diff first.txt other.txt
 done

@@ -44,7 +44,7 @@ sed '0,/"forward_ns": [0-9]*/s//"forward_ns": 123456/' profile.json > newer.json
 weir price newer.json --plan plan.json 2>&1 > /dev/null | grep -v untrusted | plainly | head -1
 sed 's/"model": "[^"]*"/"model": "another"/' profile.json > another.json
 weir price another.json --plan plan.json 2>&1 > /dev/null | grep -v untrusted | head -1
-weir partition profile.json --cluster large.json --schedule 1f1b --micro-batches 4 --evaluate plan.json 2>&1 > /dev/null | grep -v untrusted
+weir price profile.json --cluster large.json --schedule 1f1b --micro-batches 4 --plan plan.json 2>&1 > /dev/null | grep -v untrusted
 
 echo "# a profile nobody should trust"
 python3 - <<'P'

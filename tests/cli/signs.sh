@@ -41,7 +41,6 @@ plan adamw.json 3 1f1b --replicas 2,1 --optimizer adamw
 python3 - << 'P'
 import json
 full, signs = json.load(open('adamw.json')), json.load(open('2,1.json'))
-print('versions', full['version'], signs['version'])
 full, signs = full['stages'][0], signs['stages'][0]
 weights, other = signs['memory']['weights_bytes'], full['memory']['weights_bytes']
 print(signs['memory']['optimizer_bytes'] // weights, 'copies of state')
@@ -75,7 +74,7 @@ mkdir other damaged
 cp -r ended/step-8 other
 cp -r ended/step-4 ended/step-8 damaged
 weir train "$model" --plan 3,1.json --data data.txt --steps 10 --freeze-step 2 --rate 0.0003 --checkpoints other \
-    --save-every 10 --resume |& grep '^weir: .*signs'
+    --save-every 10 --resume |& grep '^weir: what compression'
 printf x | dd of=damaged/step-8/stage0.copy1.safetensors bs=1 seek=3000 conv=notrunc 2>/dev/null
 train damaged 2 --save-every 8 --resume | sed 's/bytes .*, stage0/.., stage0/; s/checksum .*;/checksum ..;/'
 for folder in whole damaged; do

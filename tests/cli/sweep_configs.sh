@@ -45,8 +45,8 @@ cat > slow.json <<'END'
  "products": [{"dtype": "bf16", "gigaflops": 989000, "permille": 780, "wave_permille": 200, "kernel_ns": 3100}],
  "fused_attention": {"forward_permille": 720, "backward_permille": 580},
  "flash_attention": {"forward_permille": 250, "backward_permille": 200},
- "levels": [{"size": 4, "latency_ns": 7000, "bytes_per_second": 450000000000, "permille": 800},
-            {"size": 64, "latency_ns": 30000, "bytes_per_second": 500000000, "permille": 700}]}
+ "levels": [{"size": 4, "latency_ns": 7000, "bytes_per_second": 450000000000, "permille": 800, "message_permille": 800},
+            {"size": 64, "latency_ns": 30000, "bytes_per_second": 500000000, "permille": 700, "message_permille": 700}]}
 END
 on_slow() { weir sweep --config config.json --device ./slow.json --devices 16 --overlap backward --global-batch 512 --schedules 1f1b "$@"; }
 on_slow --for any --megatron inside.sh --json > inside.json
@@ -121,7 +121,7 @@ weir sweep --config config.json --device h101 --devices 8 --global-batch 64; ech
 for like in megatron nemo deepspeed; do
     weir sweep --config config.json --device h100-sxm --devices 8 --global-batch 64 --ranks 4 --tensor 1 --like $like --plan like.json \
         --profile like.profile.json > /dev/null
-    echo $like: $(grep '"version"\|bytes_per_parameter' like.json | head -2 | tr -d ' ') $(weir check like.json --profile like.profile.json --prove | grep -c 'give')
+    echo $like: $(grep bytes_per_parameter like.json | head -1 | tr -d ' ') $(weir check like.json --profile like.profile.json --prove | grep -c 'give')
     weir partition like.profile.json --cluster '4 devices, 80GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 --optimizer adamw-master \
         -o like.json > /dev/null && grep bytes_per_parameter like.json
     python3 - <<'END'

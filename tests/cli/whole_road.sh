@@ -6,7 +6,7 @@ weir profile $model -o profile.json > profile.txt
 for schedule in gpipe 1f1b pipedream; do
     weir partition profile.json --cluster '2 devices, 1GiB, 10GB/s 20us' --schedule $schedule --micro-batches 4 \
         --memory 860KiB -o $schedule.json > $schedule.txt
-    weir simulate $schedule.json --format json | grep -c '"format": "weir.simulation"'
+    weir simulate $schedule.json --json | grep -c '"format": "weir.simulation"'
     weir verify $schedule.json --steps 3 | tail -1
     weir train $model --plan $schedule.json --data /usr/share/common-licenses --steps 6 --flush-every 2 \
         --out $schedule.out > $schedule.train

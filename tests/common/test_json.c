@@ -148,7 +148,7 @@ static void a_document_is_read_straight_down(void **state)
                                            "\"ids\": []}]}", &error);
     assert_good(document, error);
     struct json root = json_root(document);
-    assert_int_equal(json_format(&root, "weir.plan", 1), 1);
+    json_format(&root, "weir.plan");
     assert_int_equal(json_u64(&root, "ranks", 1, 4096), 4);
     assert_true(json_bool(&root, "good"));
     assert_true(json_fraction(&root, "part") == 0.25);
@@ -180,7 +180,7 @@ static void a_document_is_read_straight_down(void **state)
 static void read_small(struct json_document *document)
 {
     struct json root = json_root(document);
-    json_format(&root, "weir.small", 2);
+    json_format(&root, "weir.small");
     json_u64(&root, "count", 1, 9);
     json_u64(&root, "bytes", 1, JSON_MAX);
     json_choice(&root, "how", (const char *const[]){ "fast", "slow", NULL });
@@ -206,7 +206,7 @@ static void read_small(struct json_document *document)
     json_end(&root);
 }
 
-#define SMALL(rest) "{\"format\": \"weir.small\", \"version\": 2, \"how\": \"fast\", " rest "}"
+#define SMALL(rest) "{\"format\": \"weir.small\", \"version\": 1, \"how\": \"fast\", " rest "}"
 #define FINE "\"count\": 1, \"bytes\": 1, "
 
 static struct fault misreadings[] = {
@@ -214,7 +214,7 @@ static struct fault misreadings[] = {
     { "an empty object", "{}", "small.json: format: is missing" },
     { "another format", "{\"format\": \"weir.plan\"}", "small.json: format: is \"weir.plan\", not \"weir.small\"" },
     { "a newer version", "{\"format\": \"weir.small\", \"version\": 3}",
-      "small.json: version: is 3; this Weir reads up to version 2" },
+      "small.json: version: is 3; this Weir reads version 1" },
     { "a string that is too long", SMALL(FINE "\"owner\": {\"name\": \"12345678\"}"),
       "small.json: owner.name: is longer than 7 bytes" },
     { "a missing number", SMALL("\"bytes\": 1"), "small.json: count: is missing" },

@@ -6,6 +6,7 @@
 #include "exports/export.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/search/search_request.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/test.h"
 
 enum { NAMED_MOST = 64 };
@@ -74,8 +75,9 @@ static inline struct plan *named_begin(const struct named *named, const struct a
              (unsigned long long)(asked->memory_bytes ? asked->memory_bytes : 1 << 30));
     struct cluster *cluster = cluster_load(synopsis, error);
     assert_good(cluster, *error);
-    const struct search_request request = { .profile = named->profile, .cluster = cluster, .schedule = asked->schedule,
+    struct search_request request = { .profile = named->profile, .cluster = cluster, .schedule = asked->schedule,
         .ranks = asked->ranks, .chunks = asked->chunks, .micro_batches = asked->micro_batches };
+    resolve(&request);
     struct plan *plan = search_begin_plan(&request, asked->ranks * asked->chunks, error);
     cluster_free(cluster);
     return plan;

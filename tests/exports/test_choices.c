@@ -8,6 +8,7 @@
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/search/search_request.h"
 #include "profiler/estimate/estimated.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/profiler/estimate/estimating.h"
 
 static const char llama[] =
@@ -55,9 +56,11 @@ static struct asked rich(void)
     asked.schedule = "interleaved";
     asked.chunks = 2;
     asked.how = (struct estimate_request){
-        .tensor = 2, .context = 2, .expert = 8, .data = 2, .apart = 1, .micro_batch = 2, .sequence = 4096, .dtype = "bf16",
+        .tensor = 2, .context = 2, .expert = 8, .data = 2, .inner_ranks = 1, .micro_batch = 2, .sequence = 4096,
+        .dtype = "bf16",
         .products = "fp8", .attention = ATTENTION_FLASH, .overlap = OVERLAP_ALL, .shard = ESTIMATE_SHARD_OPTIMIZER,
-        .dispatch = DISPATCH_ONCE, .loss = LOSS_FUSED, .again = AGAIN_NORMS | AGAIN_ACTIVATIONS | AGAIN_LATENT,
+        .dispatch = DISPATCH_ONCE, .loss = LOSS_FUSED,
+        .recompute_tensors = RECOMPUTE_NORMS | RECOMPUTE_ACTIVATIONS | RECOMPUTE_LATENT,
         .sequence_parallel = true, .graphs = true, .blocking = true, .hidden_experts = true, .whole_blocks = true,
         .fused_passes = true, .gradient_bytes = 4,
     };
@@ -81,9 +84,10 @@ static struct plan *plan_for(const struct asked *asked, const struct profile *pr
     const uint32_t stages = 2 * asked->chunks, layers = (uint32_t)profile->layer_count;
     struct cluster *cluster = cluster_load("2 devices, 4000GiB, 10GB/s 1us", &error);
     assert_good(cluster, error);
-    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = asked->schedule, .ranks = 2,
-                                            .chunks = asked->chunks, .micro_batches = asked->micro_batches,
-                                            .holding.optimizer = asked->optimizer };
+    struct search_request request = { .profile = profile, .cluster = cluster, .schedule = asked->schedule, .ranks = 2,
+                                      .chunks = asked->chunks, .micro_batches = asked->micro_batches,
+                                      .storage.optimizer = asked->optimizer };
+    resolve(&request);
     struct plan *plan = search_begin_plan(&request, stages, &error);
     assert_good(plan, error);
     for (uint32_t s = 0; s < stages; s++) {
@@ -154,20 +158,22 @@ struct member {
     { #member, offsetof(struct estimated, model.member), sizeof(((struct estimated *)0)->model.member), value, config }
 
 static const struct member members[] = {
-    HOW(tensor, 4), HOW(context, 1), HOW(expert, 4), HOW(data, 4), HOW(apart, 2), HOW(sequence, 2048),
-    HOW(attention, ATTENTION_FUSED), HOW(attention, ATTENTION_PLAIN), HOW(attention, ATTENTION_AGAIN),
+    HOW(tensor, 4), HOW(context, 1), HOW(expert, 4), HOW(data, 4), HOW(inner_ranks, 2), HOW(sequence, 2048),
+    HOW(attention, ATTENTION_FUSED), HOW(attention, ATTENTION_PLAIN), HOW(attention, ATTENTION_RECOMPUTED),
     HOW(overlap, OVERLAP_NOTHING), HOW(overlap, OVERLAP_BACKWARD), HOW(shard, ESTIMATE_SHARD_NONE),
     HOW(shard, ESTIMATE_SHARD_GRADIENTS), HOW(shard, ESTIMATE_SHARD_WEIGHTS), HOW(dispatch, DISPATCH_EACH),
-    HOW(loss, LOSS_IN_PLACE), HOW(loss, LOSS_PLAIN), HOW(again, AGAIN_NORMS | AGAIN_ACTIVATIONS),
-    HOW(again, AGAIN_NORMS | AGAIN_LATENT), HOW(again, AGAIN_ACTIVATIONS | AGAIN_LATENT), HOW(sequence_parallel, 0),
-    HOW(graphs, 0), HOW(blocking, 0), HOW(hidden_experts, 0), HOW(fused_passes, 0),
+    HOW(loss, LOSS_IN_PLACE), HOW(loss, LOSS_PLAIN), HOW(recompute_tensors, RECOMPUTE_NORMS | RECOMPUTE_ACTIVATIONS),
+    HOW(recompute_tensors, RECOMPUTE_NORMS | RECOMPUTE_LATENT),
+    HOW(recompute_tensors, RECOMPUTE_ACTIVATIONS | RECOMPUTE_LATENT), HOW(sequence_parallel, 0), HOW(graphs, 0),
+    HOW(blocking, 0), HOW(hidden_experts, 0), HOW(fused_passes, 0),
     HOW(loss, LOSS_KERNEL), HOW(loss, LOSS_COMPILED), HOW(gradient_bytes, 2), HOW(within, 2),
-    PLAIN(tensor, 1), PLAIN(context, 2), PLAIN(data, 1), PLAIN(apart, 2), PLAIN(sequence, 8192),
-    PLAIN(attention, ATTENTION_FLASH), PLAIN(attention, ATTENTION_PLAIN), PLAIN(attention, ATTENTION_AGAIN),
+    PLAIN(tensor, 1), PLAIN(context, 2), PLAIN(data, 1), PLAIN(inner_ranks, 2), PLAIN(sequence, 8192),
+    PLAIN(attention, ATTENTION_FLASH), PLAIN(attention, ATTENTION_PLAIN), PLAIN(attention, ATTENTION_RECOMPUTED),
     PLAIN(overlap, OVERLAP_NOTHING), PLAIN(overlap, OVERLAP_ALL), PLAIN(shard, ESTIMATE_SHARD_OPTIMIZER),
     PLAIN(shard, ESTIMATE_SHARD_GRADIENTS), PLAIN(shard, ESTIMATE_SHARD_WEIGHTS), PLAIN(loss, LOSS_PLAIN),
-    PLAIN(loss, LOSS_FUSED), PLAIN(again, AGAIN_NORMS), PLAIN(again, AGAIN_ACTIVATIONS), PLAIN(sequence_parallel, 1),
-    PLAIN(graphs, 1), PLAIN(blocking, 1), PLAIN(fused_passes, 1),
+    PLAIN(loss, LOSS_FUSED), PLAIN(recompute_tensors, RECOMPUTE_NORMS),
+    PLAIN(recompute_tensors, RECOMPUTE_ACTIVATIONS), PLAIN(sequence_parallel, 1), PLAIN(graphs, 1),
+    PLAIN(blocking, 1), PLAIN(fused_passes, 1),
     PLAIN(loss, LOSS_KERNEL), PLAIN(loss, LOSS_COMPILED), PLAIN(gradient_bytes, 2),
     OF(llama, hidden, 2048), OF(llama, heads, 32), OF(llama, kv_heads, 16), OF(llama, head_size, 128),
     OF(llama, ffn, 8192), OF(llama, vocabulary, 64000), OF(gpt2, positions, 16384), OF(llama, longest, 16384),

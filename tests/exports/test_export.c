@@ -4,6 +4,7 @@
 #include "schedules/csv.h"
 #include "tests/document.h"
 #include "tests/exports/read_back.h"
+#include "tests/partitioner/resolve.h"
 
 static const struct teller {
     const char *name;
@@ -153,7 +154,7 @@ static void what_is_told_is_the_plan_or_another_with_its_price(void **state)
 {
     (void)state;
     struct tally tallies[TELLERS] = { { 0 } };
-    for (uint64_t trial = 0; trial < test_trials(400, 4000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(400, 4000); trial++) {
         uint64_t seed = 77000 + trial;
         struct named named = random_model(&seed);
         const struct asked *asked = &schedules[random_below(&seed, sizeof schedules / sizeof schedules[0])];
@@ -319,7 +320,7 @@ static struct plan *replicated(const struct named *named, const uint32_t replica
     struct error error = { 0 };
     struct cluster *cluster = cluster_load("8 devices, 1GiB, 10GB/s 1us", &error);
     assert_good(cluster, error);
-    const struct search_request request = {
+    struct search_request request = {
         .profile = named->profile,
         .cluster = cluster,
         .schedule = "1f1b",
@@ -327,8 +328,9 @@ static struct plan *replicated(const struct named *named, const uint32_t replica
         .chunks = 1,
         .micro_batches = 8,
         .layout = { .replicas = replicas, .stages = 2 },
-        .holding = { .shard = SHARD_OPTIMIZER },
+        .storage = { .shard = SHARD_OPTIMIZER },
     };
+    resolve(&request);
     struct plan *plan = search_begin_plan(&request, 2, &error);
     assert_good(plan, error);
     const uint32_t half = (uint32_t)named->profile->layer_count / 2;

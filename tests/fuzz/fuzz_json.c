@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (document) {
         struct json root = json_root(document);
         if (json_has(&root, "format"))
-            json_format(&root, "weir.fuzz", 3);
+            json_format(&root, "weir.fuzz");
         ask_object(&root);
         check(json_ok(document, &error) == (error.kind == ERROR_NONE));
     }

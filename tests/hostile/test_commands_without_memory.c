@@ -166,7 +166,7 @@ static void there_is_the_same_answer_or_no_memory(void **state)
     struct child expected = { 0 };
     make_ready(row);
     run(line, 0, 0, &expected);
-    const size_t all = asked->allocations, step = 1 + all / test_trials(20, 1000);
+    const size_t all = asked->allocations, step = 1 + all / test_trials(8, 1000);
     size_t faults = 0;
     if (expected.code > 1)
         fail_msg("%s: exit code %d: %s", line, expected.code, expected.err);

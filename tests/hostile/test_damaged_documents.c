@@ -101,7 +101,7 @@ static void every_command_takes_its_document_where_it_is_sound(void **state)
 static void every_command_ends_as_it_must(void **state)
 {
     const char *first = getenv("WEIR_HOSTILE_FIRST");
-    const uint64_t begin = first ? strtoull(first, NULL, 10) : 0, trials = test_trials(2000, 50000);
+    const uint64_t begin = first ? strtoull(first, NULL, 10) : 0, trials = test_trials(800, 50000);
     size_t faults = 0, codes[4] = { 0 };
     for (uint64_t i = 0; i < trials && faults < MOST_FAULTS; i++)
         faults += !try_one(*state, begin + i, codes);

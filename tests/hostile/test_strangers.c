@@ -3,8 +3,8 @@
 #include <poll.h>
 
 #include "common/number.h"
-#include "runtime/processes/frames.h"
-#include "runtime/processes/handshake.h"
+#include "runtime/groups/processes/frames.h"
+#include "runtime/groups/processes/handshake.h"
 #include "tests/processes.h"
 
 #define OUR_SECRET "everybody in this test knows it"

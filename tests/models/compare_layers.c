@@ -181,9 +181,9 @@ static void set_up(struct run *run, struct trial *trial, const struct layer *lay
     run->output_gradient = drawn(trial, run->out_count, 1);
     run->tied = drawn(trial, run->tied_count, evening(layer->shape.in));
     run->pass = (struct layer_pass){
-        .queue = trial->queue, .parameters = address(run->parameters), .input = address(run->input),
-        .tied_parameters = address(run->tied), .seed = 5, .step = 6, .micro_batch = 7, .training = true,
-        .loss_scale = 0.25f, .loss = &run->loss,
+        .base = { .queue = trial->queue, .step = 6, .micro_batch = 7, .parameters = address(run->parameters),
+                  .input = address(run->input), .tied_parameters = address(run->tied), .loss = &run->loss },
+        .seed = 5, .training = true, .loss_weight = 0.25f,
     };
     run->pass.tokens = trial_tokens(trial, rows, layer->shape.vocabulary);
     run->tokens = last_buffer(trial);
@@ -195,13 +195,13 @@ static void run_forward(struct run *run)
 {
     run->output = result(run->trial, run->out_count, "output");
     run->saved = room(run->trial, run->sizes.saved_bytes);
-    run->pass.output = address(run->output);
-    run->pass.saved = address(run->saved);
+    run->pass.base.output = address(run->output);
+    run->pass.base.saved = address(run->saved);
     struct layer_pass pass = run->pass;
-    pass.workspace = address(room(run->trial, run->sizes.workspace_bytes));
+    pass.base.workspace = address(room(run->trial, run->sizes.workspace_bytes));
     layer_forward(&run->layer, &pass);
     run->pass.tokens = run->pass.targets = NULL;
-    run->pass.loss = NULL;
+    run->pass.base.loss = NULL;
 }
 
 static void make_results(struct run *run, struct results *results)
@@ -215,13 +215,13 @@ static void run_backward(struct run *run)
 {
     struct layer_pass pass = run->pass;
     make_results(run, &run->whole);
-    pass.output_gradient = address(run->output_gradient);
-    pass.input_gradient = address(run->whole.input_gradient);
-    pass.gradients = address(run->whole.gradients);
-    pass.tied_gradients = address(run->whole.tied_gradients);
-    pass.workspace = address(room(run->trial, run->sizes.backward_workspace_bytes));
+    pass.base.output_gradient = address(run->output_gradient);
+    pass.base.input_gradient = address(run->whole.input_gradient);
+    pass.base.gradients = address(run->whole.gradients);
+    pass.base.tied_gradients = address(run->whole.tied_gradients);
+    pass.base.workspace = address(room(run->trial, run->sizes.backward_workspace_bytes));
     if (run->sizes.input == INPUT_NEVER)
-        pass.input = NULL;
+        pass.base.input = NULL;
     layer_backward(&run->layer, &pass);
 }
 
@@ -240,22 +240,22 @@ static void run_halves(struct run *run)
     struct buffer *gradient = room(run->trial, run->sizes.output_bytes);
     struct buffer *workspace = room(run->trial, run->sizes.backward_workspace_bytes);
     if (gradient)
-        queue_copy(pass.queue, gradient->device, run->output_gradient->device, run->output_gradient->bytes);
-    pass.held = address(held);
-    pass.output_gradient = address(gradient);
-    pass.input_gradient = address(run->halves.input_gradient);
-    pass.workspace = address(workspace);
+        queue_copy(pass.base.queue, gradient->device, run->output_gradient->device, run->output_gradient->bytes);
+    pass.base.held = address(held);
+    pass.base.output_gradient = address(gradient);
+    pass.base.input_gradient = address(run->halves.input_gradient);
+    pass.base.workspace = address(workspace);
     if (run->sizes.input != INPUT_FOR_BOTH)
-        pass.input = NULL;
+        pass.base.input = NULL;
     layer_backward_input(&run->layer, &pass);
 
     ruin(run, run->saved);
     ruin(run, gradient);
     ruin(run, workspace);
-    pass.saved = NULL, pass.output_gradient = NULL, pass.input_gradient = NULL;
-    pass.input = run->sizes.input == INPUT_NEVER ? NULL : run->pass.input;
-    pass.gradients = address(run->halves.gradients);
-    pass.tied_gradients = address(run->halves.tied_gradients);
+    pass.base.saved = NULL, pass.base.output_gradient = NULL, pass.base.input_gradient = NULL;
+    pass.base.input = run->sizes.input == INPUT_NEVER ? NULL : run->pass.base.input;
+    pass.base.gradients = address(run->halves.gradients);
+    pass.base.tied_gradients = address(run->halves.tied_gradients);
     layer_backward_weight(&run->layer, &pass);
 }
 

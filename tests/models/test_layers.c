@@ -92,27 +92,28 @@ static struct stand stand_up(struct rig *rig, const struct layer *layer)
     s.input = numbers_in(rig, s.in_count);
     s.output_gradient = numbers_in(rig, s.out_count);
     s.pass = (struct layer_pass){
-        .queue = rig->queue, .parameters = rig_values(rig, s.parameters),
-        .input = is_first ? NULL : rig_values(rig, s.input),
-        .saved = exactly(rig, s.sizes.saved_bytes), .seed = 5, .step = 6, .micro_batch = 7, .training = true,
+        .base = { .queue = rig->queue, .step = 6, .micro_batch = 7, .parameters = rig_values(rig, s.parameters),
+                  .input = is_first ? NULL : rig_values(rig, s.input),
+                  .saved = exactly(rig, s.sizes.saved_bytes) },
+        .seed = 5, .training = true,
         .tokens = rig_tokens(rig, rows, layer->shape.vocabulary),
-        .targets = rig_tokens(rig, rows, layer->shape.vocabulary), .loss_scale = 0.25f,
+        .targets = rig_tokens(rig, rows, layer->shape.vocabulary), .loss_weight = 0.25f,
     };
     s.tied_count = layer->shape.tied ? (layer->shape.vocabulary + layer->shape.padding) * layer->shape.in : 0;
     s.tied = numbers_in(rig, s.tied_count);
-    s.pass.tied_parameters = rig_values(rig, s.tied);
+    s.pass.base.tied_parameters = rig_values(rig, s.tied);
     return s;
 }
 
 static void run_forward(struct rig *rig, struct stand *s)
 {
     s->output = s->sizes.output_bytes ? rig_output(rig, s->out_count) : NULL;
-    s->pass.output = rig_values(rig, s->output);
-    s->pass.workspace = exactly(rig, s->sizes.workspace_bytes);
-    s->pass.loss = &s->loss;
+    s->pass.base.output = rig_values(rig, s->output);
+    s->pass.base.workspace = exactly(rig, s->sizes.workspace_bytes);
+    s->pass.base.loss = &s->loss;
     layer_forward(&s->layer, &s->pass);
     s->pass.tokens = s->pass.targets = NULL;  // the forward keeps what the backward needs
-    s->pass.loss = NULL;
+    s->pass.base.loss = NULL;
 }
 
 // Gradients start at numbers, so that adding shows; gaps between tensors stay theirs.
@@ -135,15 +136,15 @@ static float *tied_gradient_buffer(struct rig *rig, const struct stand *s)
 static void run_backward(struct rig *rig, struct stand *s)
 {
     struct layer_pass pass = s->pass;
-    pass.tied_gradients = s->tied_gradients = tied_gradient_buffer(rig, s);
+    pass.base.tied_gradients = s->tied_gradients = tied_gradient_buffer(rig, s);
     s->input_gradient = s->in_count ? rig_output(rig, s->in_count) : NULL;
     s->gradients = gradient_buffer(rig, s);
-    pass.output_gradient = s->out_count ? rig_values(rig, s->output_gradient) : NULL;
-    pass.input_gradient = rig_values(rig, s->input_gradient);
-    pass.gradients = s->gradients;
-    pass.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
+    pass.base.output_gradient = s->out_count ? rig_values(rig, s->output_gradient) : NULL;
+    pass.base.input_gradient = rig_values(rig, s->input_gradient);
+    pass.base.gradients = s->gradients;
+    pass.base.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
     if (s->sizes.input == INPUT_NEVER)
-        pass.input = NULL;
+        pass.base.input = NULL;
     layer_backward(&s->layer, &pass);
 }
 
@@ -313,29 +314,29 @@ static void ruin(struct rig *rig, const void *memory, uint64_t bytes)
 static void run_halves(struct rig *rig, struct stand *s, bool gradient_in_place)
 {
     struct layer_pass pass = s->pass;
-    pass.held = exactly(rig, s->sizes.held_for_weight_bytes);
+    pass.base.held = exactly(rig, s->sizes.held_for_weight_bytes);
     void *gradient = exactly(rig, s->sizes.output_bytes);
     const uint64_t bytes = s->out_count * precision_bytes(device_precision(rig->device));
     memcpy(gradient, rig_values(rig, s->output_gradient), bytes);
-    pass.output_gradient = s->out_count ? gradient : NULL;
+    pass.base.output_gradient = s->out_count ? gradient : NULL;
     if (gradient_in_place && s->out_count && s->sizes.held_for_weight_bytes) {
-        memcpy(pass.held, gradient, bytes);
-        pass.output_gradient = pass.held;
+        memcpy(pass.base.held, gradient, bytes);
+        pass.base.output_gradient = pass.base.held;
     }
     s->input_gradient = s->in_count ? rig_output(rig, s->in_count) : NULL;
-    pass.input_gradient = rig_values(rig, s->input_gradient);
-    pass.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
+    pass.base.input_gradient = rig_values(rig, s->input_gradient);
+    pass.base.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
     if (s->sizes.input != INPUT_FOR_BOTH)
-        pass.input = NULL;
+        pass.base.input = NULL;
     layer_backward_input(&s->layer, &pass);
 
-    ruin(rig, s->pass.saved, s->sizes.saved_bytes);
+    ruin(rig, s->pass.base.saved, s->sizes.saved_bytes);
     ruin(rig, gradient, s->sizes.output_bytes);
-    ruin(rig, pass.workspace, s->sizes.backward_workspace_bytes);
-    pass.saved = NULL, pass.output_gradient = NULL, pass.input_gradient = NULL;
-    pass.input = s->sizes.input == INPUT_NEVER ? NULL : s->pass.input;
-    pass.gradients = s->gradients = gradient_buffer(rig, s);
-    pass.tied_gradients = s->tied_gradients = tied_gradient_buffer(rig, s);
+    ruin(rig, pass.base.workspace, s->sizes.backward_workspace_bytes);
+    pass.base.saved = NULL, pass.base.output_gradient = NULL, pass.base.input_gradient = NULL;
+    pass.base.input = s->sizes.input == INPUT_NEVER ? NULL : s->pass.base.input;
+    pass.base.gradients = s->gradients = gradient_buffer(rig, s);
+    pass.base.tied_gradients = s->tied_gradients = tied_gradient_buffer(rig, s);
     layer_backward_weight(&s->layer, &pass);
 }
 
@@ -374,7 +375,7 @@ static float *slow_floats(size_t count)
 enum { PARTS = 3 };
 
 // A part with exactly the memory it says it needs; of the whole's rows its own.
-static struct stand part_up(struct rig *rig, const struct stand *whole, uint32_t split, void *carried[2])
+static struct stand part_up(struct rig *rig, const struct stand *whole, uint32_t split, void *shared_by_parts[2])
 {
     struct stand s = *whole;
     s.layer = layer_part(&whole->layer, split, PARTS);
@@ -384,9 +385,9 @@ static struct stand part_up(struct rig *rig, const struct stand *whole, uint32_t
     s.output = s.out_count ? rig_output(rig, s.out_count) : NULL;
     s.output_gradient = rig_buffer(rig, s.out_count, false);
     s.input_gradient = s.in_count ? rig_output(rig, s.in_count) : NULL;
-    s.pass.split = split, s.pass.splits = PARTS;
-    s.pass.saved = exactly(rig, s.sizes.saved_bytes);
-    s.pass.carried = carried[0], s.pass.carried_gradient = carried[1];
+    s.pass.base.split = split, s.pass.base.splits = PARTS;
+    s.pass.base.saved = exactly(rig, s.sizes.saved_bytes);
+    s.pass.base.shared_by_parts = shared_by_parts[0], s.pass.base.shared_by_parts_gradient = shared_by_parts[1];
     return s;
 }
 
@@ -406,10 +407,10 @@ static void run_part_forward(struct rig *rig, struct stand *s, const struct stan
     move_rows(&s->layer, (void *)(uintptr_t)words, tokens, sizeof *words, false);
     move_rows(&s->layer, whole->input, s->input, whole->in_count ? s->layer.shape.in * sizeof(float) : 0, false);
     s->pass.tokens = s->pass.targets = tokens;
-    s->pass.input = s->in_count ? rig_values(rig, s->input) : NULL;
-    s->pass.output = rig_values(rig, s->output);
-    s->pass.workspace = exactly(rig, s->sizes.workspace_bytes);
-    s->pass.loss = &s->loss;
+    s->pass.base.input = s->in_count ? rig_values(rig, s->input) : NULL;
+    s->pass.base.output = rig_values(rig, s->output);
+    s->pass.base.workspace = exactly(rig, s->sizes.workspace_bytes);
+    s->pass.base.loss = &s->loss;
     layer_forward(&whole->layer, &s->pass);
 }
 
@@ -418,12 +419,12 @@ static void run_part_backward(struct rig *rig, struct stand *s, const struct sta
     struct layer_pass pass = s->pass;
     move_rows(&s->layer, whole->output_gradient, s->output_gradient,
               whole->out_count ? s->layer.shape.out * sizeof(float) : 0, false);
-    pass.tied_gradients = s->tied_gradients, pass.gradients = s->gradients;
-    pass.output_gradient = s->out_count ? rig_values(rig, s->output_gradient) : NULL;
-    pass.input_gradient = rig_values(rig, s->input_gradient);
-    pass.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
+    pass.base.tied_gradients = s->tied_gradients, pass.base.gradients = s->gradients;
+    pass.base.output_gradient = s->out_count ? rig_values(rig, s->output_gradient) : NULL;
+    pass.base.input_gradient = rig_values(rig, s->input_gradient);
+    pass.base.workspace = exactly(rig, s->sizes.backward_workspace_bytes);
     if (s->sizes.input == INPUT_NEVER)
-        pass.input = NULL;
+        pass.base.input = NULL;
     layer_backward(&whole->layer, &pass);
 }
 
@@ -446,10 +447,11 @@ static void check_parts(struct rig *rig, uint64_t trial)
     const int32_t *words = whole.pass.targets = whole.pass.tokens;
     run_forward(rig, &whole);
     run_backward(rig, &whole);
-    void *carried[] = { exactly(rig, whole.sizes.carried_bytes), exactly(rig, whole.sizes.carried_bytes) };
+    void *shared_by_parts[] = { exactly(rig, whole.sizes.shared_by_parts_bytes),
+                                exactly(rig, whole.sizes.shared_by_parts_bytes) };
     sum.gradients = gradient_buffer(rig, &whole), sum.tied_gradients = tied_gradient_buffer(rig, &whole);
     for (uint32_t p = 0; p < PARTS; p++) {
-        parts[p] = part_up(rig, &sum, p, carried);
+        parts[p] = part_up(rig, &sum, p, shared_by_parts);
         run_part_forward(rig, &parts[p], &whole, words);
     }
     for (uint32_t p = PARTS; p-- > 0;)
@@ -498,7 +500,7 @@ static void parts_find_room_in_their_share(void **state)
         for (uint32_t splits = 2; splits <= 4; splits += 2) {
             const struct layer part = layer_part(&layer, 1, splits);
             const struct layer_sizes whole = layer_sizes(&layer), own = layer_sizes(&part);
-            assert_true(own.saved_bytes <= (whole.saved_bytes - whole.carried_bytes) / splits);
+            assert_true(own.saved_bytes <= (whole.saved_bytes - whole.shared_by_parts_bytes) / splits);
             assert_true(own.held_for_weight_bytes <= whole.held_for_weight_bytes / splits);
             assert_int_equal(own.parameter_bytes, whole.parameter_bytes);
         }
@@ -611,16 +613,16 @@ static void run_again(struct rig *rig, struct stand *s, const struct stand *firs
                       float gradient_scale)
 {
     *s = *first;
-    s->pass.saved = exactly(rig, s->sizes.saved_bytes);
+    s->pass.base.saved = exactly(rig, s->sizes.saved_bytes);
     s->pass.keeps_logits = keeps_logits;
-    s->pass.gradient_scale = gradient_scale;
+    s->pass.base.loss_scale = gradient_scale;
     run_forward(rig, s);
     rig_settle(rig);
 }
 
 static float logit_of(const struct rig *rig, const struct stand *s, size_t row, size_t word)
 {
-    return number_of(layer_logits(&s->layer, s->pass.saved, row), device_precision(rig->device), word);
+    return number_of(layer_logits(&s->layer, s->pass.base.saved, row), device_precision(rig->device), word);
 }
 
 // Those that are kept make up the loss; over those that are not their gradient is written, by both scales.
@@ -665,7 +667,7 @@ static void check_gradient_scale(struct rig *rig, uint64_t trial)
     run_again(rig, &plain, &s, false, 0);
     run_backward(rig, &plain);
     run_again(rig, &scaled, &s, false, 1024);
-    scaled.pass.gradient_scale = 0;  // which is the forward's to know
+    scaled.pass.base.loss_scale = 0;  // which is the forward's to know
     run_backward(rig, &scaled);
     rig_settle(rig);
     for (size_t i = 0; i < s.in_count; i++)

@@ -132,13 +132,13 @@ static struct layer_pass pass_of(const struct stand *s, struct piece *piece)
 {
     const enum precision precision = device_precision(s->device);
     return (struct layer_pass){
-        .queue = s->queue, .parameters = piece->parameters, .gradients = piece->gradients,
-        .input = values_at(s->input, precision, piece->first),
-        .output = piece->output, .saved = piece->saved, .held = piece->held,
-        .output_gradient = values_at(s->output_gradient, precision, piece->first),
-        .input_gradient = piece->input_gradient, .workspace = piece->workspace, .seed = 5, .step = 6, .micro_batch = 7,
-        .training = true, .tokens = s->words, .targets = s->words, .loss_scale = 0.1f,
-        .loss = piece->layer.kind == &layer_head ? &piece->loss : NULL,
+        .base = { .queue = s->queue, .step = 6, .micro_batch = 7, .parameters = piece->parameters,
+                  .gradients = piece->gradients, .input = values_at(s->input, precision, piece->first),
+                  .input_gradient = piece->input_gradient, .output = piece->output,
+                  .output_gradient = values_at(s->output_gradient, precision, piece->first), .saved = piece->saved,
+                  .held = piece->held, .workspace = piece->workspace,
+                  .loss = piece->layer.kind == &layer_head ? &piece->loss : NULL },
+        .seed = 5, .training = true, .tokens = s->words, .targets = s->words, .loss_weight = 0.1f,
     };
 }
 

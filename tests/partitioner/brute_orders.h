@@ -72,10 +72,10 @@ static inline void orders_segments(struct brute_orders *brute, struct orders_sta
     if (from == range.end) {
         const struct search_request *request = brute->request;
         const struct stage_bytes bytes =
-            stage_bytes_of(profile, range.first, range.end, segments, count, &request->holding);
+            stage_bytes_of(profile, range.first, range.end, segments, count, &request->storage);
         const uint32_t rank = placement_rank(brute->placement, stage->stage, 0);
         const struct orders_way way = {
-            stage_cost_of(profile, range.first, range.end, segments, count, &request->holding,
+            stage_cost_of(profile, range.first, range.end, segments, count, &request->storage,
                           request->cluster->devices[rank].speed_permille),
             stage_memory_of(&bytes, &brute->slots[stage->stage]).peak_bytes - bytes.transient, bytes.transient };
         if (way.bytes + way.workspace_bytes <= request->cluster->devices[rank].memory_bytes)

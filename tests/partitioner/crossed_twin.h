@@ -115,7 +115,7 @@ static inline bool hosts_have_room(const struct twin *twin)
         uint64_t bytes = 0;
         for (uint32_t s = 0; s < twin->placement->stages; s++)
             for (uint32_t copy = 0; copy < placement_copies(twin->placement, s); copy++)
-                if (holding_machine(cluster, twin->devices[placement_rank(twin->placement, s, copy)]) == machine)
+                if (storage_machine(cluster, twin->devices[placement_rank(twin->placement, s, copy)]) == machine)
                     bytes += twin->chosen[s]->host;
         if (bytes > 0 && bytes > cluster->host_memory_bytes)
             return false;
@@ -131,8 +131,8 @@ static inline uint64_t time_of(const struct twin *twin)
         rows[s] = twin->chosen[s]->row;
         profiles[s] = twin->ordered;
     }
-    if (twin->asked->holding.tied_apart)
-        predict_add_tied(profiles, &twin->asked->holding, twin->placement, twin->network, twin->cuts, rows);
+    if (twin->asked->storage.tied_apart)
+        predict_add_tied(profiles, &twin->asked->storage, twin->placement, twin->network, twin->cuts, rows);
     const uint64_t value = simulator_iteration_ns(twin->simulators[0], rows);
     return twin->simulators[1] ? value - simulator_iteration_ns(twin->simulators[1], rows) : value;
 }
@@ -186,7 +186,7 @@ static inline struct ways *ways_of(struct twin *twin, uint32_t s)
 static inline void note_way(struct twin *twin, uint32_t s, const struct segment *segments, size_t count)
 {
     const struct search_request *asked = twin->asked;
-    const struct holding *holding = &asked->holding;
+    const struct storage *storage = &asked->storage;
     const uint32_t first = twin->cuts[s], end = twin->cuts[s + 1], copies = placement_copies(twin->placement, s);
     struct stage_place place = predict_place(twin->placement, s, twin->network, asked->cluster);
     place.speed_permille = UINT64_MAX;
@@ -195,7 +195,7 @@ static inline void note_way(struct twin *twin, uint32_t s, const struct segment 
         const uint64_t speed = asked->cluster->devices[device].speed_permille;
         place.speed_permille = speed < place.speed_permille ? speed : place.speed_permille;
     }
-    const struct stage_bytes whole = stage_bytes_at(twin->ordered, first, end, segments, count, holding, copies);
+    const struct stage_bytes whole = stage_bytes_at(twin->ordered, first, end, segments, count, storage, copies);
     const struct stage_bytes split = stage_bytes_of_split(whole, twin->splits);
     const struct stage_memory memory = stage_memory_of(&split, &twin->slots[s]);
     struct way way = { .bytes = memory.peak_bytes - memory.transient_bytes, .workspace = memory.transient_bytes,
@@ -203,8 +203,8 @@ static inline void note_way(struct twin *twin, uint32_t s, const struct segment 
     uint64_t weights = 0;
     for (uint32_t l = first; l < end; l++)
         weights += stage_layer_weights(twin->ordered, first, end, l);
-    way.row = stage_cost_at(twin->ordered, first, end, segments, count, holding, &place);
-    way.row.reduce_ns = predict_reduce_ns(holding, twin->placement, s, weights, twin->network);
+    way.row = stage_cost_at(twin->ordered, first, end, segments, count, storage, &place);
+    way.row.reduce_ns = predict_reduce_ns(storage, twin->placement, s, weights, twin->network);
     way.row.kept_forward_bytes = way.row.kept_weight_bytes = way.row.transient_bytes = 0;
     memcpy(way.segments, segments, count * sizeof segments[0]);
     add_way(ways_of(twin, s), &way);
@@ -264,7 +264,7 @@ static inline void try_ways(struct twin *twin, uint32_t s)
 static inline bool may_end(const struct twin *twin, uint32_t end)
 {
     const struct profile *profile = twin->ordered;
-    for (size_t i = 0; i < profile->tied_count && !twin->asked->holding.tied_apart; i++)
+    for (size_t i = 0; i < profile->tied_count && !twin->asked->storage.tied_apart; i++)
         if (profile->tied[i].from < end && end <= profile->tied[i].to)
             return false;
     return profile_can_cut_after(profile, end - 1);

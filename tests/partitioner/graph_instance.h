@@ -3,6 +3,7 @@
 #define TESTS_PARTITIONER_GRAPH_INSTANCE_H
 
 #include "tests/partitioner/brute_orders.h"
+#include "tests/partitioner/resolve.h"
 
 struct graph_instance {
     struct profile *profile;
@@ -29,7 +30,7 @@ static inline void graph_set_memory(struct graph_instance *instance, bool ample,
     const uint32_t layers = (uint32_t)instance->profile->layer_count;
     for (uint32_t r = 0; r < request->ranks; r++) {
         const uint32_t first = layers * r / request->ranks, end = layers * (r + 1) / request->ranks;
-        const struct stage_bytes bytes = stage_bytes_of(instance->profile, first, end, NULL, 0, &request->holding);
+        const struct stage_bytes bytes = stage_bytes_of(instance->profile, first, end, NULL, 0, &request->storage);
         const uint64_t peak = request->chunks * stage_memory_of(&bytes, &slots[r]).peak_bytes;
         instance->cluster->devices[r].memory_bytes =
             ample ? 8 * peak + 1 : 1 + peak / 2 + peak / 8 * random_below(seed, 7);
@@ -73,7 +74,8 @@ static inline struct graph_instance graph_instance_create(uint64_t *seed)
     instance.request = (struct search_request){ .profile = instance.profile, .cluster = instance.cluster,
                                                 .schedule = kind->schedule, .ranks = ranks, .chunks = kind->chunks,
                                                 .micro_batches = ranks * (1 + (uint32_t)random_below(seed, 2)),
-                                                .holding.optimizer = (enum optimizer_kind)random_below(seed, 3) };
+                                                .storage.optimizer = (enum optimizer_kind)random_below(seed, 3) };
+    resolve(&instance.request);
     graph_set_memory(&instance, ample, seed);
     return instance;
 }

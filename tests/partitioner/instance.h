@@ -6,6 +6,7 @@
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search.h"
 #include "schedules/lower.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/partitioner/small.h"
 
 enum { INSTANCE_RANKS = 6 };
@@ -36,7 +37,7 @@ static inline void instance_set_memory(struct instance *instance, uint64_t *seed
         struct segment segments[64];
         const size_t count = random_below(seed, 2) ? small_random_segments(seed, first, end, segments) : 0;
         const struct stage_bytes bytes = stage_bytes_of(instance->profile, first, end, segments, count,
-                                                        &instance->request.holding);
+                                                        &instance->request.storage);
         const uint64_t peak = stage_memory_of(&bytes, &slots[s]).peak_bytes;
         instance->cluster->devices[s].memory_bytes = 1 + peak + peak / 8 * random_below(seed, roomy ? 12 : 4);
         first = end;
@@ -86,7 +87,8 @@ static inline struct instance instance_create(uint64_t *seed, uint32_t layers, u
                                                 .schedule = instance_schedules[random_below(seed, 3)],
                                                 .ranks = ranks, .chunks = 1,
                                                 .micro_batches = 1 + (uint32_t)random_below(seed, 6),
-                                                .holding.optimizer = (enum optimizer_kind)random_below(seed, 3) };
+                                                .storage.optimizer = (enum optimizer_kind)random_below(seed, 3) };
+    resolve(&instance.request);
     instance_set_memory(&instance, seed);
     if (!plain && random_below(seed, 5) == 0)
         instance_share_links(&instance, seed);
@@ -136,11 +138,11 @@ static inline void brute_note(struct brute *brute, uint32_t s, const struct segm
 {
     const struct search_request *request = &brute->instance->request;
     const struct stage_bytes bytes = stage_bytes_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count,
-                                                    &request->holding);
+                                                    &request->storage);
     if (stage_memory_of(&bytes, &brute->slots[s]).peak_bytes > request->cluster->devices[s].memory_bytes)
         return;
     const struct cost_row row = stage_cost_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count,
-                                              &request->holding, request->cluster->devices[s].speed_permille);
+                                              &request->storage, request->cluster->devices[s].speed_permille);
     for (size_t i = 0; i < brute->time_count[s]; i++)
         if (brute->times[s][i] == row.recompute_ns)
             return;
@@ -247,7 +249,7 @@ static inline uint64_t brute_force(const struct instance *instance, enum brute_r
     const bool flushes = generator_find(request->schedule, &error)->weights == WEIGHTS_FLUSH;
     brute.slots = predict_slots(request->schedule, request->ranks, 1, request->micro_batches, &error);
     struct network *own = cluster_network(request->cluster, devices, request->ranks, &error);
-    brute.intervals = intervals_create(request->profile, &request->holding, &error);
+    brute.intervals = intervals_create(request->profile, &request->storage, &error);
     assert_good(brute.slots && own && brute.intervals, error);
     brute.network = instance->network ? instance->network : own;
     brute.simulators[0] = brute_simulator(&brute, flushes ? request->micro_batches : 3 * request->micro_batches);

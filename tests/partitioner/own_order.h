@@ -12,10 +12,9 @@
 static inline struct plan *own_order_search(const struct search_request *given, struct error *error)
 {
     struct search_request request = *given;
-    struct generator generator;
-    if (!search_generator(&request, &generator, error) || !search_check(&request, error))
+    if (!search_resolve(&request, error) || !search_check(&request, error))
         return NULL;
-    request.chunks = request.chunks ? request.chunks : generator.usual_chunks;
+    request.chunks = request.chunks ? request.chunks : request.generator.usual_chunks;
     if (!search_check_host(&request, error))
         return NULL;
     struct plan *plan = search_is_free(&request) ? layout_search(&request, error)

@@ -15,10 +15,10 @@
 // stage_cost_at() on a single device of the given speed, without a host.
 static inline struct cost_row stage_cost_of(const struct profile *profile, uint32_t first, uint32_t end,
                                             const struct segment *recompute, size_t recompute_count,
-                                            const struct holding *holding, uint64_t speed_permille)
+                                            const struct storage *storage, uint64_t speed_permille)
 {
     const struct stage_place alone = { .speed_permille = speed_permille, .replicas = 1 };
-    return stage_cost_at(profile, first, end, recompute, recompute_count, holding, &alone);
+    return stage_cost_at(profile, first, end, recompute, recompute_count, storage, &alone);
 }
 
 // Bytes in units of 256, times in ns.
@@ -59,10 +59,10 @@ static inline struct profile *small_chain(const struct small_layer *rows, size_t
 // Of each two tied layers the first lends the second what they share.
 static inline void small_lend(struct profile *profile)
 {
-    profile->lent = malloc(profile->tied_count * sizeof profile->lent[0]);
-    assert_non_null(profile->lent);
-    memcpy(profile->lent, profile->tied, profile->tied_count * sizeof profile->lent[0]);
-    profile->lent_count = profile->tied_count;
+    profile->one_owner = malloc(profile->tied_count * sizeof profile->one_owner[0]);
+    assert_non_null(profile->one_owner);
+    memcpy(profile->one_owner, profile->tied, profile->tied_count * sizeof profile->one_owner[0]);
+    profile->one_owner_count = profile->tied_count;
 }
 
 // Edges in order of (from, to).
@@ -90,11 +90,11 @@ static inline void small_random_recompute(uint64_t seed, struct profile *profile
 }
 
 // Of one profile in two, what parts of sequences have in common; of some layers nothing, or all that they keep.
-static inline void small_random_carried(uint64_t seed, struct profile *profile)
+static inline void small_random_shared_by_parts(uint64_t seed, struct profile *profile)
 {
     const bool is_split = random_below(&seed, 2) == 0;
     for (size_t l = 0; l < profile->layer_count && is_split; l++)
-        profile->layers[l].carried_bytes = random_below(&seed, profile->layers[l].saved_bytes + 1);
+        profile->layers[l].shared_by_parts_bytes = random_below(&seed, profile->layers[l].saved_bytes + 1);
 }
 
 static inline struct profile *small_random_chain(uint64_t *seed, size_t count, uint64_t most_ns)
@@ -114,7 +114,7 @@ static inline struct profile *small_random_chain(uint64_t *seed, size_t count, u
         };
     struct profile *profile = small_chain(rows, count);
     small_random_recompute(*seed, profile);
-    small_random_carried(*seed, profile);
+    small_random_shared_by_parts(*seed, profile);
     return profile;
 }
 
@@ -162,7 +162,8 @@ static inline bool small_same_bytes(const struct stage_bytes *a, const struct st
     return a->weights == b->weights && a->gradients == b->gradients && a->optimizer == b->optimizer
            && a->version == b->version && a->input == b->input && a->input_life == b->input_life
            && a->output == b->output && a->kept == b->kept && a->kept_through == b->kept_through
-           && a->held == b->held && a->carried == b->carried && a->kept_carried == b->kept_carried
+           && a->held == b->held && a->shared_by_parts == b->shared_by_parts
+           && a->kept_shared_by_parts == b->kept_shared_by_parts
            && a->kept_moves == b->kept_moves && a->transient == b->transient
            && host_states_bytes(&a->host) == host_states_bytes(&b->host);
 }

@@ -9,6 +9,7 @@
 #include "partitioner/sweep/plan_front.h"
 #include "partitioner/sweep/sweep.h"
 #include "tests/partitioner/graph_instance.h"
+#include "tests/partitioner/resolve.h"
 
 // --- what is claimed ------------------------------------------------------------------------------
 
@@ -82,7 +83,7 @@ static void judge_sweep(const struct search_request *request, uint64_t budget, u
     struct error error = { 0 };
     const uint32_t micro_batches[] = { request->micro_batches, request->micro_batches + 1 };
     const struct sweep_request asked = { .profile = request->profile, .cluster = request->cluster,
-                                         .holding = request->holding, .schedules = schedules, .schedule_count = 4,
+                                         .storage = request->storage, .schedules = schedules, .schedule_count = 4,
                                          .micro_batches = { micro_batches, 2 }, .budget = budget, .threads = 1 };
     struct sweep *sweep = sweep_run(&asked, &error);
     assert_good(sweep, error);
@@ -145,10 +146,12 @@ static bool change_again(const struct what_if *change, struct search_request *re
         cluster->levels[change->at].latency_ns /= 2;
     request->cluster = cluster;
     request->schedule = change->row.schedule;
+    request->given = NULL;
+    resolve(request);
     request->ranks = change->row.ranks;
     request->chunks = change->row.chunks;
     request->micro_batches = change->row.micro_batches;
-    return change->kind != WHAT_IF_NO_LINK_COST && change->kind != WHAT_IF_HOLDING && can_be_judged(request);
+    return change->kind != WHAT_IF_NO_LINK_COST && change->kind != WHAT_IF_STORAGE && can_be_judged(request);
 }
 
 static void judge_change(const char *who, const struct what_if *change, const struct search_request *request,
@@ -168,7 +171,7 @@ static void judge_change(const char *who, const struct what_if *change, const st
 static void judge_explain(const struct search_request *request, struct plan *plan, uint64_t budget, uint64_t trial)
 {
     struct error error = { 0 };
-    certificate_bound(&plan->certificate, plan->iteration_ns, "");
+    certificate_bound(&plan->certificate, plan->iteration_ns, STOP_NONE, "");
     const struct explain_request asked = { .plan = plan, .profile = request->profile, .budget = budget };
     struct explanation *explanation = explain_plan(&asked, &error);
     assert_good(explanation, error);
@@ -247,6 +250,7 @@ static void judge_nearest(const struct search_request *request, uint64_t trial)
     for (size_t k = 0; nearest.failed[WHAT_IF_SCHEDULE] && !nearest.open[WHAT_IF_SCHEDULE] && k < 4; k++) {
         other.schedule = graph_kinds[k].schedule;
         other.chunks = graph_kinds[k].chunks;
+        resolve(&other);
         if (strcmp(request->schedule, "pipedream") != 0 && other.chunks == 1)
             judge(&none, &other, trial);
     }
@@ -265,7 +269,7 @@ static void nothing_is_claimed_that_is_not_so(void **state)
 {
     (void)state;
     uint64_t seed = 131, refused = 0;
-    for (uint64_t trial = 0; trial < test_trials(40, 1500); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(40, 1500); trial++) {
         struct graph_instance instance;
         do {
             instance = graph_instance_create(&seed);
@@ -355,6 +359,7 @@ static void pinned_layers_of_a_graph_prove_nothing(void **state)
     struct search_request free = request;
     free.pinned.count = 0;
     free.chunks = 1;
+    resolve(&free);
     judge(&claim, &free, 0);
     plan_free(plan);
     cluster_free(cluster);

@@ -2,9 +2,10 @@
 #include "partitioner/cost/predict.h"
 #include "partitioner/search/pattern.h"
 #include "partitioner/search/search_request.h"
-#include "schedules/given_order.h"
+#include "schedules/generators/given_order.h"
 #include "tests/partitioner/arranged_twin.h"
 #include "tests/partitioner/own_order.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/random_order.h"
 
 enum { MOST_LAYERS = TWIN_LAYERS, MOST_DEVICES = TWIN_DEVICES };
@@ -28,7 +29,7 @@ static void set_memory(const struct search_request *request, const struct schedu
         struct segment segments[64];
         const size_t count = random_below(seed, 2) ? small_random_segments(seed, first, end, segments) : 0;
         const struct stage_bytes bytes =
-            stage_bytes_of(request->profile, first, end, segments, count, &request->holding);
+            stage_bytes_of(request->profile, first, end, segments, count, &request->storage);
         for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++)
             needs[placement_rank(placement, s, copy)] += stage_memory_of(&bytes, &slots[s]).peak_bytes;
         first = end;
@@ -84,6 +85,7 @@ static struct schedule *draw_named(uint64_t *seed, struct search_request *reques
     struct pattern pattern = { 0 };
     const struct generator *generator = random_generator(seed);
     request->schedule = generator->name;
+    resolve(request);
     request->ranks = 2 + (uint32_t)random_below(seed, 3);
     request->chunks = generator->usual_chunks;
     request->micro_batches = 1 + (uint32_t)random_below(seed, 8);
@@ -135,6 +137,7 @@ static struct schedule *draw_given(uint64_t *seed, struct search_request *reques
     }
     request->given = given;
     request->schedule = given->name;
+    resolve(request);
     request->ranks = given->ranks;
     request->micro_batches = given->micro_batches;
     draw_devices(seed, request, drawn);
@@ -146,7 +149,7 @@ static void hold_against_twin(uint64_t seed, uint64_t trials, draw_order *draw)
     uint64_t pin_seed = seed + 1, plans = 0, feasible = 0, proved = 0, tried = 0, refused = 0;
     for (uint64_t trial = 0; trial < trials;) {
         struct error error = { 0 };
-        struct search_request request = { .holding.optimizer = (enum optimizer_kind)random_below(&seed, 3) };
+        struct search_request request = { .storage.optimizer = (enum optimizer_kind)random_below(&seed, 3) };
         struct drawn drawn;
         struct schedule *order = draw(&seed, &request, &drawn);
         if (!order)

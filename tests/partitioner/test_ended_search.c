@@ -5,6 +5,7 @@
 #include "partitioner/plan_search.h"
 #include "partitioner/stability/regret.h"
 #include "partitioner/sweep/plan_front.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/partitioner/small.h"
 
 struct kind {
@@ -39,6 +40,7 @@ static struct asked ask(const struct kind *kind)
     asked.request = (struct search_request){ .profile = asked.profile, .cluster = asked.cluster,
                                              .schedule = kind->schedule, .ranks = kind->devices,
                                              .micro_batches = 32, .free = kind->free };
+    resolve(&asked.request);
     return asked;
 }
 
@@ -85,7 +87,7 @@ static void a_search_that_is_ended_at_once_finds_what_fits_in_little_memory(void
     static const char *const schedules[] = { "1f1b", "gpipe", "pipedream" };
     uint64_t seed = 11;
     size_t there = 0, found = 0;
-    for (size_t trial = 0; trial < test_trials(60, 3000); trial++) {
+    for (size_t trial = 0; trial < test_all_trials(60, 3000); trial++) {
         struct error error = { 0 }, none = { 0 };
         struct profile *profile = small_random_chain(&seed, 5 + (uint32_t)random_below(&seed, 8), 1000);
         struct cluster *cluster = cluster_uniform(3, 1ull << 40, 100, 10000000000, &error);

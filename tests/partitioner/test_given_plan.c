@@ -3,7 +3,8 @@
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/search/search_request.h"
-#include "schedules/given_order.h"
+#include "schedules/generators/given_order.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/partitioner/small.h"
 #include "tests/schedules/schedule_csv.h"
 
@@ -80,6 +81,7 @@ static void a_generators_order_gives_the_plan_that_its_name_gives(void **state)
                                           .ranks = 1 + (uint32_t)random_below(&seed, 4),
                                           .micro_batches = 1 + (uint32_t)random_below(&seed, 9),
                                           .limits.budget = 20000 };
+        resolve(&request);
         struct schedule *order = give(&request);
         if (!order)
             continue;

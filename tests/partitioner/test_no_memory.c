@@ -10,6 +10,7 @@
 #include "partitioner/sweep/plan_front.h"
 #include "partitioner/sweep/sweep.h"
 #include "tests/failing_between.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/partitioner/small.h"
 
 // --- what is tried ------------------------------------------------------------------------
@@ -159,8 +160,9 @@ static bool run(const struct trial *trial, const char *profile_text, struct text
 {
     struct profile *profile = profile_read(profile_text, strlen(profile_text), "profile.json", error);
     struct cluster *cluster = profile ? cluster_load(trial->cluster, error) : NULL;
-    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = trial->schedule,
-                                            .ranks = 2, .micro_batches = 4, .limits.budget = 3000 };
+    struct search_request request = { .profile = profile, .cluster = cluster, .schedule = trial->schedule,
+                                      .ranks = 2, .micro_batches = 4, .limits.budget = 3000 };
+    resolve(&request);
     const bool good = cluster && trial->make(&request, text, error);
     cluster_free(cluster);
     profile_free(profile);

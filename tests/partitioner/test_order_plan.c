@@ -37,7 +37,7 @@ static void small_plans_are_the_best_of_all_orders(void **state)
     (void)state;
     uint64_t seed = 51;
     struct tally tally = { 0 };
-    const uint64_t trials = test_trials(160, 20000);
+    const uint64_t trials = test_trials(80, 20000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct graph_instance instance = graph_instance_create(&seed);
         struct error error = { 0 }, own_error = { 0 };
@@ -104,12 +104,12 @@ static void what_is_not_searched_is_not_claimed(void **state)
             cluster->devices[1].speed_permille = 700;
         struct search_request request = { .profile = profile, .cluster = cluster, .ranks = 3, .chunks = 1,
                                           .schedule = graph_kinds[random_below(&seed, 2)].schedule, .micro_batches = 4,
-                                          .holding.optimizer = OPTIMIZER_ADAMW };
+                                          .storage.optimizer = OPTIMIZER_ADAMW };
         const uint64_t what = random_below(&seed, 4);
         request.free.replicas = what == 0;
         request.free.devices = what == 1;
         request.free.fewer = what == 2;
-        request.holding.step_rate = what == 3 ? 1000000000 : 0;
+        request.storage.step_rate = what == 3 ? 1000000000 : 0;
         uint32_t order[SMALL_DAG_MOST];
         const uint64_t best = best_of_orders(&request, order, 0, 0);
         struct plan *plan = plan_search(&request, &error);
@@ -131,7 +131,7 @@ static void the_own_order_is_kept_where_it_is_asked_for(void **state)
 {
     (void)state;
     uint64_t seed = 57, kept = 0, worse = 0, missing = 0, plans = 0;
-    const uint64_t trials = test_trials(80, 5000);
+    const uint64_t trials = test_trials(40, 5000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct graph_instance instance = graph_instance_create(&seed);
         struct error error = { 0 }, own_error = { 0 };
@@ -174,7 +174,7 @@ static void every_schedule_is_planned(void **state)
         struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
         assert_good(cluster, error);
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = generator->name,
-                                                .ranks = 2, .micro_batches = 4, .holding.optimizer = OPTIMIZER_ADAMW };
+                                                .ranks = 2, .micro_batches = 4, .storage.optimizer = OPTIMIZER_ADAMW };
         struct plan *own = own_order_search(&request, &error), *plan = plan_search(&request, &error);
         if (!own || !plan)
             fail_msg("%s: %s", generator->name, error.text);

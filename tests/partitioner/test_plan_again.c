@@ -174,7 +174,7 @@ static void plan_inception(uint32_t ranks, uint64_t bytes, uint64_t budget, void
     struct cluster *cluster = cluster_uniform(ranks, bytes, 5000, 12000000000, &error);
     assert_good(cluster, error);
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = ranks,
-                                            .micro_batches = 4 * ranks, .holding.optimizer = OPTIMIZER_SGD,
+                                            .micro_batches = 4 * ranks, .storage.optimizer = OPTIMIZER_SGD,
                                             .wanted = { .never_worse = true, .own_order = true },
                                             .limits.budget = budget };
     struct plan *plan = plan_search(&request, &error);

@@ -41,7 +41,7 @@ static void small_plans_are_the_best_there_are(void **state)
     (void)state;
     uint64_t seed = 8, pin_seed = 9;
     struct tally tally = { 0 };
-    const uint64_t trials = test_trials(400, 20000);
+    const uint64_t trials = test_trials(200, 20000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         const uint32_t layers = 1 + (uint32_t)random_below(&seed, trial % 16 ? 8 : 9);
         const uint32_t ranks = 1 + (uint32_t)random_below(&seed, layers < 4 ? layers : 4);
@@ -79,7 +79,7 @@ static void plans_of_14_to_18_layers_are_proved(void **state)
     (void)state;
     uint64_t seed = 9;
     struct tally tally = { 0 };
-    const uint64_t trials = test_trials(100, 1000);
+    const uint64_t trials = test_trials(40, 1000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         const uint32_t layers = 14 + (uint32_t)random_below(&seed, 5);
         const uint32_t ranks = 2 + (uint32_t)random_below(&seed, 4);
@@ -309,7 +309,7 @@ static void what_does_not_fit_is_said_with_numbers(void **state)
     struct instance instance = fixed_instance("gpipe", 5, 2);
     struct profile *profile = small_chain(rows, 2);
     instance.request.profile = profile;
-    instance.request.holding.optimizer = OPTIMIZER_SGD;
+    instance.request.storage.optimizer = OPTIMIZER_SGD;
     instance.cluster->devices[0].memory_bytes = instance.cluster->devices[1].memory_bytes = 256 * 102;
     struct error error = { 0 };
     assert_null(own_order_search(&instance.request, &error));

@@ -7,6 +7,7 @@
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/explain/plan_prove.h"
 #include "partitioner/search/search_request.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/test.h"
 
 enum { MOST_BLOCKS = 7 };
@@ -95,7 +96,7 @@ static void the_best_of_a_frameworks_own_plans_is_found_and_proved(void **state)
 {
     (void)state;
     size_t proved = 0, none = 0, again = 0;
-    for (uint64_t trial = 0; trial < test_trials(60, 600); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(60, 600); trial++) {
         uint64_t seed = 4100 + trial, least_ns = 0;
         struct error error = { 0 };
         const bool interleaved = random_below(&seed, 3) == 0;
@@ -107,10 +108,11 @@ static void the_best_of_a_frameworks_own_plans_is_found_and_proved(void **state)
                  (unsigned long long)(60000 + random_below(&seed, 500000)));
         struct cluster *cluster = cluster_load(synopsis, &error);
         assert_good(cluster, error);
-        const struct search_request request = {
+        struct search_request request = {
             .profile = profile, .cluster = cluster, .schedule = interleaved ? "interleaved" : "1f1b", .ranks = 2,
             .chunks = interleaved ? 2 : 1, .micro_batches = 4, .found.least_ns = &least_ns,
         };
+        resolve(&request);
         const uint64_t best_ns = least_of_twin(&request, blocks, target);
         struct plan *plan = plan_search_for(&request, target, &error);
         if (!plan) {

@@ -190,7 +190,7 @@ static void a_wrong_synopsis_is_told_what_is_missing(void **state)
 
 static struct bad_row bad_documents[] = {
     { "refused: a newer version", "{\"format\": \"weir.cluster\", \"version\": 2, " DEVICES ", " LEVELS("2", "1") "}",
-      "c.json: version: is 2; this Weir reads up to version 1" },
+      "c.json: version: is 2; this Weir reads version 1" },
     { "refused: levels that hold too few", DOCUMENT(DEVICES, LEVELS("1", "1")),
       "c.json: levels: hold 1 devices, but 2 are listed" },
     { "refused: levels that hold too many", DOCUMENT(DEVICES, LEVELS("3", "1")),

@@ -176,8 +176,8 @@ static void a_bucket_of_tokens_does_not_make_the_rate_larger(void **state)
         struct error error = { 0 };
         struct link_cost cost;
         assert_good(measure(&fake, &cost, &error), error);
-        const uint64_t told_ns = transfer_ns(cost.worst_bytes, cost.bytes_per_second, cost.latency_ns);
-        const uint64_t apart_ns = told_ns > cost.worst_ns ? told_ns - cost.worst_ns : cost.worst_ns - told_ns;
+        const uint64_t stated_ns = transfer_ns(cost.worst_bytes, cost.bytes_per_second, cost.latency_ns);
+        const uint64_t apart_ns = stated_ns > cost.worst_ns ? stated_ns - cost.worst_ns : cost.worst_ns - stated_ns;
         if (cost.bytes_per_second < fake.bytes_per_second / 100 * 99
             || cost.bytes_per_second > fake.bytes_per_second / 100 * 101
             || cost.latency_ns > fake.latency_ns * 11 / 10

@@ -150,9 +150,9 @@ static void tied_to_nothing(struct profile *profile)
 static void lent_parameters(struct profile *profile)
 {
     tied_to_nothing(profile);
-    profile->lent = calloc(1, sizeof profile->lent[0]);
-    assert_non_null(profile->lent);
-    profile->lent[profile->lent_count++] = profile->tied[0];
+    profile->one_owner = calloc(1, sizeof profile->one_owner[0]);
+    assert_non_null(profile->one_owner);
+    profile->one_owner[profile->one_owner_count++] = profile->tied[0];
 }
 
 static void nothing_is_lent(struct profile *profile)
@@ -238,8 +238,8 @@ static struct lint_row {
     { "lint: tied to nothing", tied_to_nothing,
       "p.json: tied[0]: embedding and head share parameters, but head has none\n", 0 },
     { "lint: what one has and the other reads", lent_parameters, "", 0 },
-    { "lint: nothing is lent", nothing_is_lent,
-      "p.json: lent: head reads the parameters of embedding, which has none\n", 0 },
+    { "lint: the owner has nothing", nothing_is_lent,
+      "p.json: one_owner: head reads the parameters of embedding, which has none\n", 0 },
 };
 
 static void what_is_wrong_is_said_with_place_and_advice(void **state)
@@ -254,6 +254,11 @@ static void what_is_wrong_is_said_with_place_and_advice(void **state)
         lines += *at == '\n';
     assert_int_equal(lint.findings, lines);
     assert_int_equal(lint.grave, row->grave);
+    struct text grave = { 0 };
+    assert_int_equal(profile_lint_grave(profile, "p.json", &grave).findings, row->grave);
+    for (const char *line = grave.data; line && *line; line = strchr(line, '\n') + 1)
+        assert_memory_equal(line, "p.json: untrusted: ", strlen("p.json: untrusted: "));
+    text_clear(&grave);
     assert_int_equal(profile_sum_holds(profile), strstr(row->want, "more than 10 % apart") == NULL);
     text_clear(&text);
     profile_free(profile);

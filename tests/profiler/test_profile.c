@@ -137,6 +137,8 @@ static struct refusal {
       "p.json: layers[1].spread.backward_input: is not [min, median, p95]" },
     { "refused: a spread out of order", "[15800, 16000, 17000]", "[15800, 16000, 15000]",
       "p.json: layers[1].spread.backward_input: does not rise from min over median to p95" },
+    { "refused: a newer version", "\"version\": 1", "\"version\": 11",
+      "p.json: version: is 11; this Weir reads version 1" },
     { "refused: an edge to nowhere", "[1, 2],", "[1, 4],", "p.json: edges[1][1]: is 4; it must be from 0 to 3" },
     { "refused: an edge backwards", "[1, 2],", "[2, 1],",
       "p.json: edges[1]: [2, 1] does not go from a layer to a later one" },
@@ -144,17 +146,13 @@ static struct refusal {
     { "refused: an edge of three", "[1, 2],", "[1, 2, 3],", "p.json: edges[1]: is not a pair of layers" },
     { "refused: a layer tied to itself", "[0, 3]", "[3, 3]",
       "p.json: tied[0]: [3, 3] does not go from a layer to a later one" },
-    { "refused: lent parameters in a document of old", "\"version\": 1", "\"version\": 2, \"lent\": [[0, 3]]",
-      "p.json: key \"lent\" is not known" },
-    { "refused: sequences in a document of old", "\"version\": 1", "\"version\": 7, \"sequences\": true",
-      "p.json: key \"sequences\" is not known" },
-    { "refused: lent to who is not tied", "\"version\": 1", "\"version\": 3, \"lent\": [[0, 2]]",
-      "p.json: lent: [0, 2] is not among the tied layers" },
-    { "refused: lent twice", "\"version\": 1", "\"version\": 3, \"lent\": [[0, 3], [0, 3]]",
-      "p.json: lent: [0, 3] is there twice" },
+    { "refused: one owner of a pair that is not tied", "\"version\": 1", "\"version\": 1, \"one_owner\": [[0, 2]]",
+      "p.json: one_owner: [0, 2] is not among the tied layers" },
+    { "refused: one owner twice", "\"version\": 1", "\"version\": 1, \"one_owner\": [[0, 3], [0, 3]]",
+      "p.json: one_owner: [0, 3] is there twice" },
     { "refused: a cut named twice", "\"no_cut_after\": [0]", "\"no_cut_after\": [0, 2, 0]",
       "p.json: no_cut_after: layer 0 is there twice" },
-    { "refused: a variant without its price", ",\n          \"communication_ns\": 900", "",
+    { "refused: a variant without its price", "\"communication_ns\": 900,", "",
       "p.json: layers[3].variants[0].communication_ns: is missing" },
 };
 
@@ -169,16 +167,15 @@ static void a_mistake_is_named_with_its_place(void **state)
     free(text);
 }
 
-static void what_is_lent_is_kept_and_takes_a_version_of_its_own(void **state)
+static void what_is_lent_is_kept(void **state)
 {
     (void)state;
-    char *text = changed("\"version\": 1", "\"version\": 3, \"lent\": [[0, 3]]"), *again, *anew;
+    char *text = changed("\"version\": 1", "\"version\": 1, \"one_owner\": [[0, 3]]"), *again, *anew;
     struct profile *profile = read_text(text);
-    assert_int_equal(profile->lent_count, 1);
-    assert_int_equal(profile->lent[0].from, 0);
-    assert_int_equal(profile->lent[0].to, 3);
+    assert_int_equal(profile->one_owner_count, 1);
+    assert_int_equal(profile->one_owner[0].from, 0);
+    assert_int_equal(profile->one_owner[0].to, 3);
     again = written(profile);
-    assert_non_null(strstr(again, "\"version\": 3,"));
     profile_free(profile);
     profile = read_text(again);
     anew = written(profile);
@@ -196,12 +193,11 @@ static void whether_there_are_sequences_is_said_or_told_by_the_layers(void **sta
         const char *from, *to;
         bool has;
     } rows[] = {
-        { "\"version\": 1", "\"version\": 8, \"sequences\": true", true },
-        { "\"version\": 1", "\"version\": 8, \"sequences\": false", false },
-        { "\"version\": 1", "\"version\": 8", false },  // absent: no layer tells it
+        { "\"version\": 1", "\"version\": 1, \"sequences\": true", true },
+        { "\"version\": 1", "\"version\": 1, \"sequences\": false", false },
         { "\"kind\": \"mlp\"", "\"kind\": \"attention\"", true },
         { "\"kind\": \"mlp\"", "\"kind\": \"MultiheadAttention\"", false },
-        { "\"version\": 1", "\"version\": 1", false },
+        { "\"version\": 1", "\"version\": 1", false },  // absent: no layer tells it
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char *text = changed(rows[i].from, rows[i].to);
@@ -215,18 +211,17 @@ static void whether_there_are_sequences_is_said_or_told_by_the_layers(void **sta
         assert_int_equal(profile_has_sequences(profile), rows[i].has);
         assert_int_equal(profile_has_sequences(copy), rows[i].has);
         assert_int_equal(ordered->sequences, profile->sequences);
-        assert_int_equal(strstr(again, "\"version\": 8,") != NULL, strstr(again, "\"sequences\": ") != NULL);
+        assert_int_equal(strstr(again, "\"sequences\": ") != NULL, profile->sequences != SEQUENCES_UNSAID);
         profile_free(ordered);
         profile_free(copy);
         profile_free(profile);
         free(again);
         free(text);
     }
-    char *text = changed("\"flops\": 0", "\"flops\": 0, \"carried_bytes\": 0"), *later = strstr(text, "\"version\": 1");
-    later[11] = '5';
+    char *text = changed("\"flops\": 0", "\"flops\": 0, \"shared_by_parts_bytes\": 0");
     struct profile *profile = read_text(text);
     assert_false(profile_has_sequences(profile));
-    profile->layers[1].carried_bytes = 256;
+    profile->layers[1].shared_by_parts_bytes = 256;
     assert_true(profile_has_sequences(profile));
     profile_free(profile);
     free(text);
@@ -309,13 +304,13 @@ static void a_list_of_edges_that_is_a_chain_is_a_chain(void **state)
     profile_free(profile);
 }
 
-// --- version 2 ----------------------------------------------------------------------
+// --- optional fields ----------------------------------------------------------------
 
-// The example with what only version 2 can hold, in one line.
-static char *second_version(const char *of_the_head, const char *of_its_variant)
+// The example with more in its last layer and in that layer's variant, each in one line.
+static char *with_more(const char *of_the_head, const char *of_its_variant)
 {
-    char *text = changed("\"version\": 1", "\"version\": 2"), *result = malloc(strlen(text) + 200);
-    char *head = strstr(text, "\"flops\": 4194304,"), *variant = strstr(text, "\"flops\": 2097152,");
+    char *text = test_document("docs/formats/profile.md"), *result = malloc(strlen(text) + 200);
+    char *head = strstr(text, "\"flops\": 4194304,"), *variant = strstr(text, "\"communication_ns\"");
     assert_true(result && head && variant);
     *head = *variant = '\0';  // the quote that begins each key
     sprintf(result, "%s%s\"%s%s\"%s", text, of_the_head, head + 1, of_its_variant, variant + 1);
@@ -323,11 +318,11 @@ static char *second_version(const char *of_the_head, const char *of_its_variant)
     return result;
 }
 
-static void version_2_knows_devices_and_what_passes_along_edges(void **state)
+static void devices_and_what_passes_along_edges_are_read(void **state)
 {
     (void)state;
     char *text =
-        second_version("\"receives\": [[2, 100]],", "\"sends\": [],\"receives\": [[2, 7], [1, 9]], \"devices\": 2,");
+        with_more("\"receives\": [[2, 100]],", "\"sends\": [],\"receives\": [[2, 7], [1, 9]], \"devices\": 2,");
     struct profile *profile = read_text(text);
     const struct profile_layer *head = &profile->layers[3];
     assert_int_equal(profile_receive_bytes(profile, head, 2), 100);
@@ -336,7 +331,6 @@ static void version_2_knows_devices_and_what_passes_along_edges(void **state)
     assert_int_equal(profile_send_bytes(&profile->layers[0], 1), 16384);
     assert_int_equal(head->variants[0].devices, 2);
     char *again = written(profile);
-    assert_non_null(strstr(again, "\"version\": 2"));
     assert_non_null(strstr(again, "\"receives\": [[1, 9], [2, 7]]"));
     struct profile *third = read_text(again);
     assert_string_equal(third->hash, profile->hash);
@@ -346,10 +340,10 @@ static void version_2_knows_devices_and_what_passes_along_edges(void **state)
     free(text);
 }
 
-static void version_2_knows_the_shapes_of_parameters(void **state)
+static void shapes_of_parameters_are_read(void **state)
 {
     (void)state;
-    char *text = second_version("\"shapes\": [[1000, 16], [16, 1]],", "");
+    char *text = with_more("\"shapes\": [[1000, 16], [16, 1]],", "");
     struct profile *profile = read_text(text);
     assert_int_equal(profile->layers[3].shape_count, 2);
     assert_int_equal(profile->layers[3].shapes[0].rows, 1000);
@@ -386,20 +380,20 @@ static struct transfer_refusal {
       "p.json: layers[3].variants[0].devices: is 0; it must be from 1 to 65536" },
 };
 
-static void what_version_2_adds_is_read_strictly(void **state)
+static void what_is_optional_is_read_strictly(void **state)
 {
     const struct transfer_refusal *row = *state;
     struct error error = { 0 };
-    char *text = second_version(row->head, row->variant);
+    char *text = with_more(row->head, row->variant);
     assert_null(profile_read(text, strlen(text), "p.json", &error));
     assert_error(error, row->sentence);
     free(text);
 }
 
-static void version_4_knows_what_running_a_layer_again_takes(void **state)
+static void what_running_a_layer_again_takes_is_read(void **state)
 {
     (void)state;
-    char *text = changed("\"version\": 1", "\"version\": 4"), *result = malloc(strlen(text) + 200);
+    char *text = test_document("docs/formats/profile.md"), *result = malloc(strlen(text) + 200);
     char *mlp = strstr(text, "\"backward_ns\": 29000,"), *variant = strstr(text, "\"backward_weight_ns\": 6000,");
     assert_true(result && mlp && variant);
     *mlp = *variant = '\0';
@@ -410,7 +404,6 @@ static void version_4_knows_what_running_a_layer_again_takes(void **state)
     assert_int_equal(profile_recompute_ns(&profile->layers[3]), 13000);
     assert_int_equal(profile_recompute_ns(&profile->layers[3].variants[0].layer), 6800);
     char *again = written(profile);
-    assert_non_null(strstr(again, "\"version\": 4"));
     assert_non_null(strstr(again, "\"backward_ns\": 29000,\n      \"recompute_ns\": 15700,"));
     struct profile *third = read_text(again);
     assert_string_equal(third->hash, profile->hash);
@@ -421,18 +414,17 @@ static void version_4_knows_what_running_a_layer_again_takes(void **state)
     free(text);
 }
 
-static void version_7_knows_outputs_that_devices_share(void **state)
+static void outputs_that_devices_share_are_read(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    char *plain = changed("\"version\": 1", "\"version\": 7"), text[8192];
+    char *plain = test_document("docs/formats/profile.md"), text[8192];
     const char *at = strstr(plain, "\"communication_ns\"");
     const int head = (int)(at - plain);
     snprintf(text, sizeof text, "%.*s\"devices\": 2, \"shares_output\": true, %s", head, plain, at);
     struct profile *profile = read_text(text);
     assert_true(profile->layers[3].variants[0].shares_output);
     char *again = written(profile);
-    assert_non_null(strstr(again, "\"version\": 7"));
     struct profile *third = read_text(again);
     assert_string_equal(third->hash, profile->hash);
     assert_true(third->layers[3].variants[0].shares_output);
@@ -445,11 +437,11 @@ static void version_7_knows_outputs_that_devices_share(void **state)
     free(plain);
 }
 
-static void version_6_knows_whose_states_are_elsewhere(void **state)
+static void states_that_are_elsewhere_are_read(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    char *plain = changed("\"version\": 1", "\"version\": 6"), text[8192];
+    char *plain = test_document("docs/formats/profile.md"), text[8192];
     const char *at = strstr(strstr(plain, "\"output_bytes\"") + 1, "\"output_bytes\"");  // of layer 1
     const int head = (int)(at - plain);
     snprintf(text, sizeof text, "%.*s\"states_elsewhere_bytes\": 256, %s", head, plain, at);
@@ -457,7 +449,6 @@ static void version_6_knows_whose_states_are_elsewhere(void **state)
     assert_int_equal(profile->layers[1].states_elsewhere_bytes, 256);
     assert_int_equal(profile->layers[2].states_elsewhere_bytes, 0);
     char *again = written(profile);
-    assert_non_null(strstr(again, "\"version\": 6"));
     struct profile *third = read_text(again);
     assert_string_equal(third->hash, profile->hash);
     snprintf(text, sizeof text, "%.*s\"states_elsewhere_bytes\": 123456789012, %s", head, plain, at);
@@ -469,48 +460,27 @@ static void version_6_knows_whose_states_are_elsewhere(void **state)
     free(plain);
 }
 
-static void version_5_knows_what_parts_of_sequences_share(void **state)
+static void what_parts_of_sequences_share_is_read(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    char *plain = changed("\"version\": 1", "\"version\": 5"), text[8192];
+    char *plain = test_document("docs/formats/profile.md"), text[8192];
     const char *at = strstr(strstr(plain, "\"input_kept\"") + 1, "\"input_kept\"");  // of layer 1
     const int head = (int)(at - plain);
-    snprintf(text, sizeof text, "%.*s\"carried_bytes\": 256, %s", head, plain, at);
+    snprintf(text, sizeof text, "%.*s\"shared_by_parts_bytes\": 256, %s", head, plain, at);
     struct profile *profile = read_text(text);
-    assert_int_equal(profile->layers[1].carried_bytes, 256);
-    assert_int_equal(profile->layers[2].carried_bytes, 0);
+    assert_int_equal(profile->layers[1].shared_by_parts_bytes, 256);
+    assert_int_equal(profile->layers[2].shared_by_parts_bytes, 0);
     char *again = written(profile);
-    assert_non_null(strstr(again, "\"version\": 5"));
     struct profile *third = read_text(again);
     assert_string_equal(third->hash, profile->hash);
-    snprintf(text, sizeof text, "%.*s\"carried_bytes\": 123456, %s", head, plain, at);
+    snprintf(text, sizeof text, "%.*s\"shared_by_parts_bytes\": 123456, %s", head, plain, at);
     assert_null(profile_read(text, strlen(text), "p.json", &error));
-    assert_error(error, "p.json: layers[1].carried_bytes: is 123456; it must be from 0 to 65792");
+    assert_error(error, "p.json: layers[1].shared_by_parts_bytes: is 123456; it must be from 0 to 65792");
     profile_free(third);
     profile_free(profile);
     free(again);
     free(plain);
-}
-
-static void older_versions_do_not_know_it(void **state)
-{
-    (void)state;
-    struct error error = { 0 };
-    char *text = changed("\"backward_ns\": 29000,", "\"backward_ns\": 29000, \"recompute_ns\": 15700,");
-    assert_null(profile_read(text, strlen(text), "p.json", &error));
-    assert_error(error, "p.json: layers[1]: key \"recompute_ns\" is not known");
-    free(text);
-}
-
-static void version_1_knows_none_of_it(void **state)
-{
-    (void)state;
-    struct error error = { 0 };
-    char *text = changed("\"flops\": 0", "\"flops\": 0, \"sends\": []");
-    assert_null(profile_read(text, strlen(text), "p.json", &error));
-    assert_error(error, "p.json: layers[0]: key \"sends\" is not known");
-    free(text);
 }
 
 static void a_profile_that_is_not_there_is_an_error(void **state)
@@ -557,29 +527,27 @@ int main(void)
         cmocka_unit_test(the_example_of_the_page_is_read_whole),
         cmocka_unit_test(what_was_read_is_written_byte_for_byte),
         cmocka_unit_test(the_hash_is_of_the_meaning_not_of_the_spelling),
-        cmocka_unit_test(what_is_lent_is_kept_and_takes_a_version_of_its_own),
+        cmocka_unit_test(what_is_lent_is_kept),
         cmocka_unit_test(whether_there_are_sequences_is_said_or_told_by_the_layers),
         cmocka_unit_test(a_model_has_at_least_one_layer),
         cmocka_unit_test(random_profiles_survive_a_round_trip),
         cmocka_unit_test(a_list_of_edges_that_is_a_chain_is_a_chain),
         cmocka_unit_test(a_profile_that_is_not_there_is_an_error),
-        cmocka_unit_test(version_2_knows_devices_and_what_passes_along_edges),
-        cmocka_unit_test(version_2_knows_the_shapes_of_parameters),
-        cmocka_unit_test(version_4_knows_what_running_a_layer_again_takes),
-        cmocka_unit_test(version_7_knows_outputs_that_devices_share),
-        cmocka_unit_test(version_6_knows_whose_states_are_elsewhere),
-        cmocka_unit_test(version_5_knows_what_parts_of_sequences_share),
-        cmocka_unit_test(older_versions_do_not_know_it),
-        cmocka_unit_test(version_1_knows_none_of_it),
+        cmocka_unit_test(devices_and_what_passes_along_edges_are_read),
+        cmocka_unit_test(shapes_of_parameters_are_read),
+        cmocka_unit_test(what_running_a_layer_again_takes_is_read),
+        cmocka_unit_test(outputs_that_devices_share_are_read),
+        cmocka_unit_test(states_that_are_elsewhere_are_read),
+        cmocka_unit_test(what_parts_of_sequences_share_is_read),
     };
     enum { TRANSFERS = sizeof transfer_refusals / sizeof transfer_refusals[0] };
     struct CMUnitTest transfers[TRANSFERS];
     for (size_t i = 0; i < TRANSFERS; i++)
-        transfers[i] = (struct CMUnitTest)TEST_ROW(what_version_2_adds_is_read_strictly, &transfer_refusals[i]);
+        transfers[i] = (struct CMUnitTest)TEST_ROW(what_is_optional_is_read_strictly, &transfer_refusals[i]);
     struct CMUnitTest rows[sizeof refusals / sizeof refusals[0]];
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)
         rows[i] = (struct CMUnitTest)TEST_ROW(a_mistake_is_named_with_its_place, &refusals[i]);
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL)
-           + cmocka_run_group_tests_name("profile: version 2", transfers, NULL, NULL)
+           + cmocka_run_group_tests_name("profile: optional fields", transfers, NULL, NULL)
            + cmocka_run_group_tests_name("profile: refusals", rows, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static struct profile *random_dag(uint64_t *seed, uint32_t layers)
     profile->is_chain = false;
     profile->edges = calloc(MOST_LAYERS * MOST_LAYERS, sizeof profile->edges[0]);
     profile->tied = calloc(1, sizeof profile->tied[0]);
-    profile->lent = calloc(1, sizeof profile->lent[0]);
+    profile->one_owner = calloc(1, sizeof profile->one_owner[0]);
     profile->no_cut_after = calloc(1, sizeof profile->no_cut_after[0]);
     for (uint32_t l = 0; l < layers; l++) {
         char name[16];
@@ -34,7 +34,7 @@ static struct profile *random_dag(uint64_t *seed, uint32_t layers)
     }
     if (layers > 1 && random_below(seed, 2)) {
         profile->tied[profile->tied_count++] = (struct edge){ 0, 1 + (uint32_t)random_below(seed, layers - 1) };
-        profile->lent[profile->lent_count++] = profile->tied[0];
+        profile->one_owner[profile->one_owner_count++] = profile->tied[0];
         profile->no_cut_after[profile->no_cut_count++] = (uint32_t)random_below(seed, layers - 1);
     }
     assert_good(profile_rehash(profile, &error), error);
@@ -118,9 +118,9 @@ static void a_cut_of_an_order_is_the_same_cut_of_the_graph(void **state)
         for (size_t e = 0; e < other->edge_count; e++)
             assert_true(other->edges[e].from < other->edges[e].to);
         check_transfers(profile, other, order);
-        if (other->lent_count)
-            assert_true(order[other->lent[0].from] == profile->lent[0].from
-                        && order[other->lent[0].to] == profile->lent[0].to);
+        if (other->one_owner_count)
+            assert_true(order[other->one_owner[0].from] == profile->one_owner[0].from
+                        && order[other->one_owner[0].to] == profile->one_owner[0].to);
         for (size_t end = 1; end < layers; end++) {
             const bool glued = profile->no_cut_count
                             && parts(order, end, profile->no_cut_after[0], profile->no_cut_after[0] + 1);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/random.h"
-#include "runtime/layer_inputs.h"
+#include "runtime/stages/layer_inputs.h"
 
 enum { GRAPH_MOST = 14, GRAPH_WIDEST = 200, GRAPH_READS = WEIR_MOST_INPUTS };
 

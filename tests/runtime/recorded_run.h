@@ -3,8 +3,8 @@
 #ifndef TESTS_RUNTIME_RECORDED_RUN_H
 #define TESTS_RUNTIME_RECORDED_RUN_H
 
-#include "runtime/channels.h"
-#include "runtime/wired/wired.h"
+#include "runtime/transport/channels.h"
+#include "runtime/transport/wired/wired.h"
 #include "tests/runtime/played_nccl.h"
 #include "tests/runtime/synthetic_pipeline.h"
 
@@ -65,8 +65,8 @@ static inline bool on_tape(void *self, const struct stage_pass *pass, uint64_t n
                     bool (*function)(void *self, const struct stage_pass *pass, struct error *error),
                     struct error *error)
 {
-    struct tape *tape = tape_of(queue_device(pass->queue));
-    tape->cost_ns = cost_part(ns, pass->split, pass->splits);
+    struct tape *tape = tape_of(queue_device(pass->base.queue));
+    tape->cost_ns = cost_part(ns, pass->base.split, pass->base.splits);
     const bool good = function(self, pass, error);
     tape->cost_ns = 0;
     return good;

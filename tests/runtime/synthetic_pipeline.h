@@ -7,7 +7,7 @@
 
 #include "partitioner/plan/placement.h"
 #include "runtime/run.h"
-#include "runtime/synthetic.h"
+#include "runtime/stages/synthetic.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/test.h"

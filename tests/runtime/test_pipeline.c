@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/chain.h"
 #include "runtime/run.h"
+#include "runtime/stages/chain.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/test.h"
@@ -338,7 +338,7 @@ static void assert_bytes(const struct pipeline *pipeline, const struct schedule 
 }
 
 static struct pipeline pipeline_open(const struct model *model, const struct cut *cut, const struct schedule *lowered,
-                                     struct device *device, const struct holding *holding,
+                                     struct device *device, const struct storage *storage,
                                      const struct optimizer *optimizer)
 {
     struct error error = { 0 };
@@ -350,7 +350,7 @@ static struct pipeline pipeline_open(const struct model *model, const struct cut
             next++;
         pipeline.chains[s] =
             chain_create(model->layers, model->count, cut->begins[s], cut->begins[s + 1],
-                         &cut->segments[first_segment], next - first_segment, 1, holding, 1, &error);
+                         &cut->segments[first_segment], next - first_segment, 1, storage, 1, &error);
         assert_good(pipeline.chains[s], error);
         stages[s] = *chain_stage(pipeline.chains[s]);
     }
@@ -477,18 +477,18 @@ static struct optimizer optimizer_at(uint64_t trial)
     return optimizer;
 }
 
-static struct holding holding_at(uint64_t trial)
+static struct storage storage_at(uint64_t trial)
 {
-    return (struct holding){ .optimizer = (enum optimizer_kind)(trial % 3), .optimizer_on_host = trial / 3 % 2,
+    return (struct storage){ .optimizer = (enum optimizer_kind)(trial % 3), .optimizer_on_host = trial / 3 % 2,
                               .activations_on_host = trial / 6 % 2 };
 }
 
 // And, where the schedule flushes, a window of some layers.
-static struct holding flushing_holding_at(uint64_t trial)
+static struct storage flushing_storage_at(uint64_t trial)
 {
-    struct holding holding = holding_at(trial);
-    holding.window = holding.optimizer_on_host ? (uint32_t)(trial / 12 % 4) : 0;
-    return holding;
+    struct storage storage = storage_at(trial);
+    storage.window = storage.optimizer_on_host ? (uint32_t)(trial / 12 % 4) : 0;
+    return storage;
 }
 
 static void run_synchronous(struct tools *tools, uint64_t trial, enum way way, uint32_t stages, uint32_t micro_batches)
@@ -500,8 +500,8 @@ static void run_synchronous(struct tools *tools, uint64_t trial, enum way way, u
     model_open(&tools->model, layers, micro_batches);
     plain_open(tools->plain, &tools->model, tools->queue, &optimizer);
     struct schedule *lowered = schedule_of(way, stages, micro_batches);
-    const struct holding holding = flushing_holding_at(trial);
-    struct pipeline pipeline = pipeline_open(&tools->model, &cut, lowered, tools->device, &holding, &optimizer);
+    const struct storage storage = flushing_storage_at(trial);
+    struct pipeline pipeline = pipeline_open(&tools->model, &cut, lowered, tools->device, &storage, &optimizer);
     for (uint64_t step = 0; step < 3; step++) {
         struct error error = { 0 };
         assert_good(session_step(pipeline.session, &error), error);
@@ -536,8 +536,8 @@ static void run_pipedream(struct tools *tools, uint64_t trial, uint32_t stages, 
     model_open(&tools->model, layers, 1);
     plain_open(tools->plain, &tools->model, tools->queue, &optimizer);
     struct schedule *lowered = lowered_of(schedule_generate("pipedream", stages, 1, micro_batches, &error));
-    const struct holding holding = holding_at(trial);
-    struct pipeline pipeline = pipeline_open(&tools->model, &cut, lowered, tools->device, &holding, &optimizer);
+    const struct storage storage = storage_at(trial);
+    struct pipeline pipeline = pipeline_open(&tools->model, &cut, lowered, tools->device, &storage, &optimizer);
     assert_good(session_step(pipeline.session, &error), error);
     plain_pipedream(tools->plain, cut.stage_of, stages, micro_batches);
     assert_same(trial, &pipeline, tools->plain, &cut);
@@ -570,8 +570,8 @@ static void an_empty_stage_changes_nothing(void **state)
         model_open(&tools.model, 6, 4);
         plain_open(tools.plain, &tools.model, tools.queue, &optimizer);
         struct schedule *lowered = schedule_of(way, 3, 4);
-        const struct holding holding = holding_at(2);
-        struct pipeline pipeline = pipeline_open(&tools.model, &cut, lowered, tools.device, &holding, &optimizer);
+        const struct storage storage = storage_at(2);
+        struct pipeline pipeline = pipeline_open(&tools.model, &cut, lowered, tools.device, &storage, &optimizer);
         struct error error = { 0 };
         assert_good(session_step(pipeline.session, &error), error);
         plain_step(tools.plain, 0, 4);

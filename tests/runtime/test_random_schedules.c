@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "runtime/run.h"
-#include "runtime/synthetic.h"
+#include "runtime/stages/synthetic.h"
 #include "schedules/check.h"
 #include "tests/random_order.h"
 
@@ -81,7 +81,7 @@ static void move_messages(uint64_t *seed, struct schedule *lowered)
 
 static void delay(const struct synthetic *self, const struct stage_pass *pass, uint64_t salt)
 {
-    uint64_t seed = self->costs.step_ns * 1000 + self->stage * 100 + pass->micro_batch * 10 + salt;
+    uint64_t seed = self->costs.step_ns * 1000 + self->stage * 100 + pass->base.micro_batch * 10 + salt;
     random_next(&seed);
     for (uint64_t yields = random_below(&seed, 4); yields > 0; yields--)
         sched_yield();

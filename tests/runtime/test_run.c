@@ -219,7 +219,7 @@ static void what_is_done_together_is_begun_together_and_takes_one_time(void **st
 
 // Each sequence in two parts: forward the first one first, backward the last one first.
 static const char sequence_schedule[] =
-    "{ \"format\": \"weir.schedule\", \"version\": 2, \"name\": \"sequence\", \"weights\": \"flush\", \"ranks\": 2,"
+    "{ \"format\": \"weir.schedule\", \"version\": 1, \"name\": \"sequence\", \"weights\": \"flush\", \"ranks\": 2,"
     "  \"stages\": 2, \"micro_batches\": 2, \"splits\": 2, \"routes\": [[0, 1]], \"route_of\": [0, 0], \"actions\": ["
     "  \"0F0 0F0.1 0F1 0F1.1 0B0.1 0B0 0B1.1 0B1 0STEP\","
     "  \"1F0 1F0.1 1B0.1 1B0 1F1 1F1.1 1B1.1 1B1 1STEP\"] }";
@@ -402,7 +402,7 @@ static bool stays_away(void *self, const struct stage_pass *pass, struct error *
 static bool fails_at_2(void *self, const struct stage_pass *pass, struct error *error)
 {
     (void)self;
-    return pass->micro_batch != 2 || error_set(error, "the data ends at sample 7");
+    return pass->base.micro_batch != 2 || error_set(error, "the data ends at sample 7");
 }
 
 static bool does_nothing(void *self, const struct stage_pass *pass, struct error *error)
@@ -446,7 +446,7 @@ static void a_missed_deadline_says_who_waits_for_what(void **state)
 
 static bool stays_away_at_3(void *self, const struct stage_pass *pass, struct error *error)
 {
-    return pass->micro_batch == 3 ? stays_away(self, pass, error)
+    return pass->base.micro_batch == 3 ? stays_away(self, pass, error)
                                   : synthetic_stage(self).functions->backward(self, pass, error);
 }
 
@@ -469,7 +469,7 @@ static void a_reduction_has_a_deadline(void **state)
 
 static bool fails_at_3(void *self, const struct stage_pass *pass, struct error *error)
 {
-    return pass->micro_batch == 3 ? error_set(error, "the data ends at sample 9")
+    return pass->base.micro_batch == 3 ? error_set(error, "the data ends at sample 9")
                                   : synthetic_stage(self).functions->backward(self, pass, error);
 }
 

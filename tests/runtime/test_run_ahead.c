@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "runtime/threads.h"
+#include "runtime/transport/threads.h"
 #include "tests/runtime/synthetic_pipeline.h"
 
 static const char queued[] = "cpu:queued";
@@ -151,8 +151,8 @@ struct gated {
 static bool gated_forward(void *self, const struct stage_pass *pass, struct error *error)
 {
     const struct gated *gated = self;
-    if (gated->synthetic.stage == 0 && pass->micro_batch == 2)
-        queue_call(pass->queue, pass_gate, &gated->gate, sizeof gated->gate);
+    if (gated->synthetic.stage == 0 && pass->base.micro_batch == 2)
+        queue_call(pass->base.queue, pass_gate, &gated->gate, sizeof gated->gate);
     return synthetic_stage(self).functions->forward(self, pass, error);
 }
 
@@ -160,18 +160,18 @@ static bool gated_until_told(void *self, const struct stage_pass *pass, struct e
 {
     struct gated *gated = self;
     if (gated->calls++ == 0)
-        queue_call(pass->queue, pass_gate, &gated->gate, sizeof gated->gate);
+        queue_call(pass->base.queue, pass_gate, &gated->gate, sizeof gated->gate);
     return synthetic_stage(self).functions->forward(self, pass, error);
 }
 
 static bool gated_backward(void *self, const struct stage_pass *pass, struct error *error)
 {
     const struct gated *gated = self;
-    if (gated->synthetic.stage == 2 && pass->micro_batch == 0)
+    if (gated->synthetic.stage == 2 && pass->base.micro_batch == 0)
         sleep_ms(50);  // the host: so that its message comes after the other receive
     const bool good = synthetic_stage(self).functions->backward(self, pass, error);
-    if (gated->synthetic.stage == 1 && pass->micro_batch == 0)
-        queue_call(pass->queue, open_in_turn, &gated->gate, sizeof gated->gate);
+    if (gated->synthetic.stage == 1 && pass->base.micro_batch == 0)
+        queue_call(pass->base.queue, open_in_turn, &gated->gate, sizeof gated->gate);
     return good;
 }
 
@@ -218,9 +218,10 @@ static bool count_call(struct counted *counted, const struct stage_pass *pass, e
         return (kind == ACTION_F ? functions->forward : functions->backward)(counted, pass, error);
     // What a stage would look for is there, though it says nothing.
     const bool is_first = counted->synthetic.stage == 0, is_last = counted->synthetic.stage == 2;
-    const void *const gradient = kind == ACTION_F ? pass->output : pass->output_gradient;
-    assert_true(!pass->input == is_first && !gradient == is_last && pass->kept && pass->weights && pass->gradients);
-    memset(pass->kept, 0xff, counted->synthetic.rows[counted->synthetic.stage].kept_forward_bytes);
+    const void *const gradient = kind == ACTION_F ? pass->base.output : pass->base.output_gradient;
+    assert_true(!pass->base.input == is_first && !gradient == is_last && pass->base.saved && pass->base.parameters
+                && pass->base.gradients);
+    memset(pass->base.saved, 0xff, counted->synthetic.rows[counted->synthetic.stage].kept_forward_bytes);
     return true;
 }
 
@@ -309,8 +310,8 @@ static bool does_nothing(void *self, const struct stage_pass *pass, struct error
 static bool fails_at_2(void *self, const struct stage_pass *pass, struct error *error)
 {
     (void)self, (void)error;
-    if (pass->micro_batch == 2)
-        queue_call(pass->queue, say_the_data_ends, NULL, 0);
+    if (pass->base.micro_batch == 2)
+        queue_call(pass->base.queue, say_the_data_ends, NULL, 0);
     return true;
 }
 
@@ -366,8 +367,8 @@ static bool waits_at_1(void *self, const struct stage_pass *pass, struct error *
 {
     (void)error;
     const struct gated *gated = self;
-    if (gated->synthetic.stage == 0 && pass->micro_batch == 1)
-        queue_call(pass->queue, pass_gate, &gated->gate, sizeof gated->gate);
+    if (gated->synthetic.stage == 0 && pass->base.micro_batch == 1)
+        queue_call(pass->base.queue, pass_gate, &gated->gate, sizeof gated->gate);
     return true;
 }
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "runtime/processes/control.h"
+#include "runtime/groups/processes/control.h"
 #include "runtime/run.h"
-#include "runtime/synthetic.h"
+#include "runtime/stages/synthetic.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/test.h"

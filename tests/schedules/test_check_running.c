@@ -244,7 +244,7 @@ static void all_interleavings_agree_with_the_check(void **state)
     (void)state;
     uint64_t lived = 0, stuck = 0, wrong = 0;
     size_t visited = 0;
-    for (uint64_t trial = 0; trial < test_trials(3000, 30000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(3000, 30000); trial++) {
         uint64_t seed = trial;
         struct schedule *schedule = small_schedule(&seed);
         uint32_t least = CHECK_NEVER;
@@ -325,7 +325,7 @@ static void groups_are_judged_as_in_a_slow_world(void **state)
 {
     (void)state;
     uint64_t lived = 0, saved = 0, stuck = 0;
-    for (uint64_t trial = 0; trial < test_trials(3000, 30000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(3000, 30000); trial++) {
         uint64_t seed = trial;
         struct schedule *schedule = small_schedule(&seed);
         struct check_result result = checked(schedule, (struct check_request){ .grouped = true });

@@ -414,7 +414,7 @@ static void columns_are_steps_on_random_orders(void **state)
 {
     (void)state;
     uint64_t seed = 5, sayable = 0;
-    for (uint64_t trial = 0; trial < test_trials(150, 2000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(150, 2000); trial++) {
         struct schedule *schedule = random_schedule_as(&seed, true);
         if (is_sayable(schedule)) {
             char *text = written(schedule, &(struct csv_style){ CSV_TORCH_2_9, true });

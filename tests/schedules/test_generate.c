@@ -216,7 +216,7 @@ static void whatever_is_generated_may_run_without_buffers(void **state)
 {
     (void)state;
     uint64_t seed = 11;
-    const uint64_t trials = test_trials(60, 1500);
+    const uint64_t trials = test_all_trials(60, 1500);
     for (const struct generator *generator = generators; generator->name; generator++) {
         uint64_t good = 0;
         for (uint64_t trial = 0; trial < trials; trial++) {
@@ -242,7 +242,7 @@ static void replicas_take_turns(void **state)
 {
     (void)state;
     uint64_t seed = 3;
-    const uint64_t trials = test_trials(200, 4000);
+    const uint64_t trials = test_all_trials(200, 4000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         uint32_t replicas[5], most = 0;
         struct generate_request request = { .stages = 1 + (uint32_t)random_below(&seed, 5), .replicas = replicas };

@@ -173,7 +173,7 @@ static void every_schedule_has_its_price(void **state)
 static void free_lanes_are_the_usual_world(void **state)
 {
     (void)state;
-    for (uint64_t trial = 0; trial < test_trials(3000, 30000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(3000, 30000); trial++) {
         uint64_t seed = trial;
         struct error error = { 0 };
         struct simulation simulation;
@@ -213,7 +213,7 @@ static void lanes_agree_with_a_slow_world(void **state)
     (void)state;
     static struct slow_lanes world;
     uint64_t ran = 0, refused = 0;
-    for (uint64_t trial = 0; trial < test_trials(4000, 40000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(4000, 40000); trial++) {
         uint64_t seed = trial;
         struct error error = { 0 };
         struct schedule *order = random_schedule(&seed);

@@ -24,7 +24,7 @@ static struct slots_row {
     uint32_t micro_batches;
     struct slots want[4];
 } slots_rows[] = {
-    // input {until F, I, W}, kept, through, held, again, carried, its gradient, output, its gradient,
+    // input {until F, I, W}, kept, through, held, again, shared_by_parts, its gradient, output, its gradient,
     // input gradient, versions, away
     { "gpipe: everything is kept", "gpipe", 8,
       { { { 0, 0, 0 }, 8, 8, 0, 0, 0, 0, 2, 1, 0, 1, 0 },
@@ -58,9 +58,9 @@ static void slots_are_the_expected_ones(void **state)
     for (uint32_t s = 0; s < 4; s++) {
         const struct slots *w = &row->want[s], *g = &slots[s];
         if (memcmp(w, g, sizeof *w) != 0)
-            fail_msg("stage %u: input {%u %u %u} kept %u through %u held %u again %u carried %u %u output %u gradients %u"
-                     " %u versions %u", s, g->input[0], g->input[1], g->input[2], g->kept, g->kept_through,
-                     g->held, g->again, g->carried, g->carried_gradient, g->output, g->output_gradient,
+            fail_msg("stage %u: input {%u %u %u} kept %u through %u held %u again %u shared_by_parts %u %u output %u"
+                     " gradients %u %u versions %u", s, g->input[0], g->input[1], g->input[2], g->kept, g->kept_through,
+                     g->held, g->again, g->shared_by_parts, g->shared_by_parts_gradient, g->output, g->output_gradient,
                      g->input_gradient, g->versions);
     }
     schedule_free(schedule);
@@ -205,8 +205,9 @@ static struct slots twin_slots(const struct schedule *schedule, uint32_t stage)
         most.held = larger(most.held, twin(schedule, rank, stage, I, stage, W));
         if (has_an_r(schedule, stage))
             most.again = larger(most.again, twin(schedule, rank, stage, R | BACK, stage, BACK));
-        most.carried = larger(most.carried, twin_shared(schedule, rank, stage, F, back));
-        most.carried_gradient = larger(most.carried_gradient, twin_shared(schedule, rank, stage, BACK, BACK));
+        most.shared_by_parts = larger(most.shared_by_parts, twin_shared(schedule, rank, stage, F, back));
+        most.shared_by_parts_gradient = larger(most.shared_by_parts_gradient,
+                                               twin_shared(schedule, rank, stage, BACK, BACK));
         most.output_gradient = larger(most.output_gradient, twin(schedule, rank, stage, RECV_B, stage, BACK));
         most.output = larger(most.output, twin_messages(schedule, rank, stage, ACTION_SEND_F));
         most.input_gradient = larger(most.input_gradient, twin_messages(schedule, rank, stage, ACTION_SEND_B));

@@ -107,8 +107,8 @@ static void each_split_has_its_message_and_its_slot(void **state)
     assert_int_equal(slots[1].kept, 2);
     assert_int_equal(slots[1].input[INPUT_UNTIL_F], 1);
     assert_int_equal(slots[1].input[INPUT_UNTIL_W], 2);
-    assert_int_equal(slots[1].carried, 1);
-    assert_int_equal(slots[1].carried_gradient, 1);
+    assert_int_equal(slots[1].shared_by_parts, 1);
+    assert_int_equal(slots[1].shared_by_parts_gradient, 1);
     free(list);
     schedule_free(lowered);
     schedule_free(order);
@@ -127,11 +127,11 @@ static void what_splits_share_has_a_slot_for_all_of_them(void **state)
     assert_good(lowered, error);
     assert_good(slots_count(lowered, slots, &error), error);
     assert_int_equal(slots[0].kept, 3);
-    assert_int_equal(slots[0].carried, 2);
-    assert_int_equal(slots[0].carried_gradient, 1);
+    assert_int_equal(slots[0].shared_by_parts, 2);
+    assert_int_equal(slots[0].shared_by_parts_gradient, 1);
     assert_int_equal(slots[1].kept, 2);
-    assert_int_equal(slots[1].carried, 2);
-    assert_int_equal(slots[1].carried_gradient, 1);
+    assert_int_equal(slots[1].shared_by_parts, 2);
+    assert_int_equal(slots[1].shared_by_parts_gradient, 1);
     schedule_free(lowered);
     schedule_free(order);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "partitioner/plan_search.h"
-#include "runtime/thread_group.h"
+#include "runtime/groups/thread_group.h"
 #include "tests/test.h"
 #include "trainer/measure_model.h"
 #include "trainer/model_spec.h"

@@ -97,7 +97,7 @@ static struct plan *plan_of(const struct profile *profile, uint64_t memory_bytes
     struct cluster *cluster = cluster_uniform(1, memory_bytes, 0, 1000000000, &error);
     assert_good(cluster, error);
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 1,
-                                            .chunks = 1, .micro_batches = 2, .holding.optimizer = OPTIMIZER_ADAMW };
+                                            .chunks = 1, .micro_batches = 2, .storage.optimizer = OPTIMIZER_ADAMW };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);
     cluster_free(cluster);

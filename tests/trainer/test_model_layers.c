@@ -1,7 +1,8 @@
-// The layers of our own models keep to what weir.h asks of anybody's, and their gradients are forward's.
+// The layers of our own models keep to what weir_layer.h asks of anybody's, and their gradients are forward's.
 #include "trainer/model_layers.h"
 
 #include "device/device.h"
+#include "runtime/guard/check_layers.h"
 #include "tests/test.h"
 #include "trainer/model_spec.h"
 
@@ -17,7 +18,6 @@ static void a_models_layers_keep_to_their_word(void **state)
 {
     const struct model_row *row = *state;
     struct error error = { 0 };
-    struct weir_error found = { 0 };
     struct device *device = device_open("cpu", &error);
     assert_good(device, error);
     struct model *model = model_from_spec(row->spec, PRECISION_FP32, &error);
@@ -25,7 +25,8 @@ static void a_models_layers_keep_to_their_word(void **state)
     const struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1, .samples = 1 };
     struct model_layers *layers = model_layers_create(model, device, &batches, &error);
     assert_good(layers, error);
-    assert_good(weir_layers_check(layers->layers, layers->layer_count, NULL, &found), found);
+    const struct layer_checking checking = { .loss_share = 1 };
+    assert_good(layers_check(layers->layers, layers->layer_count, &checking, &error), error);
     model_layers_free(layers);
     model_free(model);
     device_close(device);

@@ -71,7 +71,7 @@ static void open_run(struct run *run, const struct made *made, const struct mode
     struct error error = { 0 };
     struct batch_settings batches;
     struct session_settings session = { .capacity = TRANSPORT_UNLIMITED };
-    session.optimizer = optimizer_default(made->plan.holding.optimizer);
+    session.optimizer = optimizer_default(made->plan.storage.optimizer);
     session.optimizer.rate = 0.01f;
     session.scaling = scaling;
     if (schedule)
@@ -86,7 +86,7 @@ static void open_run(struct run *run, const struct made *made, const struct mode
     run->pipeline = schedule
         ? pipeline_create_on(schedule, &made->plan, layers, model->layer_count, run->device, &session, &error)
         : pipeline_create(&made->plan, layers, model->layer_count, run->device, 2, &session, &error);
-    run->lasting = lasting_model_create(model, made->plan.holding.optimizer, &error);
+    run->lasting = lasting_model_create(model, made->plan.storage.optimizer, &error);
     assert_good(run->pipeline && run->lasting, error);
 }
 
@@ -202,7 +202,7 @@ static void end_and_go_on(const struct made *made, const struct model *model, co
 static void try_one(struct made *made, struct model *model, enum precision precision, uint64_t trial, uint64_t *seed)
 {
     char what[100];
-    made->plan.holding.optimizer = precision != PRECISION_FP32
+    made->plan.storage.optimizer = precision != PRECISION_FP32
                                        ? OPTIMIZER_SGD_MASTER + (enum optimizer_kind)(trial % 3)
                                        : (enum optimizer_kind)(trial % OPTIMIZER_ADAM_1BIT);
     cut(made, model, seed, random_below(seed, 2));
@@ -265,7 +265,7 @@ static void copies_go_on_bit_for_bit(void **state)
         struct error error = { 0 };
         const struct asked asked = { .generator = generator_find(names[trial % 2], &error), .chunks = 1, .ranks = 5,
                                      .replicas = replicas, .stages = 3, .micro_batches = 4 };
-        struct made made = { .plan.holding.tied_apart = trial % 2 == 0 };
+        struct made made = { .plan.storage.tied_apart = trial % 2 == 0 };
         uint64_t seed = trial;
         assert_good(asked.generator, error);
         assert_true(set_schedule(&made, &asked));
@@ -290,7 +290,7 @@ static void random_schedules_go_on_bit_for_bit(void **state)
         schedule_free(order);
         struct made made = { .plan = { .stages = made.stages, .stage_count = lowered->stages } };
         struct model *model = small_model(&seed, PRECISION_FP32);
-        made.plan.holding.optimizer = (enum optimizer_kind)random_below(&seed, OPTIMIZER_ADAM_1BIT);
+        made.plan.storage.optimizer = (enum optimizer_kind)random_below(&seed, OPTIMIZER_ADAM_1BIT);
         cut(&made, model, &seed, random_below(&seed, 2));
         snprintf(what, sizeof what, "trial %llu: %s", (unsigned long long)trial, weights_names[traits.weights]);
         end_and_go_on(&made, model, device_of(trial, PRECISION_FP32), lowered, what);
@@ -310,7 +310,7 @@ static void make(struct made *made, const char *name, uint32_t ranks, struct mod
     const struct asked asked = { .generator = generator_find(name, &error), .ranks = ranks, .micro_batches = 4 };
     assert_good(asked.generator, error);
     assert_true(set_schedule(made, &asked));
-    made->plan.holding.optimizer = OPTIMIZER_ADAMW;
+    made->plan.storage.optimizer = OPTIMIZER_ADAMW;
     cut(made, model, &seed, false);
 }
 
@@ -376,7 +376,7 @@ static void layers_of_unlike_updates_in_a_stage_are_told(void **state)
     struct run run, second;
     assert_good(asked.generator, error);
     assert_true(set_schedule(&made, &asked));
-    made.plan.holding.optimizer = OPTIMIZER_ADAMW;
+    made.plan.storage.optimizer = OPTIMIZER_ADAMW;
     cut(&made, model, &seed, false);
     make(&other, "1f1b", 1, model, 1);
     open_run(&run, &made, model, "cpu", NULL);

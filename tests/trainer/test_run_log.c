@@ -318,7 +318,7 @@ static struct changed changes[] = {
       " 00000000000000000000000000000002: give it a log of its own" },
     { "another format", "weir.log", "weir.plan", "run.jsonl: line 1: format: is \"weir.plan\", not \"weir.log\"" },
     { "a newer version", "\"version\": 1", "\"version\": 2",
-      "run.jsonl: line 1: version: is 2; this Weir reads up to version 1" },
+      "run.jsonl: line 1: version: is 2; this Weir reads version 1" },
     { "a step that is missing", "\"step\": 2", "\"step\": 3",
       "run.jsonl: line 3: step: is 3, and the line before is of step 1" },
     { "a key that is missing", "\"skipped\": false, ", "", "run.jsonl: line 2: skipped: is missing" },

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "runtime/thread_group.h"
+#include "runtime/groups/thread_group.h"
 #include "tests/trainer/made_plan.h"
 #include "trainer/verify.h"
 
@@ -113,7 +113,7 @@ static void any_groups_compute_what_one_place_does(void **state)
     for (uint64_t trial = 0; trial < test_trials(24, 400); trial++) {
         uint64_t seed = trial;
         struct error error = { 0 };
-        struct made made = { .plan.holding.optimizer = (enum optimizer_kind)random_below(&seed, 3) };
+        struct made made = { .plan.storage.optimizer = (enum optimizer_kind)random_below(&seed, 3) };
         static uint32_t devices[MOST][PLACES_MOST];
         const struct asked asked = { .generator = generator_find(schedules[trial % 8], &error), .ranks = 2,
                                      .micro_batches = 4 };

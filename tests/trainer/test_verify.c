@@ -11,7 +11,7 @@ static float clip_of(const struct made *made, uint64_t *seed)
 {
     static const float limits[] = { 0, 0, 0.5f, 1000 };
     const float limit = made->plan.weights == WEIGHTS_FLUSH ? limits[random_below(seed, 4)] : 0;
-    return optimizer_sends_signs(made->plan.holding.optimizer) ? 0 : limit;
+    return optimizer_compresses(made->plan.storage.optimizer) ? 0 : limit;
 }
 
 // Of half of the runs that flush, the last micro-batch has fewer samples, at least one.
@@ -34,19 +34,19 @@ static enum precision precision_of(const struct made *made, uint64_t *seed)
 // Any in fp32, of 16 bits the three there are; where that can be, signs between replicas in place of some.
 static void choose_optimizer(uint64_t trial, struct made *made, enum precision precision, uint64_t *seed)
 {
-    struct holding *holding = &made->plan.holding;
-    holding->optimizer = precision == PRECISION_FP32
+    struct storage *storage = &made->plan.storage;
+    storage->optimizer = precision == PRECISION_FP32
                              ? (enum optimizer_kind)random_below(seed, OPTIMIZER_ADAM_1BIT)
                              : OPTIMIZER_SGD_MASTER + (enum optimizer_kind)random_below(seed, 3);
-    if (trial % 3 > 0 && precision == PRECISION_FP32 && made->plan.weights == WEIGHTS_FLUSH && !holding->tied_apart
-        && holding->shard == SHARD_NONE)
-        holding->optimizer = OPTIMIZER_ADAM_1BIT;
+    if (trial % 3 > 0 && precision == PRECISION_FP32 && made->plan.weights == WEIGHTS_FLUSH && !storage->tied_apart
+        && storage->shard == SHARD_NONE)
+        storage->optimizer = OPTIMIZER_ADAM_1BIT;
 }
 
 // Runs that go over the freeze step.
 static struct verify_settings settings_of(uint64_t trial, const struct made *made, enum precision precision)
 {
-    const bool sends_signs = optimizer_sends_signs(made->plan.holding.optimizer);
+    const bool sends_signs = optimizer_compresses(made->plan.storage.optimizer);
     return (struct verify_settings){ .steps = precision == PRECISION_FP16 || sends_signs ? 4 : 2, .seed = trial,
                                      .freeze_step = sends_signs ? 1 + trial / 3 % 2 : 0 };
 }
@@ -69,7 +69,7 @@ static size_t shared_by[UPDATES_TENSORS + 1];
 // Of copies that do together what they share states for: whether these cannot, by their schedule.
 static bool cannot_meet(const struct made *made, const struct error *error)
 {
-    return made->plan.holding.shard != SHARD_NONE && error->kind == ERROR_ANSWER
+    return made->plan.storage.shard != SHARD_NONE && error->kind == ERROR_ANSWER
         && (strstr(error->text, "in different orders") || strstr(error->text, "wait for each other for ever")
             || strstr(error->text, "sequences go through in parts"));
 }
@@ -103,8 +103,8 @@ static bool verify_model_of(uint64_t trial, struct made *made, struct model *mod
     assert_true(result.parameter_count > 0);
     skipped_steps += result.skipped;
     made_steps += precision == PRECISION_FP16 ? result.steps - result.skipped : 0;
-    with_signs += optimizer_sends_signs(made->plan.holding.optimizer);
-    shared_by[optimizer_unit(made->plan.holding.optimizer)] += made->plan.holding.shard != SHARD_NONE;
+    with_signs += optimizer_compresses(made->plan.storage.optimizer);
+    shared_by[optimizer_unit(made->plan.storage.optimizer)] += made->plan.storage.shard != SHARD_NONE;
     model_free(model);
     return true;
 }
@@ -119,7 +119,7 @@ static bool verify_one(uint64_t trial, struct made *made, uint64_t *seed)
 // Of what replicas share, which comes one layer at a time, or a layer ahead.
 static void set_window(struct made *made, uint64_t trial)
 {
-    made->plan.holding.window = made->plan.holding.shard >= SHARD_GRADIENTS ? (uint32_t)(trial / 2 % 4) : 0;
+    made->plan.storage.window = made->plan.storage.shard >= SHARD_GRADIENTS ? (uint32_t)(trial / 2 % 4) : 0;
 }
 
 // Every schedule there is: the synchronous ones compute what one processor computes,
@@ -129,7 +129,7 @@ static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
         size_t verified = 0, apart = 0;
-        for (uint64_t trial = 0; trial < test_trials(24, 2000); trial++) {
+        for (uint64_t trial = 0; trial < test_all_trials(12, 2000); trial++) {
             uint64_t seed = trial;
             struct asked asked = { .generator = generator, .ranks = 1 + (uint32_t)random_below(&seed, 6),
                                    .micro_batches = 1 + (uint32_t)random_below(&seed, 8) };
@@ -140,7 +140,7 @@ static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
             struct made made = { 0 };
             if (!set_schedule(&made, &asked))
                 continue;
-            made.plan.holding.shard = (enum shard)random_below(&seed, 4);
+            made.plan.storage.shard = (enum shard)random_below(&seed, 4);
             set_window(&made, trial);
             const bool can = verify_one(trial, &made, &seed);
             // Two pipelines against each other with a micro-batch more in one of them.
@@ -161,7 +161,7 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
 {
     (void)state;
     size_t tied = 0, refused = 0, split = 0, in_turns = 0, shared = 0, apart = 0;
-    for (uint64_t trial = 0; trial < test_trials(300, 5000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(300, 5000); trial++) {
         uint64_t seed = trial;
         struct traits traits = random_traits(&seed);
         traits.weights = (enum weights)random_below(&seed, WEIGHTS_2BW + 1);
@@ -171,9 +171,9 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         struct schedule *lowered = random_lower(&seed, order, &traits, &pairs);
         schedule_free(order);
         struct made made = { .plan = { .stages = made.stages, .stage_count = lowered->stages } };
-        made.plan.holding.tied_apart = traits.weights == WEIGHTS_FLUSH && random_below(&seed, 2);
-        const bool is_tied = made.plan.holding.tied_apart;
-        made.plan.holding.shard = (enum shard)random_below(&seed, is_tied ? 2 : 4);
+        made.plan.storage.tied_apart = traits.weights == WEIGHTS_FLUSH && random_below(&seed, 2);
+        const bool is_tied = made.plan.storage.tied_apart;
+        made.plan.storage.shard = (enum shard)random_below(&seed, is_tied ? 2 : 4);
         set_window(&made, trial);
         struct model *model = (traits.splits ? is_tied ? long_tied_model : long_model
                                              : is_tied ? tied_model : small_model)(&seed, PRECISION_FP32);
@@ -187,7 +187,7 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
         settings.clip = clip_of(&made, &seed);
         settings.batch = batch_of(&made, lowered->micro_batches, model, &seed);
         const bool good = verify_schedule(lowered, &made.plan, model, &place, &settings, &result, &error);
-        if (!good && made.plan.holding.tied_apart && strstr(error.text, "stages whose layers are tied"))
+        if (!good && made.plan.storage.tied_apart && strstr(error.text, "stages whose layers are tied"))
             refused++;  // ranks with some of them
         else if (!good && cannot_meet(&made, &error))
             apart++;
@@ -199,9 +199,9 @@ static void random_schedules_compute_what_they_should_bit_for_bit(void **state)
             fail_msg("trial %llu: %s: %llu parameters differ, first copy %u of %s[%llu]; %u losses",
                      (unsigned long long)trial, weights_names[traits.weights], (unsigned long long)result.differing,
                      result.copy, result.layer, (unsigned long long)result.index, result.losses_differing);
-        tied += good && made.plan.holding.tied_apart;
+        tied += good && made.plan.storage.tied_apart;
         split += good && traits.splits;
-        shared += good && made.plan.holding.shard >= SHARD_GRADIENTS && lowered->route_count > 1;
+        shared += good && made.plan.storage.shard >= SHARD_GRADIENTS && lowered->route_count > 1;
         model_free(model);
         schedule_free(lowered);
     }
@@ -217,7 +217,7 @@ static void replicas_compute_their_formula_bit_for_bit(void **state)
     for (const struct generator *generator = generators; generator->name; generator++) {
         size_t verified = 0, shared = 0, apart = 0;
         with_signs = 0;
-        for (uint64_t trial = 0; generator->takes_replicas && trial < test_trials(60, 2000); trial++) {
+        for (uint64_t trial = 0; generator->takes_replicas && trial < test_all_trials(30, 2000); trial++) {
             uint64_t seed = trial;
             uint32_t replicas[4];
             struct asked asked = { .generator = generator, .chunks = 1, .replicas = replicas,
@@ -228,12 +228,12 @@ static void replicas_compute_their_formula_bit_for_bit(void **state)
             struct made made = { 0 };
             if (!set_schedule(&made, &asked))
                 continue;
-            made.plan.holding.shard = (enum shard)random_below(&seed, 4);
+            made.plan.storage.shard = (enum shard)random_below(&seed, 4);
             set_window(&made, trial);
             const bool can = verify_one(trial, &made, &seed);
             verified += can;
             apart += !can;
-            shared += can && made.plan.holding.shard >= SHARD_GRADIENTS;
+            shared += can && made.plan.storage.shard >= SHARD_GRADIENTS;
         }
         if (generator->takes_replicas)
             print_message("# %s: %zu, of which %zu share gradients and %zu send signs; %zu cannot\n", generator->name,
@@ -294,7 +294,7 @@ static void tied_layers_share_their_words_bit_for_bit(void **state)
 {
     (void)state;
     const char *const schedules[] = { "gpipe", "1f1b", "zb-h1", "pipedream" };
-    for (uint64_t trial = 0; trial < test_trials(16, 160); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(16, 160); trial++) {
         const enum precision precision = trial / 4 % 2 ? PRECISION_BF16 : PRECISION_FP32;
         uint64_t seed = trial;
         struct error error = { 0 };
@@ -306,7 +306,7 @@ static void tied_layers_share_their_words_bit_for_bit(void **state)
                                      .micro_batches = 3 };
         assert_good(asked.generator, error);
         assert_true(set_schedule(&made, &asked));
-        made.plan.holding.optimizer = precision == PRECISION_BF16 ? OPTIMIZER_ADAMW_MASTER : OPTIMIZER_ADAMW;
+        made.plan.storage.optimizer = precision == PRECISION_BF16 ? OPTIMIZER_ADAMW_MASTER : OPTIMIZER_ADAMW;
         cut(&made, model, &seed, trial % 3 == 0);
         struct verification result;
         const struct run_place place = { .device = device_of(trial, precision) };
@@ -324,7 +324,7 @@ static void tied_layers_apart_share_their_words_bit_for_bit(void **state)
     const uint32_t replicas[][3] = { { 2, 1, 2 }, { 1, 3, 2 }, { 2, 2, 1 } };
     for (const struct generator *generator = generators; generator->name; generator++) {
         size_t verified = 0;
-        for (uint64_t trial = 0; trial < test_trials(12, 600); trial++) {
+        for (uint64_t trial = 0; trial < test_all_trials(12, 600); trial++) {
             uint64_t seed = trial;
             struct asked asked = { .generator = generator, .ranks = 2 + 2 * (uint32_t)random_below(&seed, 2),
                                    .micro_batches = 4 * (1 + (uint32_t)random_below(&seed, 2)) };
@@ -333,7 +333,7 @@ static void tied_layers_apart_share_their_words_bit_for_bit(void **state)
                 asked.stages = 3;
                 asked.ranks = asked.replicas[0] + asked.replicas[1] + asked.replicas[2];
             }
-            struct made made = { .plan.holding.tied_apart = true };
+            struct made made = { .plan.storage.tied_apart = true };
             if (!set_schedule(&made, &asked) || made.plan.weights != WEIGHTS_FLUSH)
                 continue;
             const enum precision precision = precision_of(&made, &seed);
@@ -350,13 +350,13 @@ static void sequences_in_parts_compute_what_whole_ones_do(void **state)
 {
     (void)state;
     static const char *const names[] = { "1f1b", "seq1f1b" };
-    for (uint64_t trial = 0; trial < test_trials(4, 60); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(4, 60); trial++) {
         double losses[2];
         for (size_t i = 0; i < 2; i++) {
             struct error error = { 0 };
             uint64_t seed = trial;
             const struct asked asked = { .generator = generator_find(names[i], &error), .ranks = 4, .micro_batches = 3 };
-            struct made made = { .plan.holding.optimizer = OPTIMIZER_MOMENTUM };
+            struct made made = { .plan.storage.optimizer = OPTIMIZER_MOMENTUM };
             assert_true(set_schedule(&made, &asked));
             struct model *model =
                 model_from_spec("gpt-nano,width=16,blocks=3,heads=2,sequence=64,micro_batch=4", PRECISION_FP32, &error);
@@ -392,7 +392,7 @@ static void tied_layers_on_two_stages_must_be_meant_to_be_and_met_at_a_flush(voi
         struct error error = { 0 };
         uint64_t seed = 1;
         struct model *model = tied_model(&seed, PRECISION_FP32);
-        struct made made = { .plan.holding.tied_apart = rows[i].apart };
+        struct made made = { .plan.storage.tied_apart = rows[i].apart };
         const struct asked asked = { .generator = generator_find(rows[i].schedule, &error), .ranks = 2,
                                      .micro_batches = 4 };
         assert_true(set_schedule(&made, &asked));
@@ -412,7 +412,7 @@ static void fp16_needs_a_flush(void **state)
     struct error error = { 0 };
     uint64_t seed = 1;
     struct model *model = small_model(&seed, PRECISION_FP16);
-    struct made made = { .plan.holding.optimizer = OPTIMIZER_ADAMW_MASTER };
+    struct made made = { .plan.storage.optimizer = OPTIMIZER_ADAMW_MASTER };
     const struct asked asked = { .generator = generator_find("pipedream", &error), .ranks = 2, .micro_batches = 4 };
     assert_true(set_schedule(&made, &asked));
     cut(&made, model, &seed, false);

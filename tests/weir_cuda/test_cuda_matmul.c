@@ -214,7 +214,7 @@ static void is_what_cublaslt_is_told(void **state)
         matmul.c = (struct values *)(at + 0x200);
         matmul.bias = (const struct values *)(at + 0x300);
     }
-    cuda_matmul(&queue, &matmul);
+    cuda_give_matmul(&queue, &matmul);
     assert_good(queue_report(&queue, &error), error);
     assert_int_equal(told.products, 1);
     assert_int_equal(told.a, row->inputs);

@@ -179,9 +179,9 @@ static void attend_to(struct bench *bench, const struct attention *to, bool is_b
     struct values *values = (struct values *)bench->memory;
     float *log_sums = (float *)bench->memory;
     if (is_backward)
-        cuda_attend_backward(&bench->queue, to, values, values, values, log_sums, values, bench->workspace);
+        cuda_give_attention_backward(&bench->queue, to, values, values, values, log_sums, values, bench->workspace);
     else
-        cuda_attend(&bench->queue, to, values, log_sums, values, bench->workspace);
+        cuda_give_attention(&bench->queue, to, values, log_sums, values, bench->workspace);
 }
 
 static void attend(struct bench *bench, bool is_backward)

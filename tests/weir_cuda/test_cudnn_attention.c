@@ -220,7 +220,7 @@ static void our_own_kernels_need_no_cudnn(void **state)
     assert_good(attention_bytes(&device, &row->shape, &bytes, &error), error);
     assert_int_equal(bytes.forward, attention_workspace_bytes(&row->shape));
     assert_int_equal(bytes.backward, attention_workspace_bytes(&row->shape));
-    assert_null(own.told);
+    assert_null(own.answers);
 }
 
 static void without_a_gpu_cudnn_tells_nothing(void **state)
@@ -238,7 +238,7 @@ static void without_a_gpu_cudnn_tells_nothing(void **state)
     assert_false(attention_bytes(&device, &of_gpt2, &bytes, &error));
     assert_memory_equal(error.text, "opening cuDNN failed: ", 22);
     assert_int_equal(error.kind, ERROR_MACHINE);
-    assert_null(own.told);
+    assert_null(own.answers);
 }
 
 int main(void)

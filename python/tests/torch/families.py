@@ -2,6 +2,12 @@
 
 import torch
 
+try:  # at once, so that ranks, which are forks of the tests, need not
+    import transformers
+    import transformers.modeling_utils  # noqa: F401
+except ImportError:
+    transformers = None
+
 WORDS = 96
 USUAL = {"vocab_size": WORDS, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
          "num_attention_heads": 4}
@@ -41,7 +47,6 @@ FAMILIES = {
 
 def family(name, **more):
     """The model, with the same weights at each call."""
-    import transformers
     torch.manual_seed(0)
     of_model, of_config, sizes = FAMILIES[name]
     return getattr(transformers, of_model)(getattr(transformers, of_config)(**sizes, **more)).train()

@@ -107,10 +107,10 @@ class SevenModels(Equal):
 
     def test_stages_cut_from_each_other_have_the_models_gradients(self):
         for name in models.SEVEN:
+            make = self.model_of(name)
+            expected = trained(make, call)
             for size in (1, 2, 3):
                 with self.subTest(model=name, layers_per_stage=size):
-                    make = self.model_of(name)
-                    expected = trained(make, call)
                     self.check_stages(make, size, expected)
 
     def check_stages(self, make, size, expected):

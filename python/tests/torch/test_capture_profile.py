@@ -113,7 +113,7 @@ class Documents(unittest.TestCase):
     def test_a_gpt(self):
         found = self.check("gpt")
         self.assertEqual([[0, 5]], found["tied"])
-        self.assertEqual([[0, 5]], found["lent"])
+        self.assertEqual([[0, 5]], found["one_owner"])
         self.assertEqual(0, found["layers"][5]["parameter_bytes"])
 
     def test_gpt2_of_transformers(self):

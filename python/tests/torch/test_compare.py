@@ -3,7 +3,6 @@
 import glob
 import json
 import os
-import subprocess
 import sys
 import time
 import unittest
@@ -16,10 +15,10 @@ from torch.profiler import ProfilerActivity, profile
 import pipeline_models
 import weir
 from plans import plan_of, profile_of
-from ranks import on_ranks
+from ranks import on_ranks, run_script, setUpModule, tearDownModule  # noqa: F401
 from weir.torch import pipeline
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 LAYERS = [str(layer) for layer in range(8)]
 SLOW = "6"
 SLEEP_S = 0.2  # in each forward: 50 times what was planned of a whole stage, which no busy machine comes near
@@ -78,15 +77,10 @@ class Compare(unittest.TestCase):
 
 class Example(unittest.TestCase):
     def test_a_run_is_traced_compared_and_planned_anew(self):
-        path = os.pathsep.join([os.path.join(ROOT, "python"), os.environ.get("PYTHONPATH", "")])
-        ended = subprocess.run(
-            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-             os.path.join(ROOT, "examples", "compare_torch.py")],
-            capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"})
-        self.assertEqual(0, ended.returncode, ended.stderr[-2000:])
-        self.assertRegex(ended.stdout, r"1f1b: 2 ranks, 2 stages, 4 micro-batches, iteration 2 of 0 to 2")
-        self.assertRegex(ended.stdout, r"what explains the difference, each cause by itself")
-        self.assertRegex(ended.stdout, r"planned anew: <weir.Plan: .* in 2 stages by 1f1b")
+        said = "".join(run_script(2, ".", os.path.join(ROOT, "examples", "compare_torch.py")))
+        self.assertRegex(said, r"1f1b: 2 ranks, 2 stages, 4 micro-batches, iteration 2 of 0 to 2")
+        self.assertRegex(said, r"what explains the difference, each cause by itself")
+        self.assertRegex(said, r"planned anew: <weir.Plan: .* in 2 stages by 1f1b")
 
 
 if __name__ == "__main__":

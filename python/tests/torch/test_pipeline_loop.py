@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 import pipeline_models
 import weir
 from plans import plan_of
-from ranks import on_ranks
+from ranks import on_ranks, setUpModule, tearDownModule  # noqa: F401
 from weir.torch import pipeline, verify
 
 CHAIN = [str(layer) for layer in range(8)]

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 import weir
 from plans import plan_of, recomputed
-from ranks import on_ranks
+from ranks import on_ranks, setUpModule, tearDownModule  # noqa: F401
 from weir.torch import pipeline, verify
 
 LAYERS = ["words", *(f"layers.{layer}" for layer in range(4)), "head"]

@@ -12,7 +12,7 @@ import torch
 import pipeline_models
 import weir
 from plans import plan_of
-from ranks import on_ranks
+from ranks import on_ranks, setUpModule, tearDownModule  # noqa: F401
 from weir.torch import pipeline, verify
 from weir.torch.pipes import cut_pipes
 
@@ -115,7 +115,8 @@ class Schedules(unittest.TestCase):
 
     def test_the_page_says_which_and_why_not(self):
         with open(README, encoding="utf-8") as file:
-            rows = dict(re.findall(r"^\| ([a-z][^|]*) \| (.*) \|$", file.read().split("## Which schedules")[1], re.M))
+            section = file.read().split("## Which schedules")[1].split("\n## ")[0]
+        rows = dict(re.findall(r"^\| ([a-z][^|]*) \| (.*) \|$", section, re.M))
         rows.pop("schedule")
         said = {name: what for names, what in rows.items() for name in names.split(";")[0].split(", ")}
         self.assertEqual(sorted([*RUN, *REFUSED, "forward-only", "searched orders"]), sorted(said))

@@ -13,7 +13,7 @@ from torch.nn.functional import mse_loss
 
 import weir
 from plans import plan_of, recomputed
-from ranks import on_ranks
+from ranks import on_ranks, setUpModule, tearDownModule  # noqa: F401
 from weir.torch import pipeline
 
 LAYERS = [f"mid.{layer}" for layer in range(4)]

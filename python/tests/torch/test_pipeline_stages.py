@@ -16,7 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 import pipeline_models
 import weir
 from plans import plan_of, profile_of, recomputed
-from ranks import on_ranks
+from ranks import on_ranks, setUpModule, tearDownModule  # noqa: F401
 from weir.torch import links, pipeline, verify
 from weir.torch.link_rates import fit_line, synopsis
 from weir.torch.pipelines import device_of

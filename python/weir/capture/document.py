@@ -114,7 +114,7 @@ def document_of(parts: Parts, books: List[Bytes], times: Times, flops: List[int]
     layers = [layer_of(parts, books, times, flops, place, owned[place], kept, share) for place in range(len(parts))]
     document = {
         "format": "weir.profile",
-        "version": 4,  # recompute_ns
+        "version": 1,
         "model": head["model"],
         "micro_batch": head["micro_batch"],
         "dtype": dtype_of(parts),
@@ -130,16 +130,16 @@ def document_of(parts: Parts, books: List[Bytes], times: Times, flops: List[int]
     }
     if parts.tied():
         document["tied"] = [list(pair) for pair in parts.tied()]
-        document["lent"] = [list(pair) for pair in lent_pairs(parts, owned)]
-        if not document["lent"]:
-            del document["lent"]
+        document["one_owner"] = [list(pair) for pair in one_owner_pairs(parts, owned)]
+        if not document["one_owner"]:
+            del document["one_owner"]
     if parts.no_cut_after():
         document["no_cut_after"] = parts.no_cut_after()
     document["notes"] = notes
     return document
 
 
-def lent_pairs(parts: Parts, owned: List[List[torch.nn.Parameter]]) -> List[Tuple[int, int]]:
+def one_owner_pairs(parts: Parts, owned: List[List[torch.nn.Parameter]]) -> List[Tuple[int, int]]:
     """Tied pairs in which the first part owns what they share."""
     ids = [{id(parameter) for parameter in mine} for mine in owned]
     return [(one, other) for one, other in parts.tied()

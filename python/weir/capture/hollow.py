@@ -95,7 +95,7 @@ def fill(model: nn.Module, mine: Iterable[torch.Tensor], others: Iterable[nn.Mod
 
 
 @contextlib.contextmanager
-def lent(model: nn.Module, part: nn.Module, init_fn: Optional[Callable], device: torch.device) -> Iterator[None]:
+def materialized(model: nn.Module, part: nn.Module, init_fn: Optional[Callable], device: torch.device) -> Iterator[None]:
     """While it lasts, the tensors of a part of the model have data: those of init_fn, of what else begins its modules, or
     small random numbers. Behind it they have none."""
     mine = [tensor for tensor in [*part.parameters(), *part.buffers()] if tensor.is_meta]

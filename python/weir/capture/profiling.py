@@ -21,7 +21,7 @@ from .clock import Clock, clock_for
 from .dispatch import measure_dispatch
 from .document import Dispatch, document_of
 from .errors import refusal
-from .hollow import fill_buffers, is_hollow, lent
+from .hollow import fill_buffers, is_hollow, materialized
 from .leaves import uncompiled
 from .memory import Bytes, count_bytes
 from .parts import Parts, attributes_kept, device_kind, left_as_it_was, parts
@@ -102,7 +102,7 @@ def measured_alone(whole: Parts, sample: Any, loss: Loss, place: torch.device, w
     last_read = {value: number for number, part in enumerate(whole) for value in part.inputs}
     for number, part in enumerate(whole):
         tell(f"measuring {part.name}, layer {number + 1} of {len(whole)}", number == 0)
-        with lent(whole.model, part.module, init_fn, place):
+        with materialized(whole.model, part.module, init_fn, place):
             gc.freeze()  # or each collection looks at all that PyTorch has
             replay = PartReplay(whole, number, values, asking, sample, loss)
             try:

@@ -19,7 +19,7 @@ static struct plan *random_plan(uint64_t *seed, const struct profile *profile, s
     plan->ranks = ranks;
     plan->chunks = 1;
     plan->micro_batches = 1 + (uint32_t)random_below(seed, 6);
-    plan->holding.optimizer = OPTIMIZER_ADAMW;
+    plan->storage.optimizer = OPTIMIZER_ADAMW;
     uint32_t first = 0;
     for (uint32_t s = 0; s < ranks; s++) {
         const uint32_t left = layers - first - (ranks - s - 1);

@@ -17,7 +17,7 @@ static const struct small_layer rows[] = {
 static struct stage_bytes bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
                                    const struct segment *segments, size_t count)
 {
-    return stage_bytes_of(profile, first, end, segments, count, &(struct holding){ .optimizer = OPTIMIZER_ADAMW });
+    return stage_bytes_of(profile, first, end, segments, count, &(struct storage){ .optimizer = OPTIMIZER_ADAMW });
 }
 
 static void a_middle_stage_sums_its_layers(void **state)
@@ -114,7 +114,7 @@ static void times_are_scaled_by_the_devices_speed(void **state)
     struct profile *profile = small_chain(rows, 4);
     const struct segment middle = { 1, 3 };
     const struct cost_row row =
-        stage_cost_of(profile, 0, 4, &middle, 1, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 300);
+        stage_cost_of(profile, 0, 4, &middle, 1, &(struct storage){ .optimizer = OPTIMIZER_SGD }, 300);
     assert_int_equal(row.forward_ns, 1534);    // 460 / 0.3, rounded up
     assert_int_equal(row.backward_ns, 2867);   // 860 / 0.3
     assert_int_equal(row.recompute_ns, 767);   // 230 / 0.3
@@ -127,13 +127,13 @@ static void running_layers_again_takes_what_was_measured(void **state)
 {
     (void)state;
     struct profile *profile = small_chain(rows, 4);
-    const struct holding holding = { .optimizer = OPTIMIZER_SGD };
+    const struct storage storage = { .optimizer = OPTIMIZER_SGD };
     const struct segment middle = { 1, 3 };
     const uint64_t forward_ns = profile->layers[1].forward_ns + profile->layers[2].forward_ns;
-    assert_int_equal(stage_cost_of(profile, 0, 4, &middle, 1, &holding, 1000).recompute_ns, forward_ns);
+    assert_int_equal(stage_cost_of(profile, 0, 4, &middle, 1, &storage, 1000).recompute_ns, forward_ns);
     profile->layers[1].has_recompute = true;
     profile->layers[1].recompute_ns = profile->layers[1].forward_ns + 17;
-    const struct cost_row row = stage_cost_of(profile, 0, 4, &middle, 1, &holding, 1000);
+    const struct cost_row row = stage_cost_of(profile, 0, 4, &middle, 1, &storage, 1000);
     assert_int_equal(row.recompute_ns, forward_ns + 17);
     assert_int_equal(row.forward_ns, 460);
     profile_free(profile);
@@ -144,7 +144,7 @@ static void the_row_counts_the_input_as_kept_while_its_slot_is_needed(void **sta
     (void)state;
     struct profile *profile = small_chain(rows, 4);
     const struct cost_row row =
-        stage_cost_of(profile, 1, 3, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1000);
+        stage_cost_of(profile, 1, 3, NULL, 0, &(struct storage){ .optimizer = OPTIMIZER_SGD }, 1000);
     assert_int_equal(row.kept_forward_bytes, 256 * (50 + 2 + 1));
     assert_int_equal(row.kept_weight_bytes, 256 * (2 + 2 + 1));
     profile_free(profile);
@@ -175,9 +175,9 @@ static void who_reads_what_is_lent_elsewhere_has_one_copy_of_it(void **state)
         uint64_t weights;
     } stages[] = { { 0, 4, 10 }, { 0, 2, 3 }, { 1, 2, 2 }, { 1, 3, 6 }, { 2, 4, 8 }, { 3, 4, 5 } };
     struct profile *profile = small_chain(rows, 4);
-    struct edge lent[] = { { 0, 2 }, { 0, 3 } };
-    profile->lent = lent;
-    profile->lent_count = 2;
+    struct edge one_owner[] = { { 0, 2 }, { 0, 3 } };
+    profile->one_owner = one_owner;
+    profile->one_owner_count = 2;
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         const struct stage_bytes bytes = bytes_of(profile, stages[i].first, stages[i].end, NULL, 0);
         assert_int_equal(bytes.weights, 256 * stages[i].weights);
@@ -186,7 +186,7 @@ static void who_reads_what_is_lent_elsewhere_has_one_copy_of_it(void **state)
     }
     assert_int_equal(stage_layer_weights(profile, 2, 4, 2), 256 * 4);
     assert_int_equal(stage_layer_weights(profile, 2, 4, 3), 256 * 4);
-    profile->lent = NULL;
+    profile->one_owner = NULL;
     profile_free(profile);
 }
 

@@ -6,12 +6,12 @@
 #include "tests/partitioner/small.h"
 
 // A byte takes 1 ns, and between replicas 100 ns more; layers have 256, 512 and 1024 bytes of weights.
-static struct cost_row row_of(const struct small_layer *layers, size_t count, struct holding holding)
+static struct cost_row row_of(const struct small_layer *layers, size_t count, struct storage storage)
 {
-    const struct stage_place place = { .speed_permille = 1000, .replicas = holding.shard == SHARD_NONE ? 1 : 3,
+    const struct stage_place place = { .speed_permille = 1000, .replicas = storage.shard == SHARD_NONE ? 1 : 3,
                                        .host_bytes_per_second = 1000000000, .link = { 100, 1000000000 } };
     struct profile *profile = small_chain(layers, count);
-    const struct cost_row row = stage_cost_at(profile, 0, (uint32_t)count, NULL, 0, &holding, &place);
+    const struct cost_row row = stage_cost_at(profile, 0, (uint32_t)count, NULL, 0, &storage, &place);
     profile_free(profile);
     return row;
 }
@@ -22,15 +22,15 @@ static void layers_come_while_others_compute(void **state)
     const struct small_layer layers[] = { { .forward = 600, .backward = 1200, .parameters = 1 },
                                           { .forward = 300, .backward = 3000, .parameters = 2 },
                                           { .forward = 50, .backward = 4000, .parameters = 4 } };
-    const struct cost_row in_turn = row_of(layers, 3, (struct holding){ .optimizer_on_host = true, .window = 1 });
+    const struct cost_row in_turn = row_of(layers, 3, (struct storage){ .optimizer_on_host = true, .window = 1 });
     assert_int_equal(in_turn.forward_ns, 950 + 1792);
     assert_int_equal(in_turn.backward_ns, 8200 + 3 * 1792);
-    const struct cost_row beside = row_of(layers, 3, (struct holding){ .optimizer_on_host = true, .window = 2 });
+    const struct cost_row beside = row_of(layers, 3, (struct storage){ .optimizer_on_host = true, .window = 2 });
     // 256 | 600 beside 512 | 300 beside 1024 | 50
     assert_int_equal(beside.forward_ns, 256 + 600 + 1024 + 50);
     // 2 x 1024 | 4000 beside 2 x 512 | 3000 beside 1024 and 2 x 256 | 1200 beside 512 | 256
     assert_int_equal(beside.backward_ns, 2048 + 4000 + 3000 + 1200 + 256);
-    const struct cost_row all = row_of(layers, 3, (struct holding){ .optimizer_on_host = true, .window = 3 });
+    const struct cost_row all = row_of(layers, 3, (struct storage){ .optimizer_on_host = true, .window = 3 });
     assert_int_equal(all.forward_ns, 950);
 }
 
@@ -77,12 +77,12 @@ static uint64_t slow_time(const uint64_t *comes, const uint64_t *computes, const
 static void a_window_takes_what_two_lanes_take(void **state)
 {
     (void)state;
-    const struct holding holdings[] = { { .optimizer_on_host = true, .window = 2 },
+    const struct storage holdings[] = { { .optimizer_on_host = true, .window = 2 },
                                         { .shard = SHARD_GRADIENTS, .window = 2 },
                                         { .shard = SHARD_WEIGHTS, .window = 2 } };
     for (uint64_t trial = 0; trial < test_trials(300, 5000); trial++) {
-        const struct holding holding = holdings[trial % 3];
-        const bool gathers = holding.shard != SHARD_GRADIENTS, is_host = holding.shard == SHARD_NONE;
+        const struct storage storage = holdings[trial % 3];
+        const bool gathers = storage.shard != SHARD_GRADIENTS, is_host = storage.shard == SHARD_NONE;
         uint64_t seed = trial, comes[3][6], computes[3][6], goes[3][6];
         const size_t count = 3 + random_below(&seed, 4);
         struct small_layer layers[6] = { { 0 } };
@@ -101,7 +101,7 @@ static void a_window_takes_what_two_lanes_take(void **state)
             computes[1][back] = layers[l].backward;
             computes[2][back] = layers[l].backward / 2;
         }
-        const struct cost_row row = row_of(layers, count, holding);
+        const struct cost_row row = row_of(layers, count, storage);
         const unsigned long long found[] = { row.forward_ns, row.backward_ns, row.backward_input_ns };
         for (int action = 0; action < 3; action++) {
             const unsigned long long want = slow_time(comes[action], computes[action], goes[action], count);
@@ -116,18 +116,18 @@ static void what_is_tied_branched_or_run_again_is_priced_in_turn(void **state)
 {
     (void)state;
     const struct small_layer layers[] = { { .forward = 9, .parameters = 1 }, { .parameters = 2 }, { .parameters = 4 } };
-    const struct holding holding = { .optimizer_on_host = true, .window = 2 };
+    const struct storage storage = { .optimizer_on_host = true, .window = 2 };
     struct profile *profile = small_chain(layers, 3);
     struct cost_row row = { 0 };
-    assert_true(window_is_beside(&holding, profile, &row));
+    assert_true(window_overlaps(&storage, profile, &row));
     row.recompute_ns = 1;
-    assert_false(window_is_beside(&holding, profile, &row));
+    assert_false(window_overlaps(&storage, profile, &row));
     row.recompute_ns = 0;
     profile->is_chain = false;
-    assert_false(window_is_beside(&holding, profile, &row));
+    assert_false(window_overlaps(&storage, profile, &row));
     profile->is_chain = true;
     profile->tied_count = 1;
-    assert_false(window_is_beside(&holding, profile, &row));
+    assert_false(window_overlaps(&storage, profile, &row));
     profile->tied_count = 0;
     profile_free(profile);
 }

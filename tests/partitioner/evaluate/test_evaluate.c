@@ -68,7 +68,7 @@ static struct plan *plan_of(const char *schedule, struct profile *profile, struc
 {
     struct error error = { 0 };
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule, .ranks = 2,
-                                            .micro_batches = 4, .holding.optimizer = OPTIMIZER_ADAMW };
+                                            .micro_batches = 4, .storage.optimizer = OPTIMIZER_ADAMW };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);
     return plan;
@@ -96,7 +96,7 @@ static void any_other_number_is_told_by_its_place(void **state)
         struct error error = { 0 };
         struct profile *profile = small_chain(rows, 4);
         for (size_t l = 0; l < profile->layer_count; l++)
-            profile->layers[l].carried_bytes = profile->layers[l].saved_bytes / 2;
+            profile->layers[l].shared_by_parts_bytes = profile->layers[l].saved_bytes / 2;
         struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
         struct plan *plan = plan_of(generator->name, profile, cluster);
         assert_good(plan_evaluate(plan, profile, &error), error);

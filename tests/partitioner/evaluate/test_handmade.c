@@ -8,6 +8,7 @@
 #include "profiler/profile_reorder.h"
 #include "tests/document.h"
 #include "tests/partitioner/instance.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/partitioner/small_dag.h"
 
 static const struct small_layer rows[] = {
@@ -31,6 +32,7 @@ static struct world create(const char *schedule)
     assert_good(world.cluster, error);
     world.request = (struct search_request){ .profile = world.profile, .cluster = world.cluster, .schedule = schedule,
                                              .ranks = 2, .micro_batches = 4 };
+    resolve(&world.request);
     return world;
 }
 

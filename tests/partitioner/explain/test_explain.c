@@ -83,7 +83,7 @@ static void gains_are_those_of_planning_anew(void **state)
     (void)state;
     uint64_t seed = 61;
     size_t memory_steps = 0, bindings[4] = { 0 };
-    for (uint64_t trial = 0; trial < test_trials(150, 3000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(60, 3000); trial++) {
         const uint32_t ranks = 1 + (uint32_t)random_below(&seed, 3);
         struct instance instance = instance_create(&seed, ranks + (uint32_t)random_below(&seed, 5), ranks, true);
         struct plan *plan = plan_search(&instance.request, &(struct error){ 0 });
@@ -120,7 +120,7 @@ static struct plan *small_plan(struct profile **profile, const struct small_laye
     *profile = small_chain(rows, count);
     struct cluster *cluster = cluster_uniform(2, memory_bytes, 1000, 1000000000, &error);
     const struct search_request request = { .profile = *profile, .cluster = cluster, .schedule = "gpipe", .ranks = 2,
-                                            .micro_batches = 4, .holding.optimizer = OPTIMIZER_SGD };
+                                            .micro_batches = 4, .storage.optimizer = OPTIMIZER_SGD };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);
     cluster_free(cluster);

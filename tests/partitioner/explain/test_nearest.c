@@ -4,6 +4,7 @@
 #include "partitioner/plan_search.h"
 #include "profiler/profile_reorder.h"
 #include "tests/partitioner/instance.h"
+#include "tests/partitioner/resolve.h"
 
 static struct nearest find(const struct search_request *request)
 {
@@ -131,8 +132,8 @@ static void check_others(const struct nearest *nearest, const struct instance *i
         struct instance changed = *instance;
         if (row->kind == WHAT_IF_SCHEDULE)
             changed.request.schedule = row->row.schedule;
-        else if (row->kind == WHAT_IF_HOLDING)
-            changed.request.holding.optimizer = optimizer_of(row->option + strlen("--optimizer "));
+        else if (row->kind == WHAT_IF_STORAGE)
+            changed.request.storage.optimizer = optimizer_of(row->option + strlen("--optimizer "));
         else
             continue;
         for (size_t k = 0; k < sizeof instance_schedules / sizeof instance_schedules[0]; k++)
@@ -145,7 +146,7 @@ static void nearest_requests_fit_and_nothing_nearer_does(void **state)
 {
     (void)state;
     uint64_t seed = 91, kinds[WHAT_IF_KINDS] = { 0 }, refused = 0, lone = 0;
-    for (uint64_t trial = 0; trial < test_trials(300, 6000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(300, 6000); trial++) {
         const uint32_t ranks = 1 + (uint32_t)random_below(&seed, 3);
         struct instance instance = instance_create(&seed, ranks + (uint32_t)random_below(&seed, 4), ranks, true);
         if (!profile_has_one_order(instance.profile)) {  // the twin knows no other
@@ -179,7 +180,7 @@ static void nearest_requests_fit_and_nothing_nearer_does(void **state)
         instance_clear(&instance);
     }
     assert_true(refused > 30 && lone > 5 && kinds[WHAT_IF_MICRO_BATCHES] > 5 && kinds[WHAT_IF_RANKS] > 5
-                && kinds[WHAT_IF_SCHEDULE] > 1 && kinds[WHAT_IF_HOLDING] > 5);
+                && kinds[WHAT_IF_SCHEDULE] > 1 && kinds[WHAT_IF_STORAGE] > 5);
 }
 
 // --- orders of any kind -----------------------------------------------------------------------
@@ -191,11 +192,12 @@ static void the_least_memory_of_any_order_is_exact_where_all_is_tried(void **sta
     (void)state;
     static const char *const schedules[] = { "zb-v", "zb-h1", "interleaved", "chimera" };
     uint64_t seed = 93, least = 0;
-    for (uint64_t trial = 0; trial < test_trials(16, 200); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(16, 200); trial++) {
         struct instance instance = instance_create(&seed, 5, 2, true);
         struct search_request request = instance.request;
         struct error error = { 0 };
         request.schedule = schedules[trial % 4];
+        resolve(&request);
         request.micro_batches = 4;
         request.chunks = 0;
         instance.cluster->devices[0].memory_bytes = instance.cluster->devices[1].memory_bytes = 512;
@@ -231,8 +233,9 @@ static void nearest_requests_are_said_with_their_options(void **state)
     struct error error = { 0 };
     struct profile *profile = small_chain(rows, 3);
     struct cluster *cluster = cluster_uniform(2, 256 * 118, 1000, 1000000000, &error);
-    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "gpipe", .ranks = 2,
-                                            .micro_batches = 6, .holding.optimizer = OPTIMIZER_ADAMW };
+    struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "gpipe", .ranks = 2,
+                                      .micro_batches = 6, .storage.optimizer = OPTIMIZER_ADAMW };
+    resolve(&request);
     assert_null(plan_search(&request, &error));
     assert_error(error,
                  "no plan fits: even in the one that lacks least, stage 0 (l0 to l1) needs at least 29.8 KiB with"
@@ -276,17 +279,18 @@ static void states_on_the_host_are_offered_where_there_is_one(void **state)
         cluster->host_memory_bytes = 1 << 20;
         cluster->host_bytes_per_second = 1000000000;
         struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 2,
-                                          .micro_batches = 4, .holding.optimizer = OPTIMIZER_ADAMW };
+                                          .micro_batches = 4, .storage.optimizer = OPTIMIZER_ADAMW };
+        resolve(&request);
         struct nearest nearest = find(&request);
-        const struct what_if *row = row_of(&nearest, WHAT_IF_HOLDING);
+        const struct what_if *row = row_of(&nearest, WHAT_IF_STORAGE);
         assert_non_null(row);
         assert_string_equal(row->option, has_host ? "--host optimizer" : "--optimizer momentum");
-        request.holding.optimizer_on_host = has_host;
-        request.holding.optimizer = has_host ? OPTIMIZER_ADAMW : OPTIMIZER_MOMENTUM;
+        request.storage.optimizer_on_host = has_host;
+        request.storage.optimizer = has_host ? OPTIMIZER_ADAMW : OPTIMIZER_MOMENTUM;
         struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
         assert_int_equal(plan->iteration_ns, row->row.found.iteration_ns);
-        assert_false(nearest.failed[WHAT_IF_HOLDING]);
+        assert_false(nearest.failed[WHAT_IF_STORAGE]);
         struct text text = { 0 };
         plan_print(plan, &text);
         assert_int_equal(strstr(text.data, "adamw, optimizer on the host\n") != NULL, has_host);

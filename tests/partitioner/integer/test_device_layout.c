@@ -88,7 +88,7 @@ static void the_solver_finds_the_best_of_all_layouts(void **state)
     need_solver();
     uint64_t seed = 41;
     uint32_t possible = 0, bounded = 0;
-    for (uint64_t trial = 0; trial < test_trials(150, 3000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(150, 3000); trial++) {
         struct random_problem random;
         make(&seed, &random);
         uint32_t best[MOST_LAYERS];

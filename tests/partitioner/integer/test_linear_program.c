@@ -70,7 +70,7 @@ static void no_duals_whatever_prove_too_much(void **state)
     (void)state;
     uint64_t seed = 31;
     uint32_t proved_something = 0;
-    for (uint64_t trial = 0; trial < test_trials(3000, 100000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(3000, 100000); trial++) {
         struct linear_model model = random_model(&seed);
         double duals[8];
         for (size_t r = 0; r < model.row_count; r++)
@@ -89,7 +89,7 @@ static void the_solver_and_all_answers_agree(void **state)
     (void)state;
     need_solver();
     uint64_t seed = 32;
-    for (uint64_t trial = 0; trial < test_trials(100, 2000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(100, 2000); trial++) {
         struct linear_model model = random_model(&seed);
         const int64_t least = least_of_all(&model);
         struct error error = { 0 };

@@ -100,7 +100,7 @@ static void layers_go_where_all_layouts_together_find_no_better(void **state)
     need_solver();
     uint64_t seed = 51;
     uint32_t possible = 0, better = 0;
-    for (uint64_t trial = 0; trial < test_trials(60, 1500); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(60, 1500); trial++) {
         struct profile *profile = random_profile(&seed);
         const uint32_t devices = 1 + (uint32_t)random_below(&seed, MOST_DEVICES);
         struct error error = { 0 };

@@ -5,6 +5,7 @@
 #include "schedules/generators/generate.h"
 #include "tests/partitioner/arranged_twin.h"
 #include "tests/partitioner/own_order.h"
+#include "tests/partitioner/resolve.h"
 
 enum { MOST_DEVICES = TWIN_DEVICES };
 
@@ -134,7 +135,7 @@ static uint64_t solve(const struct search_request *asked, uint64_t *plans, uint6
     assert_good(layout_names_read(asked, &names, &error), error);
     every.bounds = layout_bounds_create(asked, &names, &error);
     assert_good(every.bounds, error);
-    if (generator_find(asked->schedule, &error)->takes_replicas)
+    if (search_generator(asked)->takes_replicas)
         try_stages(&every);
     else
         try_ranks(&every);
@@ -169,7 +170,7 @@ static struct cluster *random_cluster(uint64_t *seed, uint32_t devices)
 static void set_memory(uint64_t *seed, const struct search_request *request, struct cluster *cluster)
 {
     const uint32_t layers = (uint32_t)request->profile->layer_count;
-    const struct stage_bytes whole = stage_bytes_of(request->profile, 0, layers, NULL, 0, &request->holding);
+    const struct stage_bytes whole = stage_bytes_of(request->profile, 0, layers, NULL, 0, &request->storage);
     const uint64_t fixed = whole.weights + whole.gradients + whole.optimizer;
     const uint64_t kept = (whole.kept + whole.kept_through) * (1 + random_below(seed, 3)) + 2 * whole.transient;
     const bool unlike = random_below(seed, 3) == 0, roomy = random_below(seed, 2);
@@ -180,10 +181,9 @@ static void set_memory(uint64_t *seed, const struct search_request *request, str
 
 static void draw_freedom(uint64_t *seed, struct search_request *request)
 {
-    struct error error = { 0 };
     request->free = (struct search_freedom){ .devices = random_below(seed, 2), .fewer = random_below(seed, 3) == 0 };
     request->free.replicas =
-        generator_find(request->schedule, &error)->takes_replicas && random_below(seed, 4) > 0;
+        search_generator(request)->takes_replicas && random_below(seed, 4) > 0;
     if (!request->free.devices && !request->free.replicas)
         request->free.fewer = true;
 }
@@ -234,7 +234,7 @@ static void chosen_layouts_are_the_best_there_are(void **state)
 {
     (void)state;
     uint64_t seed = 77, plans = 0, layouts = 0, feasible = 0, proved = 0;
-    const uint64_t trials = test_trials(500, 20000);
+    const uint64_t trials = test_all_trials(250, 20000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct error error = { 0 };
         const uint32_t layers = 1 + (uint32_t)random_below(&seed, TWIN_LAYERS);
@@ -247,8 +247,9 @@ static void chosen_layouts_are_the_best_there_are(void **state)
                                           .schedule = schedules[random_below(&seed, 7)],
                                           .ranks = 1 + (uint32_t)random_below(&seed, devices),
                                           .micro_batches = 1 + (uint32_t)random_below(&seed, 6),
-                                          .holding.optimizer = (enum optimizer_kind)random_below(&seed, 3) };
-        request.chunks = generator_find(request.schedule, &error)->usual_chunks;
+                                          .storage.optimizer = (enum optimizer_kind)random_below(&seed, 3) };
+        resolve(&request);
+        request.chunks = request.generator.usual_chunks;
         set_memory(&seed, &request, cluster);
         draw_freedom(&seed, &request);
         if (layers <= 5 && random_below(&seed, 5) == 0) {
@@ -288,7 +289,7 @@ static void longer_chains_are_arranged_as_well(void **state)
 {
     (void)state;
     uint64_t seed = 5, plans = 0, layouts = 0, proved = 0;
-    const uint64_t trials = test_trials(60, 2000);
+    const uint64_t trials = test_all_trials(60, 2000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct error error = { 0 };
         const uint32_t layers = 8 + (uint32_t)random_below(&seed, 2), devices = 2 + (uint32_t)random_below(&seed, 3);
@@ -297,11 +298,12 @@ static void longer_chains_are_arranged_as_well(void **state)
         assert_good(cluster, error);
         for (uint32_t d = 0; random_below(&seed, 2) && d < devices; d++)
             cluster->devices[d].speed_permille = 500 + 500 * random_below(&seed, 3);
-        const struct search_request request = { .profile = profile, .cluster = cluster,
-                                                .schedule = schedules[trial % 2], .ranks = devices, .chunks = 1,
-                                                .micro_batches = 1 + (uint32_t)random_below(&seed, 8),
-                                                .free = { .replicas = true, .devices = random_below(&seed, 2),
-                                                          .fewer = random_below(&seed, 2) } };
+        struct search_request request = { .profile = profile, .cluster = cluster,
+                                          .schedule = schedules[trial % 2], .ranks = devices, .chunks = 1,
+                                          .micro_batches = 1 + (uint32_t)random_below(&seed, 8),
+                                          .free = { .replicas = true, .devices = random_below(&seed, 2),
+                                                    .fewer = random_below(&seed, 2) } };
+        resolve(&request);
         const uint64_t best = solve(&request, &plans, &layouts);
         const uint64_t floor = bound_of_all(&request);
         struct plan *plan = own_order_search(&request, &error);
@@ -326,18 +328,19 @@ static void plans_of_all_schedules_keep_to_the_bound_of_all(void **state)
 {
     (void)state;
     uint64_t seed = 8, found = 0;
-    for (uint64_t trial = 0; trial < test_trials(20, 3000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(20, 3000); trial++) {
         const struct generator *generator = &generators[0];
         for (; generator->name; generator++) {
             struct error error = { 0 };
             struct profile *profile = small_random_chain(&seed, 8, 1000);
             struct cluster *cluster = cluster_uniform(2, TWIN_ROOM, random_below(&seed, 200), 10000000000, &error);
             assert_good(cluster, error);
-            const struct search_request request = { .profile = profile, .cluster = cluster,
-                                                    .schedule = generator->name, .ranks = 2,
-                                                    .chunks = generator->usual_chunks, .free.devices = true,
-                                                    .micro_batches = 1 + (uint32_t)random_below(&seed, 6),
-                                                    .limits.budget = 1 };
+            struct search_request request = { .profile = profile, .cluster = cluster,
+                                              .schedule = generator->name, .ranks = 2,
+                                              .chunks = generator->usual_chunks, .free.devices = true,
+                                              .micro_batches = 1 + (uint32_t)random_below(&seed, 6),
+                                              .limits.budget = 1 };
+            resolve(&request);
             const uint64_t floor = bound_of_all(&request);
             struct plan *plan = own_order_search(&request, &error);
             found += plan != NULL;
@@ -364,9 +367,10 @@ static void why_there_is_no_bound_is_said(void **state)
     profile->layers[0].forward_ns = profile->layers[0].backward_ns = profile->layers[0].parameter_bytes = 0;
     profile->layers[0].backward_input_ns = profile->layers[0].backward_weight_ns = 0;
     assert_true(cluster && profile_rehash(profile, &error));
-    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "pipedream",
-                                            .ranks = 4, .chunks = 1, .micro_batches = 3, .layout.replicas = replicas,
-                                            .layout.stages = 2, .limits.budget = 1 };
+    struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "pipedream",
+                                      .ranks = 4, .chunks = 1, .micro_batches = 3, .layout.replicas = replicas,
+                                      .layout.stages = 2, .limits.budget = 1 };
+    resolve(&request);
     struct plan *plan = own_order_search(&request, &error);
     assert_good(plan, error);
     assert_int_equal(plan->certificate.lower_bound_ns, 0);

@@ -5,6 +5,7 @@
 #include "partitioner/plan_search.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search_request.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/partitioner/small_dag.h"
 
 enum { MOST_LAYERS = 12, MOST_RANKS = 7 };
@@ -32,7 +33,7 @@ static uint64_t exactly(const struct search_request *request, const struct slots
     struct error error = { 0 };
     struct recompute_list list;
     uint64_t work = 0;
-    struct intervals *intervals = intervals_create(request->profile, &request->holding, &error);
+    struct intervals *intervals = intervals_create(request->profile, &request->storage, &error);
     assert_good(intervals, error);
     intervals->replicas = replicas;
     assert_good(recompute_search(intervals, first, end, slots, capacity, RECOMPUTE_LEAST, 1000000, &work, &list, &error),
@@ -106,7 +107,7 @@ static void no_stage_needs_less_than_is_said(void **state)
     static const char *const schedules[] = { "1f1b", "gpipe", "pipedream" };
     struct tally tally = { 0 };
     uint64_t seed = 11;
-    const uint64_t trials = test_trials(1500, 40000);
+    const uint64_t trials = test_all_trials(1500, 40000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct error error = { 0 };
         const uint32_t layers = 4 + (uint32_t)random_below(&seed, MOST_LAYERS - 3);
@@ -116,12 +117,13 @@ static void no_stage_needs_less_than_is_said(void **state)
         const uint64_t memory_bytes = 256 * (10 + random_below(&seed, 300));
         struct cluster *cluster = cluster_uniform(crews.ranks, memory_bytes, 5, 1000000000, &error);
         assert_good(cluster, error);
-        const struct search_request request = {
+        struct search_request request = {
             .profile = profile, .cluster = cluster, .schedule = schedules[random_below(&seed, 3)],
             .ranks = crews.ranks, .layout.stages = crews.stages, .layout.replicas = crews.replicas, .chunks = 1,
             .micro_batches = 3 + (uint32_t)random_below(&seed, 9),
-            .holding = { .optimizer = random_below(&seed, 2) ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
+            .storage = { .optimizer = random_below(&seed, 2) ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
                          .shard = random_below(&seed, 3) ? SHARD_NONE : (enum shard)random_below(&seed, 4) } };
+        resolve(&request);
         ask(&tally, &request, &crews, &seed, trial);
         profile_free(profile);
         cluster_free(cluster);
@@ -151,9 +153,10 @@ static void of_a_long_chain_most_is_said(void **state)
         const uint64_t capacity = (uint64_t)LAYERS * 200 * 256 * RANKS * parts / 10;
         struct cluster *cluster = cluster_uniform(RANKS, capacity, 5, 1000000000, &error);
         assert_good(cluster, error);
-        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
-                                                .ranks = RANKS, .chunks = 1, .micro_batches = 20,
-                                                .layout = { .stages = 2, .replicas = replicas } };
+        struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
+                                          .ranks = RANKS, .chunks = 1, .micro_batches = 20,
+                                          .layout = { .stages = 2, .replicas = replicas } };
+        resolve(&request);
         struct layout_memory *memory = layout_memory_create(&request, &error);
         assert_good(memory, error);
         struct slots *slots = search_slots(&request, &error);
@@ -180,15 +183,16 @@ static void crews_run_again_the_least_that_fits(void **state)
     (void)state;
     struct error error = { 0 };
     uint64_t seed = 9, tight = 0;
-    for (uint64_t trial = 0; trial < test_trials(40, 1000); trial++) {
+    for (uint64_t trial = 0; trial < test_all_trials(40, 1000); trial++) {
         struct profile *profile = small_random_chain(&seed, 30, 1000);
         const struct crews crews = random_crews(&seed, MOST_RANKS);
         const uint64_t capacity = 256 * (120 + random_below(&seed, 200));
         struct cluster *cluster = cluster_uniform(crews.ranks, capacity, 5, 1000000000, &error);
         assert_good(cluster, error);
-        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
-                                                .ranks = crews.ranks, .layout.stages = crews.stages, .chunks = 1,
-                                                .layout.replicas = crews.replicas, .micro_batches = 12 };
+        struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
+                                          .ranks = crews.ranks, .layout.stages = crews.stages, .chunks = 1,
+                                          .layout.replicas = crews.replicas, .micro_batches = 12 };
+        resolve(&request);
         struct slots *slots = search_slots(&request, &error);
         assert_good(slots, error);
         struct plan *plan = plan_search(&request, &error);
@@ -221,7 +225,7 @@ static void who_may_have_replicas_is_no_slower(void **state)
     (void)state;
     enum { RANKS = 8, BUDGET = 60000 };
     struct error error = { 0 };
-    uint64_t seed = 13, quicker = 0, trials = test_trials(12, 300);
+    uint64_t seed = 13, quicker = 0, trials = test_all_trials(12, 300);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct profile *profile = small_random_chain(&seed, 40, 1000);
         struct cluster *cluster = cluster_uniform(RANKS, 256 * (80 + random_below(&seed, 100)), 5, 1000000000, &error);
@@ -258,13 +262,14 @@ static void of_ample_memory_nothing_is_said(void **state)
     struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 3,
                                       .chunks = 1, .micro_batches = 8,
                                       .layout = { .stages = 2, .replicas = replicas } };
+    resolve(&request);
     assert_null(layout_memory_create(&request, &error));
     for (size_t i = 0; i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = 256;
     struct layout_memory *memory = layout_memory_create(&request, &error);
     assert_good(memory, error);
     layout_memory_free(memory);
-    request.holding.window = 2;  // of which prices know nothing
+    request.storage.window = 2;  // of which prices know nothing
     assert_null(layout_memory_create(&request, &error));
     assert_int_equal(error.kind, ERROR_NONE);
     profile_free(profile);

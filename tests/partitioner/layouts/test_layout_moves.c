@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "partitioner/layouts/layout_model.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/partitioner/small.h"
 
 // Layers of 0.2 to 3 ms, and of so many parameters that copies take their time to add up.
@@ -46,7 +47,7 @@ static void what_is_found_among_many_layouts_stays_as_quick(void **state)
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
                                                 .ranks = (uint32_t)cluster->device_count, .chunks = 1,
                                                 .micro_batches = cases[i].micro_batches, .limits.budget = 700000,
-                                                .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true };
+                                                .storage.optimizer = OPTIMIZER_SGD, .free.replicas = true };
         struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
         if (plan->iteration_ns > cases[i].most_ns + cases[i].most_ns / 100)
@@ -69,7 +70,7 @@ static void there_is_a_plan_however_soon_it_is_wanted(void **state)
     assert_good(cluster, error);
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = 24,
                                             .chunks = 1, .micro_batches = 48, .limits.deadline_ns = 1,
-                                            .holding.optimizer = OPTIMIZER_SGD, .free.replicas = true };
+                                            .storage.optimizer = OPTIMIZER_SGD, .free.replicas = true };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);
     assert_string_equal(plan->certificate.stopped, "the deadline has passed");
@@ -113,10 +114,11 @@ static void cuts_are_seldom_far_from_the_best(void **state)
         struct profile *profile = make_chain(&seed, layers);
         struct cluster *cluster = cluster_uniform(ranks, (uint64_t)1 << 44, 5000, 12000000000, &error);
         assert_good(cluster, error);
-        const struct search_request request = { .profile = profile, .cluster = cluster, .ranks = ranks,
-                                                .schedule = schedules[random_below(&seed, 4)], .chunks = 1,
-                                                .micro_batches = 8 + (uint32_t)random_below(&seed, 40),
-                                                .holding.optimizer = OPTIMIZER_SGD };
+        struct search_request request = { .profile = profile, .cluster = cluster, .ranks = ranks,
+                                          .schedule = schedules[random_below(&seed, 4)], .chunks = 1,
+                                          .micro_batches = 8 + (uint32_t)random_below(&seed, 40),
+                                          .storage.optimizer = OPTIMIZER_SGD };
+        resolve(&request);
         struct layout_names names;
         assert_good(layout_names_read(&request, &names, &error), error);
         struct layout_model *model = layout_model_create(&request, &names, &error);

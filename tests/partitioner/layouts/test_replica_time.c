@@ -10,15 +10,16 @@ enum { MOST_STAGES = 6, MOST_RANKS = 12 };
 struct drawn {
     struct replica_stage stages[MOST_STAGES];
     uint32_t replicas[MOST_STAGES], count, ranks, micro_batches;
-    enum replica_order order;
+    enum generator_order order;
 };
 
-static const char *const names[] = { "1f1b", "gpipe", "forward-only", "pipedream" };
+static const char *const names[] = { [ORDER_1F1B] = "1f1b", [ORDER_GPIPE] = "gpipe",
+                                     [ORDER_FORWARD_ONLY] = "forward-only", [ORDER_PIPEDREAM] = "pipedream" };
 
 static struct drawn draw(uint64_t *seed)
 {
     struct drawn drawn = { .count = 1 + (uint32_t)random_below(seed, MOST_STAGES),
-                           .order = (enum replica_order)random_below(seed, 4) };
+                           .order = (enum generator_order)(ORDER_1F1B + random_below(seed, 4)) };
     uint32_t most = 1;
     for (uint32_t s = 0; s < drawn.count; s++) {
         const uint32_t left = MOST_RANKS - drawn.ranks - (drawn.count - s) + 1;
@@ -27,7 +28,7 @@ static struct drawn draw(uint64_t *seed)
                                                .backward_ns = random_below(seed, 90),
                                                .reduce_ns = ranks > 1 ? random_below(seed, 200) : 0,
                                                .busy_ns = random_below(seed, 60), .latency_ns = random_below(seed, 9) };
-        if (drawn.order == REPLICA_FORWARD_ONLY)
+        if (drawn.order == ORDER_FORWARD_ONLY)
             drawn.stages[s].backward_ns = drawn.stages[s].reduce_ns = 0;
         drawn.replicas[s] = ranks;
         drawn.ranks += ranks;
@@ -70,7 +71,7 @@ static uint64_t simulate_run(struct drawn *drawn, uint32_t micro_batches)
 static uint64_t simulate(struct drawn *drawn)
 {
     const uint32_t m = drawn->micro_batches;
-    if (drawn->order != REPLICA_PIPEDREAM)
+    if (drawn->order != ORDER_PIPEDREAM)
         return simulate_run(drawn, m);
     const uint64_t longer = simulate_run(drawn, 3 * m);
     return longer - simulate_run(drawn, 2 * m);

@@ -445,10 +445,10 @@ static const char diamond[] =
 static void check_document(const struct bottleneck_request *request, const char *expected_order)
 {
     struct error error = { 0 };
-    const struct holding holding = { .optimizer = OPTIMIZER_SGD };
+    const struct storage storage = { .optimizer = OPTIMIZER_SGD };
     struct bottleneck_result *result = bottleneck_search(request, &error);
     assert_good(result, error);
-    struct plan *plan = bottleneck_plan(request, result, &holding, &error);
+    struct plan *plan = bottleneck_plan(request, result, &storage, &error);
     assert_good(plan, error);
     struct text text = { 0 };
     plan_write(plan, &text);

@@ -9,7 +9,7 @@ static struct plan *plan_of(struct profile *profile, const char *schedule, uint3
     assert_good(cluster, error);
     const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule,
                                             .ranks = ranks,
-                                            .micro_batches = 4, .holding.optimizer = OPTIMIZER_SGD };
+                                            .micro_batches = 4, .storage.optimizer = OPTIMIZER_SGD };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);
     cluster_free(cluster);

@@ -3,21 +3,21 @@
 #include "tests/partitioner/small.h"
 
 // The plain loops of stage_cost.c are the twin.
-static void compare_all_intervals(const struct profile *profile, const struct holding *holding, uint32_t replicas,
+static void compare_all_intervals(const struct profile *profile, const struct storage *storage, uint32_t replicas,
                                   uint64_t trial)
 {
     struct error error = { 0 };
-    struct intervals *intervals = intervals_create(profile, holding, &error);
+    struct intervals *intervals = intervals_create(profile, storage, &error);
     assert_good(intervals, error);
     intervals->replicas = replicas;
     for (uint32_t first = 0; first < profile->layer_count; first++) {
         for (uint32_t end = first + 1; end <= profile->layer_count; end++) {
             const struct stage_bytes fast = interval_bytes(intervals, first, end);
-            const struct stage_bytes plain = stage_bytes_at(profile, first, end, NULL, 0, holding, replicas);
+            const struct stage_bytes plain = stage_bytes_at(profile, first, end, NULL, 0, storage, replicas);
             const struct cost_row row =
-                stage_cost_of(profile, first, end, NULL, 0, &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1000);
+                stage_cost_of(profile, first, end, NULL, 0, &(struct storage){ .optimizer = OPTIMIZER_SGD }, 1000);
             const struct cost_row again = stage_cost_of(profile, first, end, &(struct segment){ first, end }, 1,
-                                                        &(struct holding){ .optimizer = OPTIMIZER_SGD }, 1000);
+                                                        &(struct storage){ .optimizer = OPTIMIZER_SGD }, 1000);
             if (!small_same_bytes(&fast, &plain) || interval_forward_ns(intervals, first, end) != row.forward_ns
                 || interval_recompute_ns(intervals, first, end) != again.recompute_ns
                 || interval_backward_ns(intervals, first, end) != row.backward_ns)
@@ -48,7 +48,7 @@ static void intervals_cost_what_plain_loops_say(void **state)
     for (uint64_t trial = 0; trial < test_trials(150, 1500); trial++) {
         struct profile *profile = small_random_chain(&seed, 1 + random_below(&seed, 12), 1000);
         lend_something(&seed, profile);
-        const struct holding holding = {
+        const struct storage storage = {
             .optimizer = (enum optimizer_kind)random_below(&seed, OPTIMIZER_ADAM_1BIT + 1),
             .shard = (enum shard)random_below(&seed, 4),
             .optimizer_on_host = random_below(&seed, 2),
@@ -56,9 +56,9 @@ static void intervals_cost_what_plain_loops_say(void **state)
             .window = random_below(&seed, 2) ? 1 + (uint32_t)random_below(&seed, 4) : 0,
         };
         const uint32_t replicas = 1 + (uint32_t)random_below(&seed, 4);
-        compare_all_intervals(profile, &holding, replicas, trial);
+        compare_all_intervals(profile, &storage, replicas, trial);
         small_random_edges(&seed, profile);
-        compare_all_intervals(profile, &holding, replicas, trial);
+        compare_all_intervals(profile, &storage, replicas, trial);
         profile_free(profile);
     }
 }

@@ -29,7 +29,7 @@ struct brute {
 static struct stage_memory memory_of(const struct brute *brute)
 {
     const struct stage_bytes bytes = stage_bytes_of(brute->profile, brute->first, brute->end, brute->segments,
-                                                    brute->count, &(struct holding){ .optimizer = OPTIMIZER_ADAMW });
+                                                    brute->count, &(struct storage){ .optimizer = OPTIMIZER_ADAMW });
     const struct stage_bytes split = stage_bytes_of_split(bytes, brute->splits);
     return stage_memory_of(&split, brute->slots);
 }
@@ -86,7 +86,7 @@ static struct slots random_slots(uint64_t *seed)
     const uint32_t kept = 1 + (uint32_t)random_below(seed, 4);
     return (struct slots){ .input = { 1, kept, kept + (uint32_t)random_below(seed, 2) }, .kept = kept,
                            .kept_through = kept + (uint32_t)random_below(seed, 2), .held = (uint32_t)random_below(seed, 3),
-                           .carried = (kept + 1) / 2, .carried_gradient = 1,
+                           .shared_by_parts = (kept + 1) / 2, .shared_by_parts_gradient = 1,
                            .output = 2, .output_gradient = 1, .input_gradient = 2,
                            .versions = 1 + (uint32_t)random_below(seed, 2) };
 }
@@ -233,7 +233,7 @@ static void one_trial(uint64_t *seed, uint64_t trial, bool dag)
     if (random_below(seed, 4) == 0)
         profile->layers[random_below(seed, count)].forward_ns = 0;
     small_random_recompute(*seed, profile);
-    struct intervals *intervals = intervals_create(profile, &(struct holding){ .optimizer = OPTIMIZER_ADAMW }, &error);
+    struct intervals *intervals = intervals_create(profile, &(struct storage){ .optimizer = OPTIMIZER_ADAMW }, &error);
     assert_good(intervals, error);
     const struct slots slots = random_slots(seed);
     intervals->splits = random_below(seed, 3) == 0 ? 2 + (uint32_t)random_below(seed, 3) : 1;
@@ -288,15 +288,15 @@ static void long_stages_recompute_as_little_as_their_fronts_say(void **state)
 {
     (void)state;
     uint64_t seed = 6, work = 0, compared = 0;
-    const struct holding holding = { .optimizer = OPTIMIZER_ADAMW };
+    const struct storage storage = { .optimizer = OPTIMIZER_ADAMW };
     for (uint64_t trial = 0; trial < test_trials(60, 1500); trial++) {
         struct error error = { 0 };
         struct profile *profile = long_profile(&seed);
         const uint32_t count = (uint32_t)profile->layer_count;
-        struct intervals *intervals = intervals_create(profile, &holding, &error);
+        struct intervals *intervals = intervals_create(profile, &storage, &error);
         assert_good(intervals, error);
         const struct slots slots = random_slots(&seed);
-        const struct stage_bytes all = stage_bytes_of(profile, 1, count, NULL, 0, &holding);
+        const struct stage_bytes all = stage_bytes_of(profile, 1, count, NULL, 0, &storage);
         const uint64_t kept = stage_memory_of(&all, &slots).peak_bytes;
         const uint64_t capacity = kept - random_below(&seed, 1 + slots.kept * (all.kept + all.kept_through) * 3 / 4);
         struct recompute_list front, least;
@@ -348,12 +348,12 @@ static void a_few_labels_find_nearly_what_many_find(void **state)
 {
     (void)state;
     uint64_t seed = 7, work = 0;
-    const struct holding holding = { .optimizer = OPTIMIZER_ADAMW };
+    const struct storage storage = { .optimizer = OPTIMIZER_ADAMW };
     const struct slots slots = { .input = { 1, 4, 4 }, .kept = 4, .kept_through = 4, .held = 1, .versions = 1 };
     for (uint64_t trial = 0; trial < test_trials(10, 100); trial++) {
         struct error error = { 0 };
         struct profile *profile = uneven_profile(&seed);
-        struct intervals *intervals = intervals_create(profile, &holding, &error);
+        struct intervals *intervals = intervals_create(profile, &storage, &error);
         uint64_t least;
         bool complete;
         assert_good(intervals, error);
@@ -376,7 +376,7 @@ static void a_walk_that_was_cut_short_says_so_and_still_fits(void **state)
     struct error error = { 0 };
     uint64_t seed = 5, work = 0;
     struct profile *profile = small_random_chain(&seed, 8, 1000);
-    struct intervals *intervals = intervals_create(profile, &(struct holding){ .optimizer = OPTIMIZER_ADAMW }, &error);
+    struct intervals *intervals = intervals_create(profile, &(struct storage){ .optimizer = OPTIMIZER_ADAMW }, &error);
     const struct slots slots = { .input = { 1, 4, 4 }, .kept = 4, .kept_through = 4, .versions = 1 };
     struct brute brute = { .profile = profile, .end = 8, .slots = &slots };
     brute.capacity = peak_of(&brute) * 8 / 10;
@@ -401,7 +401,8 @@ static void a_walk_that_is_late_is_short_and_says_so(void **state)
     for (uint64_t trial = 0; trial < test_trials(10, 100); trial++) {
         struct error error = { 0 };
         struct profile *profile = uneven_profile(&seed);
-        struct intervals *intervals = intervals_create(profile, &(struct holding){ .optimizer = OPTIMIZER_ADAMW }, &error);
+        const struct storage storage = { .optimizer = OPTIMIZER_ADAMW };
+        struct intervals *intervals = intervals_create(profile, &storage, &error);
         uint64_t least, late, work[2] = { 0 }, none = 0;
         bool complete, late_complete;
         assert_good(intervals, error);

@@ -5,6 +5,7 @@
 
 #include "partitioner/evaluate/handmade.h"
 #include "partitioner/evaluate/reprice.h"
+#include "tests/partitioner/resolve.h"
 #include "tests/partitioner/small.h"
 
 // The best cut is 2,2: 100 us of work on each rank. 1,3 and 3,1 are worse.
@@ -27,6 +28,7 @@ static struct world create(void)
     assert_good(world.cluster, error);
     world.request = (struct search_request){ .profile = world.profile, .cluster = world.cluster, .schedule = "1f1b",
                                              .ranks = 2, .micro_batches = 8 };
+    resolve(&world.request);
     return world;
 }
 

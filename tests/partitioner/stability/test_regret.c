@@ -7,6 +7,7 @@
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/stability/noisy_profile.h"
 #include "tests/partitioner/instance.h"
+#include "tests/partitioner/resolve.h"
 
 // --- draws --------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ static uint64_t time_of(const struct plan *plan, const struct search_request *re
     again->ranks = plan->ranks;
     again->chunks = plan->chunks;
     again->micro_batches = plan->micro_batches;
-    again->holding = plan->holding;
+    again->storage = plan->storage;
     struct text cluster = { 0 };
     cluster_write(request->cluster, &cluster);
     again->cluster = cluster_read(cluster.data, cluster.length, "the cluster", &error);
@@ -150,6 +151,7 @@ static struct instance flushing_instance(uint64_t *seed, uint32_t layers, uint32
 {
     struct instance instance = instance_create(seed, layers, ranks, true);
     instance.request.schedule = random_below(seed, 2) ? "1f1b" : "gpipe";
+    resolve(&instance.request);
     free(instance.profile->edges);  // the twins know one order of the layers
     instance.profile->edges = NULL;
     instance.profile->edge_count = 0;

@@ -35,10 +35,11 @@ static void no_order_has_fewer_in_flight(const char *name, uint32_t ranks, uint3
     struct error error = { 0 };
     struct schedule *schedule = schedule_generate(name, ranks, chunks, micro_batches, &error);
     assert_good(schedule, error);
-    struct config_row row = { .ranks = ranks, .chunks = chunks, .micro_batches = micro_batches };
-    snprintf(row.schedule, sizeof row.schedule, "%s", name);
+    const struct generate_request request = { .ranks = ranks, .chunks = chunks, .micro_batches = micro_batches };
+    const struct generator *generator = generator_find(name, &error);
+    assert_non_null(generator);
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        const struct config_flight flight = config_flight(&row, rank);
+        const struct generator_flight flight = generator_flight(generator, &request, rank);
         uint32_t of[16], count = 0;
         for (uint32_t stage = 0; stage < schedule->stages; stage++)
             if (schedule_rank(schedule, stage, 0) == rank)
@@ -160,13 +161,16 @@ static void no_cut_ends_before_its_bound(void **state)
     uint64_t seed = 5;
     size_t none = 0, met = 0;
     const uint64_t trials = test_trials(300, 20000);
+    struct error error = { 0 };
+    const struct generator *generator = generator_find("1f1b", &error);
+    assert_non_null(generator);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct transformer model = { .layers = 2 + random_below(&seed, 4), .local_window = random_below(&seed, 2) };
         for (uint64_t i = 0; i < model.layers; i++)
             model.is_local[i] = random_below(&seed, 2);
         const struct config_costs costs = random_costs(&seed, &model);
         struct config_row row = { .tensor = 1, .context = 1, .data = 1, .ranks = 1 + (uint32_t)random_below(&seed, 4),
-                                  .chunks = 1, .schedule = "1f1b" };
+                                  .chunks = 1, .schedule = "1f1b", .generator = generator };
         row.micro_batches = row.ranks + (uint32_t)random_below(&seed, 8);
         const struct config_request request = { .model = &model, .device = &device, .devices = row.ranks };
         const double bound = config_least_ns(&costs, &request, &row), least = least_of_cuts(&costs, &row, 0, 0, 0);

@@ -33,7 +33,7 @@ static void ask(struct question *question, const char *config, uint32_t devices,
     assert_good(rated_device_load("h100-sxm", &question->device, &error), error);
     question->request = (struct config_request){
         .model = &question->model, .device = &question->device, .how = estimate_usual(), .devices = devices,
-        .global_batch = 32, .holding.optimizer = OPTIMIZER_ADAMW_MASTER, .memory_bytes = memory_bytes, .threads = 2,
+        .global_batch = 32, .storage.optimizer = OPTIMIZER_ADAMW_MASTER, .memory_bytes = memory_bytes, .threads = 2,
     };
 }
 
@@ -54,11 +54,11 @@ static uint64_t alone(const struct config_sweep *sweep, const struct config_row 
     struct cluster *cluster = config_cluster(&sweep->request, row, config_memory(sweep, row->shard), &error);
     assert_good(cluster, error);
     struct search_shortage shortage;
-    struct holding holding = sweep->request.holding;
-    holding.tied_apart = row->ranks > 1 && holding_can_tie_apart(profile, holding.optimizer, true);
+    struct storage storage = sweep->request.storage;
+    storage.tied_apart = row->ranks > 1 && storage_can_tie_apart(profile, storage.optimizer, true);
     const struct search_request search = {
         .profile = profile, .cluster = cluster, .schedule = row->schedule, .ranks = row->ranks, .chunks = row->chunks,
-        .micro_batches = row->micro_batches, .holding = holding, .limits.budget = 500000, .found.shortage = &shortage,
+        .micro_batches = row->micro_batches, .storage = storage, .limits.budget = 500000, .found.shortage = &shortage,
     };
     struct plan *plan = plan_search(&search, &why);
     const uint64_t found = plan ? plan->iteration_ns + row->between_ns : UINT64_MAX;
@@ -330,7 +330,7 @@ static void what_cannot_be_is_a_sentence(void **state)
     assert_null(config_sweep_run(&question.request, &error));
     assert_non_null(strstr(error.text, "1f2b"));
     ask(&question, llama, 8, 0);
-    question.request.holding.shard = SHARD_OPTIMIZER;
+    question.request.storage.shard = SHARD_OPTIMIZER;
     refuses(&question, "a sweep over configurations chooses what is shared, and has no host");
     ask(&question, llama, 129, 0);
     question.device.levels[1].size = 16;

@@ -66,9 +66,9 @@ static void try_segments(struct everything *all, uint32_t s, uint32_t from, stru
     const uint32_t first = all->cuts[s], end = all->cuts[s + 1];
     if (from == end) {
         const struct stage_bytes bytes =
-            stage_bytes_of(all->profile, first, end, segments, count, &request->holding);
+            stage_bytes_of(all->profile, first, end, segments, count, &request->storage);
         all->peaks[s] = stage_memory_of(&bytes, &all->slots[s]).peak_bytes;
-        all->rows[s] = stage_cost_of(all->profile, first, end, segments, count, &request->holding,
+        all->rows[s] = stage_cost_of(all->profile, first, end, segments, count, &request->storage,
                                      request->cluster->devices[s].speed_permille);
         if (all->peaks[s] <= request->cluster->devices[s].memory_bytes)
             try_stage(all, s + 1);

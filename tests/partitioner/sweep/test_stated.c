@@ -334,7 +334,7 @@ static void recomputation_is_a_word_a_number_or_modules(void **state)
     assert_true(stated_recompute_parse("full", &recompute, &error) && recompute.blocks == UINT64_MAX);
     assert_true(stated_recompute_parse("3", &recompute, &error) && recompute.blocks == 3);
     assert_true(stated_recompute_parse("mlp,layernorm", &recompute, &error) && recompute.modules == MODULE_MLP);
-    assert_int_equal(recompute.again, AGAIN_NORMS);
+    assert_int_equal(recompute.again, RECOMPUTE_NORMS);
     assert_false(stated_recompute_parse("mlp,half", &recompute, &error));
     assert_non_null(strstr(error.text, "\"mlp,half\" is none of none, selective, full, "));
     assert_false(stated_recompute_parse("", &recompute, &error));
@@ -350,7 +350,7 @@ static void the_best_of_a_sweep_is_judged_alike(void **state)
     ask(&question, small, "h100-sxm", "megatron");
     const struct config_request request = {
         .model = &question.model, .device = &question.device, .how = estimate_unsaid(), .devices = 4, .global_batch = 16,
-        .ranks = { ranks, 1 }, .holding.optimizer = OPTIMIZER_ADAMW_MASTER, .budget = 1000, .threads = 1,
+        .ranks = { ranks, 1 }, .storage.optimizer = OPTIMIZER_ADAMW_MASTER, .budget = 1000, .threads = 1,
     };
     struct config_sweep *sweep = config_sweep_run(&request, &error);
     assert_good(sweep, error);

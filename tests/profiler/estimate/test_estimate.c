@@ -66,8 +66,8 @@ static void activations_are_those_of_korthikanti(void **state)
     assert_true(kept_by_block(ATTENTION_PLAIN, 1, false) == sbh * (34 + 5 * a * s / h));
     assert_true(kept_by_block(ATTENTION_PLAIN, 8, false) == sbh * (10 + 24 / t + 5 * a * s / (h * t)));
     assert_true(kept_by_block(ATTENTION_PLAIN, 8, true) == sbh * (34 / t + 5 * a * s / (h * t)));
-    assert_true(kept_by_block(ATTENTION_AGAIN, 8, false) == sbh * (10 + 24 / t));
-    assert_true(kept_by_block(ATTENTION_AGAIN, 8, true) == sbh * 34 / t);
+    assert_true(kept_by_block(ATTENTION_RECOMPUTED, 8, false) == sbh * (10 + 24 / t));
+    assert_true(kept_by_block(ATTENTION_RECOMPUTED, 8, true) == sbh * 34 / t);
     // A fused kernel keeps one number of 4 bytes for each row of scores.
     assert_true(kept_by_block(ATTENTION_FUSED, 8, true) == sbh * 34 / t + 4 * s * b * a / t);
 }
@@ -92,11 +92,11 @@ static void what_waits_for_weights_is_that_of_zero_bubble(void **state)
 }
 
 // `what` of a layer is not kept, which are so many bytes, and the backward takes longer by it; all else stays.
-static void is_cheaper_to_keep(const char *config, enum layer_part part, enum estimate_again what, double bytes)
+static void is_cheaper_to_keep(const char *config, enum layer_part part, enum estimate_recompute what, double bytes)
 {
     struct estimate_request request = estimate_usual();
     struct estimate *kept = estimate(config, request);
-    request.again = what;
+    request.recompute_tensors = what;
     struct estimate *again = estimate(config, request);
     const struct layer_estimate *of = &again->parts[part], *other = &kept->parts[part];
     assert_true((double)other->saved_bytes - (double)of->saved_bytes == bytes);
@@ -113,12 +113,12 @@ static void what_is_computed_again_is_not_kept(void **state)
 {
     (void)state;
     const double sbh = 2048.0 * 12288, tokens = 4096;
-    is_cheaper_to_keep(gpt3, PART_ATTENTION, AGAIN_NORMS, 2 * sbh);
-    is_cheaper_to_keep(gpt3, PART_MLP, AGAIN_NORMS, 2 * sbh);
-    is_cheaper_to_keep(gpt3, PART_MLP, AGAIN_ACTIVATIONS, 8 * sbh);
+    is_cheaper_to_keep(gpt3, PART_ATTENTION, RECOMPUTE_NORMS, 2 * sbh);
+    is_cheaper_to_keep(gpt3, PART_MLP, RECOMPUTE_NORMS, 2 * sbh);
+    is_cheaper_to_keep(gpt3, PART_MLP, RECOMPUTE_ACTIVATIONS, 8 * sbh);
     // Of each token what its experts and the one that all share have between their products.
-    is_cheaper_to_keep(deepseek, PART_EXPERTS, AGAIN_ACTIVATIONS, 2 * tokens * 2048 * (8 + 1));
-    is_cheaper_to_keep(deepseek, PART_ATTENTION, AGAIN_LATENT, 2 * tokens * 128 * (192 + 192 + 128));
+    is_cheaper_to_keep(deepseek, PART_EXPERTS, RECOMPUTE_ACTIVATIONS, 2 * tokens * 2048 * (8 + 1));
+    is_cheaper_to_keep(deepseek, PART_ATTENTION, RECOMPUTE_LATENT, 2 * tokens * 128 * (192 + 192 + 128));
 }
 
 static void what_there_is_not_cannot_be_computed_again(void **state)
@@ -126,9 +126,9 @@ static void what_there_is_not_cannot_be_computed_again(void **state)
     (void)state;
     unsigned again;
     struct error error = { 0 };
-    assert_true(estimate_again_parse("latent,norms", &again, &error));
-    assert_int_equal(again, AGAIN_LATENT | AGAIN_NORMS);
-    assert_false(estimate_again_parse("norms,norm", &again, &error));
+    assert_true(estimate_recompute_parse("latent,norms", &again, &error));
+    assert_int_equal(again, RECOMPUTE_LATENT | RECOMPUTE_NORMS);
+    assert_false(estimate_recompute_parse("norms,norm", &again, &error));
     assert_error(error, "\"norm\" is none of norms, activations, latent");
 }
 
@@ -260,7 +260,7 @@ static void the_profile_is_one_that_others_read(void **state)
     assert_string_equal(again->hash, profile->hash);
     assert_int_equal(again->layer_count, 2 * 96 + 2);
     assert_int_equal(again->source.how, PROFILE_ESTIMATED);
-    assert_int_equal(again->lent_count, 1);
+    assert_int_equal(again->one_owner_count, 1);
     for (size_t i = 0; i < again->layer_count; i++) {
         const struct spread *spread = &again->layers[i].spread[PHASE_FORWARD];
         assert_true(again->layers[i].has_spread[PHASE_FORWARD]);
@@ -330,7 +330,7 @@ static double reduce_of(uint64_t context, uint64_t data, uint64_t apart, double 
     request.tensor = 2;
     request.context = context;
     request.data = data;
-    request.apart = apart;
+    request.inner_ranks = apart;
     struct estimate *made = estimate(gpt3, request);
     const double reduce = made->reduce_ns;
     *parameters = 0;
@@ -376,14 +376,14 @@ static void what_cannot_be_is_refused(void **state)
     refuses(gpt3, request, "an expert degree of 8 is for models with experts, and gpt2 has none");
     refuses(mixtral, request,
             "the expert degree of 8 does not divide the devices of a stage, tensor x context x data of them (1)");
-    request.apart = request.tensor = 2;
+    request.inner_ranks = request.tensor = 2;
     request.data = 4;
     refuses(mixtral, request,
             "the expert degree of 8 does not divide the devices of a stage of one pipeline, tensor x context of them (2)");
     request = estimate_usual();
-    request.again = AGAIN_LATENT;
+    request.recompute_tensors = RECOMPUTE_LATENT;
     refuses(gpt3, request, "latent is for attention that is, and that of gpt2 is not");
-    request.again = 0;
+    request.recompute_tensors = 0;
     request.products = "fp8";
     refuses(gpt3, request, "a100-80 has no products of fp8 (it has fp16, bf16, fp32, tf32)");
 }

@@ -72,15 +72,15 @@ static struct estimate_request changed(size_t which)
     case 2: request.context = 2; break;
     case 3: request.data = 2; break;
     case 4: request.data = 2, request.expert = 2; break;
-    case 5: request.data = 2, request.apart = 4; break;
+    case 5: request.data = 2, request.inner_ranks = 4; break;
     case 6: request.sequence = 2048; break;
     case 7: request.products = "fp8"; break;
     case 8: request.attention = ATTENTION_FLASH; break;
     case 9: request.overlap = OVERLAP_ALL; break;
     case 10: request.dispatch = DISPATCH_ONCE; break;
     case 11: request.loss = LOSS_FUSED; break;
-    case 12: request.again = AGAIN_NORMS; break;
-    case 13: request.again = AGAIN_LATENT | AGAIN_ACTIVATIONS; break;
+    case 12: request.recompute_tensors = RECOMPUTE_NORMS; break;
+    case 13: request.recompute_tensors = RECOMPUTE_LATENT | RECOMPUTE_ACTIVATIONS; break;
     case 14: request.sequence_parallel = true; break;
     case 15: request.graphs = true; break;
     case 16: request.blocking = true; break;
@@ -110,12 +110,12 @@ static void every_choice_is_in_the_profile_and_read_back(void **state)
         for (size_t j = 0; j < i; j++)
             assert_string_not_equal(profiles[i]->hash, profiles[j]->hash);
     }
-    assert_int_equal(profiles[5]->estimated->request.apart, 4);
+    assert_int_equal(profiles[5]->estimated->request.inner_ranks, 4);
     assert_string_equal(profiles[7]->estimated->products, "fp8");
     assert_string_equal(profiles[23]->estimated->request.like->name, "nemo");
     assert_int_equal(profiles[23]->estimated->request.gradient_bytes, 2);  // which that framework has
     assert_int_equal(profiles[24]->estimated->request.within, 2);
-    assert_int_equal(profiles[13]->estimated->request.again, AGAIN_LATENT | AGAIN_ACTIVATIONS);
+    assert_int_equal(profiles[13]->estimated->request.recompute_tensors, RECOMPUTE_LATENT | RECOMPUTE_ACTIVATIONS);
     for (size_t i = 0; i < CHANGES; i++)
         profile_free(profiles[i]);
 }
@@ -123,7 +123,6 @@ static void every_choice_is_in_the_profile_and_read_back(void **state)
 static struct refusal {
     const char *name, *from, *to, *sentence;
 } refusals[] = {
-    { "refused: an estimate of old", "\"version\": 9", "\"version\": 8", "p.json: key \"estimate\" is not known" },
     { "refused: a choice nobody knows", "\"loss\": \"inplace\"", "\"loss\": \"inplace\", \"magic\": true",
       "p.json: estimate: key \"magic\" is not known" },
     { "refused: a word nobody knows", "\"loss\": \"inplace\"", "\"loss\": \"gain\"",
@@ -139,8 +138,9 @@ static struct refusal {
     { "refused: a model without layers", "\"layers\": 4,", "", "p.json: estimate.model.layers: is missing" },
     { "refused: more chosen than experts", "\"chosen\": 8", "\"chosen\": 800",
       "p.json: estimate.model.experts: are 256, and of these chosen, expert_ffn or expert_every is missing or too large" },
-    { "refused: again, twice", "\"loss\": \"inplace\"", "\"loss\": \"inplace\", \"again\": [\"norms\", \"norms\"]",
-      "p.json: estimate.again[1]: \"norms\" is none of norms, activations, latent, each once" },
+    { "refused: a tensor to recompute, twice", "\"loss\": \"inplace\"",
+      "\"loss\": \"inplace\", \"recompute_tensors\": [\"norms\", \"norms\"]",
+      "p.json: estimate.recompute_tensors[1]: \"norms\" is none of norms, activations, latent, each once" },
 };
 
 static void what_an_estimate_cannot_be_is_a_sentence(void **state)

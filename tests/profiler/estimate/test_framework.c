@@ -84,7 +84,7 @@ static void a_device_without_a_kernel_keeps_scores(void **state)
     request.said = SAID_ATTENTION;
     request.attention = ATTENTION_FLASH;
     assert_false(estimate_model(&model, &device, &request, made, &error));
-    assert_string_equal(error.text, "v100-32 has no such kernel for attention (flash; it has plain and again)");
+    assert_string_equal(error.text, "v100-32 has no such kernel for attention (flash; it has plain and recomputed)");
     free(made);
 }
 

@@ -69,7 +69,7 @@ static double counted(struct group group, double reach)
     double found = 0;
     for (double row = 0; row < fmax(1, group.rows); row++)
         for (double i = 0; i < group.ranks; i++)
-            found += row * group.apart + i * group.stride < reach;
+            found += row * group.row_stride + i * group.stride < reach;
     return found;
 }
 

@@ -62,20 +62,7 @@ static void bad_documents_are_refused_with_the_place(void **state)
             "d.json: multiprocessors: is 0; it must be from 1 to 1048576");
     refuses("\"fp8\"", "\"bf16\"", "d.json: products[1].dtype: \"bf16\" is there twice");
     refuses("\"host_ns\"", "\"host\"", "d.json: host_ns: is missing");
-    refuses("\"version\": 2", "\"version\": 3", "d.json: version: is 3; this Weir reads up to version 2");
-    refuses("\"version\": 2", "\"version\": 1", "d.json: levels[0]: key \"message_permille\" is not known");
-}
-
-// Of before messages had a rate of their own.
-static void messages_of_version_1_get_what_collectives_get(void **state)
-{
-    (void)state;
-    struct error error = { 0 };
-    struct rated_device device;
-    assert_good(rated_device_load("tests/fuzz/seeds/rated_device/v100-32.json", &device, &error), error);
-    for (size_t i = 0; i < device.level_count; i++)
-        assert_int_equal(device.levels[i].message_permille, device.levels[i].permille);
-    assert_true(rated_message_rate(&device.levels[1]) == 10e9);
+    refuses("\"version\": 1", "\"version\": 2", "d.json: version: is 2; this Weir reads version 1");
 }
 
 int main(void)
@@ -84,7 +71,6 @@ int main(void)
         cmocka_unit_test(the_example_of_the_page_is_read_and_written_byte_for_byte),
         cmocka_unit_test(built_in_ones_are_found_by_name),
         cmocka_unit_test(bad_documents_are_refused_with_the_place),
-        cmocka_unit_test(messages_of_version_1_get_what_collectives_get),
     };
     return cmocka_run_group_tests_name("rated_device", tests, NULL, NULL);
 }

@@ -326,6 +326,24 @@ static void end_at(int at, int loses)
     assert_int_equal(status, 0);
 }
 
+static void a_layer_without_numbers_has_no_file(void **state)
+{
+    (void)state;
+    static const struct lasting_layer bare = { .name = "bare" };
+    struct layer_written written = { .weights.bytes = 1, .optimizer.bytes = 1 };
+    void *const none[LASTING_PARTS] = { NULL };
+    struct error error = { 0 };
+    struct numbers numbers;
+    void *const parts[LASTING_PARTS] = { numbers.parts[0], numbers.parts[1], numbers.parts[2] };
+    begin_with_step_1();
+    assert_good(layer_file_save(folder, &form, &bare, 1, none, &written, &error), error);
+    assert_int_equal(names_in_folder(), 1);
+    assert_true(written.weights.bytes == 0 && written.optimizer.bytes == 0);
+    assert_good(layer_file_load(folder, &form, &bare, &written, none, &error), error);
+    assert_false(layer_file_load(folder, &form, &layers[0], &written, parts, &error));
+    assert_non_null(strstr(error.text, ": its manifest names no file with the weights of layer one"));
+}
+
 static void a_run_that_ends_at_any_call_leaves_a_whole_checkpoint(void **state)
 {
     (void)state;
@@ -602,6 +620,7 @@ static void what_cannot_be_a_folder_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_layer_without_numbers_has_no_file),
         cmocka_unit_test(a_run_that_ends_at_any_call_leaves_a_whole_checkpoint),
         cmocka_unit_test(a_disk_that_fails_at_any_call_leaves_a_whole_checkpoint),
         cmocka_unit_test(the_best_stays_beside_the_newest),

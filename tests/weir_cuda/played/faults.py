@@ -10,11 +10,11 @@ FAULTS = [
      '(void)queue, (void)event;',
      'verify 1f1b cuda'),
     ('freed-in-use', 'cuda_matmul.c',
-     '    if (check(queue, status, matmul) && prepared->ends_apart)',
+     '    if (check(queue, status, matmul) && prepared->ends_separately)',
      '    struct error error = { 0 };  // a workspace for each product\n'
      '    cuda_give_workspace(queue->device, cublas->workspace, WORKSPACE_BYTES);\n'
      '    cuda_take_workspace(queue->device, &cublas->workspace, WORKSPACE_BYTES, &error);\n'
-     '    if (check(queue, status, matmul) && prepared->ends_apart)',
+     '    if (check(queue, status, matmul) && prepared->ends_separately)',
      'kernels cuda'),
     ('leading-dimension', 'cuda_matmul.c',
      'matrix->rows, matrix->columns, matrix->leading);',
@@ -37,10 +37,10 @@ FAULTS = [
      '*ready = end->status == ncclSuccess || end->status == ncclInProgress;',
      'processes 1f1b cuda'),
     ('slot-too-early', 'cuda_queue.c',
-     '        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + at, slot->memory, count,',
+     '        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + offset, slot->memory, count,',
      '        cudaEventRecord(slot->done, stream);\n'
      '        slot = &(struct cuda_slot){ .memory = slot->memory, .done = cuda_device_of(queue->device)->clock.tries[0] };\n'
-     '        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + at, slot->memory, count,',
+     '        if (!cuda_check(queue, cudaMemcpyAsync((char *)to + offset, slot->memory, count,',
      'queues'),
     ('download-unseen', 'cuda_event.c',
      'cuda_hand_over();',

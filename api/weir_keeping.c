@@ -1,0 +1,177 @@
+// Checkpoints of user-written layers.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/weir_running.h"
+#include "common/hash.h"
+
+// --- the layers ------------------------------------------------------------------------------
+
+static size_t tensors_of(const struct weir_layer *layer)
+{
+    return layer->tensors ? layer->tensor_count : layer->parameter_bytes > 0;
+}
+
+static void describe_layer(const struct weir_layer *layer, struct lasting_tensor *to)
+{
+    if (!layer->tensors && layer->parameter_bytes > 0)
+        *to = (struct lasting_tensor){ .name = "parameters", .columns = layer->parameter_bytes / sizeof(float) };
+    for (size_t t = 0; layer->tensors && t < layer->tensor_count; t++) {
+        const struct weir_tensor *from = &layer->tensors[t];
+        to[t] = (struct lasting_tensor){ .name = from->name, .rows = from->rows, .columns = from->columns,
+                                         .first = from->first_byte / sizeof(float) };
+    }
+}
+
+struct lasting_model *keeping_lasting(const struct weir_layer *layers, size_t count, enum optimizer_kind optimizer,
+                                      struct error *error)
+{
+    size_t tensors = 0;
+    for (size_t l = 0; l < count; l++)
+        tensors += tensors_of(&layers[l]);
+    struct lasting_model *lasting = calloc(1, sizeof *lasting);
+    if (lasting) {
+        lasting->form = (struct lasting_form){ PRECISION_FP32, optimizer };
+        lasting->layers = calloc(count, sizeof lasting->layers[0]);
+        lasting->tensors = calloc(tensors + 1, sizeof lasting->tensors[0]);
+        lasting->layer_count = count;
+    }
+    if (!lasting || !lasting->layers || !lasting->tensors) {
+        lasting_model_free(lasting);
+        error_no_memory(error, "a model's tensors");
+        return NULL;
+    }
+    struct lasting_tensor *to = lasting->tensors;
+    for (size_t l = 0; l < count; l++) {
+        describe_layer(&layers[l], to);
+        lasting->layers[l] = (struct lasting_layer){ .name = layers[l].name, .tensors = to,
+                                                     .tensor_count = tensors_of(&layers[l]),
+                                                     .numbers = layers[l].parameter_bytes / sizeof(float) };
+        to += tensors_of(&layers[l]);
+    }
+    return lasting;
+}
+
+// --- which checkpoints belong to this run ------------------------------------------------------
+
+static bool belongs(const struct manifest *was, const struct manifest *now, struct error *error)
+{
+    if (strcmp(was->model, now->model) != 0)
+        return error_set(error, "the checkpoint is of model \"%.100s\", and this run is of \"%.100s\"", was->model,
+                         now->model);
+    return strcmp(was->data_hash, now->data_hash) == 0
+        || error_set(error, "weir_checkpoint_options.data: the checkpoint is of a run on other data: its word was"
+                     " another one");
+}
+
+static void say_changes(const struct manifest *was, const struct manifest *now,
+                        void (*say)(void *self, const char *sentence), void *self)
+{
+    char sentence[400];
+    if (strcmp(was->plan.hash, now->plan.hash) == 0 && was->plan.flush_every == now->plan.flush_every)
+        return;
+    const bool looks_alike = strcmp(was->plan.schedule, now->plan.schedule) == 0 && was->plan.ranks == now->plan.ranks;
+    snprintf(sentence, sizeof sentence, "the plan is another one than the checkpoint's (%s on %llu ranks; now %s on"
+             " %llu%s): the run goes on from the same parameters and optimizer's state, and what follows is not to the"
+             " bit what the old plan would have computed", was->plan.schedule, (unsigned long long)was->plan.ranks,
+             now->plan.schedule, (unsigned long long)now->plan.ranks,
+             looks_alike ? ", cut or run again otherwise" : "");
+    say(self, sentence);
+}
+
+static const struct resume_rules rules = { "weir_checkpoint_options.resume", belongs, say_changes };
+
+// --- keeping -----------------------------------------------------------------------------------
+
+static void say(void *self, const char *sentence)
+{
+    const struct weir_checkpoint_options *options = self;
+    if (options->say)
+        options->say(options->self, sentence);
+}
+
+static bool describe_run(const struct weir_runtime *runtime, struct running_part *part, struct error *error)
+{
+    const struct plan *plan = runtime->plan;
+    const char *data = runtime->options.checkpoints->data ? runtime->options.checkpoints->data : "";
+    struct manifest *run = &part->run;
+    const struct session_settings settings = running_settings(plan, &runtime->options, NULL);
+    *run = (struct manifest){ .model = plan->model };
+    snprintf(run->precision, sizeof run->precision, "%s", precision_name(device_precision(part->device)));
+    snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->storage.optimizer]);
+    snprintf(run->rate, sizeof run->rate, "%.9g", (double)settings.optimizer.rate);
+    if (runtime->options.clip > 0)
+        snprintf(run->clip, sizeof run->clip, "%.9g", (double)runtime->options.clip);
+    run->batch = runtime->options.batch;
+    run->freeze_step = optimizer_compresses(plan->storage.optimizer) && !runtime->options.update
+                           ? settings.optimizer.freeze_step : 0;
+    hash_bytes(data, strlen(data), run->data_hash);
+    snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
+    snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);
+    run->plan.ranks = plan->ranks;
+    run->plan.stages = plan->stage_count;
+    run->plan.micro_batches = plan->micro_batches;
+    run->plan.flush_every = runtime->options.runs;
+    return plan_hash(plan, run->plan.hash, error);
+}
+
+bool keeping_open(const struct weir_runtime *runtime, struct running_part *part, struct error *error)
+{
+    const struct weir_checkpoint_options *options = runtime->options.checkpoints;
+    const struct checkpoints_request request = {
+        .settings = { .folder = options->folder, .every = options->every,
+                      .keep = keeping_kept(options), .resume = options->resume },
+        .group = part->group,
+        .lasting = runtime->lasting,
+        .pipeline = part->pipeline,
+        .run = &part->run,
+        .rules = &rules,
+        .say = say,
+        .self = (void *)(uintptr_t)options,
+    };
+    uint64_t step, passes;
+    if (!describe_run(runtime, part, error))
+        return false;
+    part->checkpoints = checkpoints_open(&request, &step, &passes, error);
+    return part->checkpoints != NULL;
+}
+
+// Whether a checkpoint is worth making: a run whose loss is not a finite number is not worth resuming.
+static bool is_worth(const struct running_part *part)
+{
+    return isfinite(session_last(part->pipeline->session)->loss);
+}
+
+// A step of a runtime is one pass, whatever the schedule.
+static struct checkpoint_moment moment_of(const struct session *session)
+{
+    return (struct checkpoint_moment){ .step = session_steps(session), .passes = session_steps(session),
+                                       .loss = session_last(session)->loss };
+}
+
+bool keeping_step(struct running_part *part, struct error *error)
+{
+    const struct checkpoint_moment moment = moment_of(part->pipeline->session);
+    return !is_worth(part) || checkpoints_pass(part->checkpoints, &moment, error);
+}
+
+bool keeping_save(const struct weir_runtime *runtime, struct running_part *part, struct error *error)
+{
+    const struct session *session = part->pipeline->session;
+    if (!is_worth(part))
+        return error_set_kind(error, ERROR_ANSWER, "the loss of step %llu is no number: no checkpoint of it is made",
+                              (unsigned long long)session_steps(session) - 1);
+    const struct checkpoint_moment moment = moment_of(session);
+    return checkpoints_end(part->checkpoints, &moment, error)
+        && (!checkpoints_have_failed(part->checkpoints)
+            || error_set_kind(error, ERROR_MACHINE, "%.300s: the checkpoint of step %llu could not be written",
+                              runtime->options.checkpoints->folder, (unsigned long long)session_steps(session)));
+}
+
+void keeping_close(struct running_part *part)
+{
+    checkpoints_close(part->checkpoints);
+    part->checkpoints = NULL;
+}

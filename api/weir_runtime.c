@@ -1,0 +1,556 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/weir_options.h"
+#include "api/weir_running.h"
+#include "common/number.h"
+#include "runtime/forward_losses.h"
+#include "runtime/groups/agreement.h"
+#include "runtime/stages/queued_layers.h"
+#include "runtime/stages/sound_layers.h"
+#include "runtime/twin/verify_layers.h"
+
+void *weir_queue_stream(void *queue)
+{
+    return queue_stream(queue);
+}
+
+// --- making --------------------------------------------------------------------------------
+
+static struct running_part *part_at(const struct weir_runtime *runtime, const struct place *place)
+{
+    return &runtime->parts[place->number];
+}
+
+// The first part, for results that are the same on all parts.
+static struct running_part *first_part(const struct weir_runtime *runtime)
+{
+    return &runtime->parts[0];
+}
+
+static bool is_own_of(const struct device *device)
+{
+    return strncmp(device_name(device), "cpu", 3) == 0 && device_runs_ahead(device);
+}
+
+static bool open_part(void *self, struct place *place, struct error *error)
+{
+    struct weir_runtime *runtime = self;
+    struct running_part *part = part_at(runtime, place);
+    const struct weir_runtime_options *options = &runtime->options;
+    struct session_settings settings = running_settings(runtime->plan, options, &runtime->optimizer);
+    part->group = settings.group = place->group;
+    settings.is_stuck = &place->is_stuck;
+    if (!running_agrees(runtime, part->group, error))
+        return false;
+    part->device = device_open(place->device, error);
+    if (!part->device)
+        return false;
+    if (device_precision(part->device) != PRECISION_FP32)
+        return error_set(error, "weir_runtime_options.device: %s computes in %s, and layers of one's own in floats",
+                         place->device, precision_name(device_precision(part->device)));
+    if (is_own_of(part->device)) {
+        part->queued = queued_layers_create(runtime->layers, runtime->layer_count, error);
+        if (!part->queued)
+            return false;
+    }
+    part->pipeline = pipeline_create(runtime->plan, part->queued ? part->queued : runtime->layers,
+                                     runtime->layer_count, part->device, options->runs, &settings, error);
+    part->is_left = !part->pipeline && device_is_stuck(part->device);
+    return part->pipeline && (!runtime->lasting || keeping_open(runtime, part, error));
+}
+
+// Whether an option is a number in range; 0 means that it is not set.
+static bool is_number(float number, const char *name, float end, struct error *error)
+{
+    return (isfinite(number) && number >= 0 && number < end)
+        || error_set(error, "weir_runtime_options.%s: %g is not %s", name, (double)number,
+                     end < 2 ? "from 0 to below 1" : "a number of 0 or more");
+}
+
+// Whether the batch fills all micro-batches of a step but the last, and has at least one sample for the last.
+static bool fits_micro_batches(const struct weir_runtime_options *options, const struct plan *plan, struct error *error)
+{
+    const uint64_t all = plan->micro_batches, each = options->micro_batch, batch = options->batch;
+    if (batch == 0)
+        return true;
+    if (plan->weights != WEIGHTS_FLUSH)
+        return error_set(error, "weir_runtime_options.batch: %s updates without a flush, by whole micro-batches: leave"
+                         " it out, or plan by a schedule that flushes", plan->schedule);
+    return (each > 0 && batch / each <= all && (batch + each - 1) / each == all)
+        || error_set(error, "weir_runtime_options.batch: %llu samples are not in %llu micro-batches of"
+                     " weir_runtime_options.micro_batch %llu, with some for the last", (unsigned long long)batch,
+                     (unsigned long long)all, (unsigned long long)each);
+}
+
+static bool refuse_options(const struct weir_runtime_options *options, const struct plan *plan, struct error *error)
+{
+    const struct weir_checkpoint_options *checkpoints = options->checkpoints;
+    const uint64_t states = optimizer_copies(plan->storage.optimizer);
+    if (!is_number(options->rate, "rate", INFINITY, error) || !is_number(options->momentum, "momentum", 1, error)
+        || !is_number(options->beta1, "beta1", 1, error) || !is_number(options->beta2, "beta2", 1, error)
+        || !is_number(options->epsilon, "epsilon", INFINITY, error)
+        || !is_number(options->trust, "trust", INFINITY, error)
+        || !is_number(options->decay, "decay", INFINITY, error) || !is_number(options->clip, "clip", INFINITY, error))
+        return false;
+    if (options->update && options->states > states)
+        return error_set(error, "weir_runtime_options.states: %u floats of each parameter are to be kept, and the"
+                         " plan's optimizer %s keeps %llu: plan with \"momentum\" for one, \"adamw\" for two",
+                         options->states,
+                         optimizer_names[plan->storage.optimizer], (unsigned long long)states);
+    return fits_micro_batches(options, plan, error)
+        && (!checkpoints || checkpoints->folder || error_set(error, "weir_checkpoint_options.folder is needed"));
+}
+
+static bool open_runtime(struct weir_runtime *runtime, struct error *error)
+{
+    const struct weir_runtime_options *options = &runtime->options;
+    if (!layers_are_sound(runtime->layers, runtime->layer_count, error)
+        || !refuse_options(options, runtime->plan, error) || !launch_from_environment(&runtime->launch, error))
+        return false;
+    const struct places_request request = { .ranks = runtime->plan->ranks, .named = "weir_runtime_options.device",
+                                            .deadline_ns = options->deadline_ns,
+                                            .device = running_device(options, runtime->launch.ranks) };
+    if (options->checkpoints)
+        runtime->lasting = keeping_lasting(runtime->layers, runtime->layer_count, runtime->plan->storage.optimizer,
+                                           error);
+    if (options->checkpoints && !runtime->lasting)
+        return false;
+    runtime->places = places_open(&request, &runtime->launch, error);
+    if (!runtime->places)
+        return false;
+    runtime->parts = calloc(places_count(runtime->places), sizeof *runtime->parts);
+    if (!runtime->parts)
+        return error_no_memory(error, "the ranks of a process");
+    runtime->part_count = places_count(runtime->places);
+    return places_do(runtime->places, open_part, runtime, error);
+}
+
+// Reads the options, with defaults in place of zeroes. Those of checkpoints, if there are any, go to `checkpoints`.
+static bool given_run(const struct weir_runtime_options *given, struct weir_runtime_options *chosen,
+                      struct weir_checkpoint_options *checkpoints, struct weir_error *error)
+{
+    if (!given_runtime_options(given, chosen, error)
+        || !given_checkpoint_options(chosen->checkpoints, checkpoints, error))
+        return false;
+    chosen->runs = chosen->runs > 0 ? chosen->runs : 1;
+    chosen->checkpoints = chosen->checkpoints ? checkpoints : NULL;
+    return true;
+}
+
+struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
+                                         const struct weir_runtime_options *options, struct weir_error *error)
+{
+    if (!is_there(plan, "plan", error))
+        return NULL;
+    struct error reason = { 0 };
+    struct weir_runtime *runtime = calloc(1, sizeof *runtime);
+    bool good = runtime ? given_run(options, &runtime->options, &runtime->checkpoints, error)
+                        : error_no_memory(&reason, "a runtime");
+    if (good) {
+        runtime->plan = plan->plan;
+        runtime->layers = layers;
+        runtime->layer_count = count;
+        runtime->optimizer = (struct running_optimizer){ layers, runtime->plan->order, runtime->options.update,
+                                                          runtime->options.self };
+        good = open_runtime(runtime, &reason);
+    }
+    if (good)
+        return runtime;
+    weir_runtime_free(runtime);
+    tell(error, &reason);
+    return NULL;
+}
+
+// Runs on all places at once, since all ranks close communicators together.
+static bool close_part(void *self, struct place *place, struct error *error)
+{
+    struct running_part *part = part_at(self, place);
+    (void)error;
+    keeping_close(part);
+    part->left_bytes = pipeline_free(part->pipeline);
+    part->is_left = part->is_left || part->left_bytes > 0;
+    if (part->is_left)
+        return true;
+    device_close(part->device);
+    free(part->queued);
+    return true;
+}
+
+// A rank that was left in a layer may continue some day. So everything through which it reaches others must stay.
+uint64_t weir_runtime_free(struct weir_runtime *runtime)
+{
+    struct error none = { 0 };
+    uint64_t left_bytes = 0;
+    bool is_left = false;
+    if (!runtime)
+        return 0;
+    if (runtime->parts)
+        places_do(runtime->places, close_part, runtime, &none);
+    for (uint32_t i = 0; i < runtime->part_count; i++) {
+        left_bytes += runtime->parts[i].left_bytes;
+        is_left = is_left || runtime->parts[i].is_left;
+    }
+    lasting_model_free(runtime->lasting);
+    if (is_left)
+        return left_bytes;
+    places_close(runtime->places);
+    free(runtime->parts);
+    free(runtime);
+    return 0;
+}
+
+uint32_t weir_runtime_process(const struct weir_runtime *runtime, uint32_t *processes)
+{
+    *processes = runtime->launch.ranks > 1 ? runtime->launch.ranks : 1;
+    return runtime->launch.ranks > 1 ? runtime->launch.rank : 0;
+}
+
+// --- steps ---------------------------------------------------------------------------------
+
+static bool step_part(void *self, struct place *place, struct error *error)
+{
+    struct running_part *part = part_at(self, place);
+    return session_step(part->pipeline->session, error) && (!part->checkpoints || keeping_step(part, error));
+}
+
+// Whether the runtime can do more than be freed.
+static bool is_usable(const struct weir_runtime *runtime, struct error *error)
+{
+    struct error reason = { 0 };
+    for (uint32_t i = 0; i < runtime->part_count; i++)
+        if (!session_is_usable(runtime->parts[i].pipeline->session, &reason))
+            return error_set_kind(error, reason.kind, "%s; this runtime can only be freed", reason.text);
+    return true;
+}
+
+// Whether the runtime exists and is usable; otherwise the error has the reason.
+static bool takes_calls(const struct weir_runtime *runtime, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    return is_there(runtime, "runtime", error) && (is_usable(runtime, &reason) || tell(error, &reason));
+}
+
+static uint64_t allocated_bytes(const struct weir_runtime *runtime)
+{
+    uint64_t bytes = 0;
+    for (uint32_t rank = 0; rank < runtime->plan->ranks; rank++)
+        bytes += session_slab_bytes(first_part(runtime)->pipeline->session, rank);
+    return bytes;
+}
+
+bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result, struct weir_error *error)
+{
+    if (!takes_calls(runtime, error))
+        return false;
+    struct error reason = { 0 };
+    if (!places_do(runtime->places, step_part, runtime, &reason))
+        return tell(error, &reason);
+    const struct session_result *last = session_last(first_part(runtime)->pipeline->session);
+    if (result)
+        *result = (struct weir_result){
+            .loss = last->loss,
+            .gradient_norm = last->gradient_norm,
+            .iteration_ns = last->iteration_ns,
+            .makespan_bubble = last->bubble.makespan,
+            .slowest_stage = last->slowest_stage,
+            .allocated_bytes = allocated_bytes(runtime),
+        };
+    return true;
+}
+
+uint64_t weir_runtime_steps(const struct weir_runtime *runtime)
+{
+    return session_steps(first_part(runtime)->pipeline->session);
+}
+
+static bool save_part(void *self, struct place *place, struct error *error)
+{
+    return keeping_save(self, part_at(self, place), error);
+}
+
+bool weir_runtime_save(struct weir_runtime *runtime, struct weir_error *error)
+{
+    if (!takes_calls(runtime, error))
+        return false;
+    struct error reason = { 0 };
+    if (!runtime->lasting)
+        error_set(&reason, "weir_runtime_options.checkpoints is needed for checkpoints");
+    else if (weir_runtime_steps(runtime) == 0)
+        error_set(&reason, "no step has been made, of which there could be a checkpoint");
+    else if (places_do(runtime->places, save_part, runtime, &reason))
+        return true;
+    return tell(error, &reason);
+}
+
+void weir_runtime_set_rate(struct weir_runtime *runtime, float rate)
+{
+    struct error none = { 0 };
+    const bool may_set = is_usable(runtime, &none);
+    for (uint32_t i = 0; i < runtime->part_count && may_set; i++)
+        session_set_rate(runtime->parts[i].pipeline->session, rate);
+}
+
+static bool wait_part(void *self, struct place *place, struct error *error)
+{
+    struct running_part *part = part_at(self, place);
+    return !part->checkpoints || checkpoints_wait(part->checkpoints, error);
+}
+
+// If one process wants to end, all end. False if one of them has failed meanwhile.
+static bool ask_to_end(const struct weir_runtime *runtime, bool *goes_on, struct error *error)
+{
+    const struct process_group *group = runtime->launch.ranks > 1 ? first_part(runtime)->group : NULL;
+    const bool answer = *goes_on;
+    if (!group)
+        return true;
+    bool *all = calloc(group->ranks, sizeof *all);
+    const bool good = (all || error_no_memory(error, "what ranks ask each other"))
+                   && group->all_gather(group->self, &answer, sizeof answer, all, error);
+    for (uint32_t rank = 0; good && rank < group->ranks; rank++)
+        *goes_on &= all[rank];
+    free(all);
+    return good;
+}
+
+static bool is_rate(float rate)
+{
+    return isfinite(rate) && rate >= 0;
+}
+
+bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_train_options *options,
+                        struct weir_result *last, struct weir_error *error)
+{
+    struct weir_train_options chosen;
+    struct error reason = { 0 };
+    struct weir_result result;
+    bool goes_on = true;
+    if (!takes_calls(runtime, error) || !given_train_options(options, &chosen, error))
+        return false;
+    if (chosen.steps == 0) {
+        error_set(&reason, "weir_train_options.steps is needed: 1 or more");
+        return tell(error, &reason);
+    }
+    for (uint64_t i = 0; goes_on && i < chosen.steps; i++) {
+        const uint64_t step = weir_runtime_steps(runtime);
+        const float rate = chosen.rate ? chosen.rate(chosen.self, step) : 0;
+        if (!is_rate(rate)) {
+            error_set(&reason, "weir_train_options.rate: of step %llu it is %g, which is no learning rate",
+                      (unsigned long long)step, (double)rate);
+            return tell(error, &reason);
+        }
+        if (chosen.rate)
+            weir_runtime_set_rate(runtime, rate);
+        if (!weir_runtime_step(runtime, &result, error))
+            return false;
+        if (last)
+            *last = result;
+        goes_on = !chosen.after || chosen.after(chosen.self, step, &result);
+        if (chosen.after && !ask_to_end(runtime, &goes_on, &reason))
+            return tell(error, &reason);
+    }
+    return places_do(runtime->places, wait_part, runtime, &reason) || tell(error, &reason);
+}
+
+// --- what all places do together ---------------------------------------------------------------
+
+struct evaluating {
+    const struct weir_runtime *runtime;
+    uint64_t step;
+    uint32_t micro_batches;
+    float *losses;  // the caller's
+};
+
+// If a process has several places, all of them receive the result: the first in the caller's memory, the others in
+// memory of their own.
+static void *own_or_more(void *result, const struct place *place, uint64_t bytes, struct error *error)
+{
+    if (place->number == 0)
+        return result;
+    void *more = malloc(bytes + 1);
+    if (!more)
+        error_no_memory(error, "what a rank hears of others");
+    return more;
+}
+
+static void free_more(void *memory, const struct place *place)
+{
+    if (place->number > 0)
+        free(memory);
+}
+
+static bool evaluate_part(void *self, struct place *place, struct error *error)
+{
+    const struct evaluating *evaluating = self;
+    const struct running_part *part = part_at(evaluating->runtime, place);
+    const struct forward_request request = {
+        .pipeline = part->pipeline, .device = part->device, .group = part->group,
+        .micro_batches = evaluating->micro_batches,
+    };
+    float *losses = own_or_more(evaluating->losses, place, evaluating->micro_batches * sizeof *losses, error);
+    struct forward *forward = losses ? forward_open(&request, error) : NULL;
+    const bool good = forward && forward_losses(forward, evaluating->step, losses, error);
+    forward_close(forward);
+    free_more(losses, place);
+    return good;
+}
+
+bool weir_runtime_evaluate(const struct weir_runtime *runtime, uint64_t step, uint32_t micro_batches, float *losses,
+                           struct weir_error *error)
+{
+    if (!takes_calls(runtime, error) || !is_there(losses, "losses", error))
+        return false;
+    struct error reason = { 0 };
+    struct evaluating evaluating = { runtime, step, micro_batches, losses };
+    return places_do(runtime->places, evaluate_part, &evaluating, &reason) || tell(error, &reason);
+}
+
+const float *weir_runtime_losses(const struct weir_runtime *runtime, uint32_t *count)
+{
+    const struct pipeline *pipeline = first_part(runtime)->pipeline;
+    struct error none = { 0 };
+    *count = 0;
+    if (!is_usable(runtime, &none))
+        return NULL;
+    *count = pipeline->schedule->micro_batches;
+    return session_last(pipeline->session)->losses;
+}
+
+struct tracing {
+    const struct weir_runtime *runtime;
+    struct text text;
+};
+
+static bool trace_part(void *self, struct place *place, struct error *error)
+{
+    struct tracing *tracing = self;
+    struct timeline timeline = { 0 };
+    const bool good = session_timeline(part_at(tracing->runtime, place)->pipeline->session, &timeline, error);
+    if (good && place->number == 0)
+        timeline_write_trace(&timeline, &tracing->text);
+    timeline_clear(&timeline);
+    return good;
+}
+
+char *weir_runtime_trace(const struct weir_runtime *runtime, struct weir_error *error)
+{
+    if (!takes_calls(runtime, error))
+        return NULL;
+    struct error reason = { 0 };
+    struct tracing tracing = { .runtime = runtime };
+    char *trace = NULL;
+    if (places_do(runtime->places, trace_part, &tracing, &reason))
+        trace = text_take(&tracing.text, &reason);
+    text_clear(&tracing.text);
+    if (!trace)
+        tell(error, &reason);
+    return trace;
+}
+
+struct transfer {
+    const struct weir_runtime *runtime;
+    uint32_t layer;
+    void *into;
+    const void *from;
+};
+
+static bool has_layer(const struct weir_runtime *runtime, uint32_t layer, struct error *error)
+{
+    return layer < runtime->layer_count
+        || error_set(error, "layer: there is no layer %u of a runtime's %zu", layer, runtime->layer_count);
+}
+
+static bool read_part(void *self, struct place *place, struct error *error)
+{
+    const struct transfer *transfer = self;
+    const uint64_t bytes = transfer->runtime->layers[transfer->layer].parameter_bytes;
+    void *into = own_or_more(transfer->into, place, bytes, error);
+    const bool good = into && pipeline_read_parameters(part_at(transfer->runtime, place)->pipeline, transfer->layer, 0,
+                                                       bytes, into, error);
+    free_more(into, place);
+    return good;
+}
+
+bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void *parameters,
+                       struct weir_error *error)
+{
+    if (!takes_calls(runtime, error) || !is_there(parameters, "parameters", error))
+        return false;
+    struct error reason = { 0 };
+    struct transfer transfer = { .runtime = runtime, .layer = layer, .into = parameters };
+    return (has_layer(runtime, layer, &reason) && places_do(runtime->places, read_part, &transfer, &reason))
+        || tell(error, &reason);
+}
+
+static bool write_part(void *self, struct place *place, struct error *error)
+{
+    const struct transfer *transfer = self;
+    return pipeline_write_part(part_at(transfer->runtime, place)->pipeline, transfer->layer, 0, transfer->from, error);
+}
+
+bool weir_runtime_write(struct weir_runtime *runtime, uint32_t layer, const void *parameters, struct weir_error *error)
+{
+    if (!takes_calls(runtime, error) || !is_there(parameters, "parameters", error))
+        return false;
+    struct error reason = { 0 };
+    struct transfer transfer = { .runtime = runtime, .layer = layer, .from = parameters };
+    return (has_layer(runtime, layer, &reason) && places_do(runtime->places, write_part, &transfer, &reason))
+        || tell(error, &reason);
+}
+
+bool weir_runtime_find(const struct weir_runtime *runtime, const char *name, uint32_t *layer, struct weir_error *error)
+{
+    if (!takes_calls(runtime, error) || !is_there(name, "name", error))
+        return false;
+    struct error reason = { 0 };
+    for (uint32_t l = 0; l < runtime->layer_count; l++) {
+        if (strcmp(runtime->layers[l].name, name) == 0) {
+            *layer = l;
+            return true;
+        }
+    }
+    error_set(&reason, "name: no layer of the runtime's %zu is called \"%.100s\"", runtime->layer_count, name);
+    return tell(error, &reason);
+}
+
+// --- verifying -----------------------------------------------------------------------------------
+
+static bool judge(const struct verification *found, struct error *error)
+{
+    if (found->differing > 0)
+        return error_set_kind(error, ERROR_ANSWER, "%llu parameters differ, first number %llu of layer %s: %.9g in the"
+                              " pipeline, %.9g in the sequential run", (unsigned long long)found->differing,
+                              (unsigned long long)found->index, found->layer, (double)found->pipeline,
+                              (double)found->sequential);
+    return found->losses_differing == 0
+        || error_set_kind(error, ERROR_ANSWER, "the losses of %u micro-batches differ", found->losses_differing);
+}
+
+bool weir_verify(const struct weir_plan *plan, const struct weir_layer *layers, size_t count,
+                 const struct weir_runtime_options *options, uint32_t steps, struct weir_error *error)
+{
+    struct weir_runtime_options chosen;
+    struct weir_checkpoint_options checkpoints;
+    if (!is_there(plan, "plan", error) || !given_run(options, &chosen, &checkpoints, error))
+        return false;
+    struct error reason = { 0 };
+    struct verification found = { 0 };
+    struct running_optimizer *optimizer = malloc(sizeof *optimizer);
+    if (!optimizer) {
+        error_no_memory(&reason, "a verification");
+        return tell(error, &reason);
+    }
+    *optimizer = (struct running_optimizer){ layers, plan->plan->order, chosen.update, chosen.self };
+    struct verify_layers what = { .plan = plan->plan, .ours = layers, .theirs = layers, .layer_count = count,
+                                  .settings = running_settings(plan->plan, &chosen, optimizer), .steps = steps };
+    bool good = (steps > 0 || error_set(&reason, "steps is needed: 1 or more"))
+        && layers_are_sound(layers, count, &reason)
+             && refuse_options(&chosen, plan->plan, &reason);
+    what.device = good ? device_open("cpu", &reason) : NULL;
+    good = what.device && verify_layers(&what, &found, &reason) && judge(&found, &reason);
+    if (!what.device || !device_is_stuck(what.device))  // else a rank was left in a layer and may still use it
+        free(optimizer);
+    device_close(what.device);
+    return good || tell(error, &reason);
+}

@@ -1,0 +1,113 @@
+#include "cli/storage_options.h"
+
+#include <string.h>
+
+#include "cli/options.h"
+#include "common/number.h"
+
+enum { KEY_OPTIMIZER = KEY_STORAGE, KEY_SHARD, KEY_HOST, KEY_WINDOW, KEY_STEP_RATE, KEY_TIED };
+
+static const struct argp_option options[] = {
+    { "optimizer", KEY_OPTIMIZER, "NAME", 0,
+      "adamw (usual), adam, sgd, momentum, lamb, lars, adafactor, adam8bit, adam1bit, adamw-master, ..", 0 },
+    { "shard", KEY_SHARD, "WHAT", 0,
+      "What replicas hold once between them: none, optimizer, gradients, weights (ZeRO 1, 2, 3)", 0 },
+    { "host", KEY_HOST, "LIST", 0, "What the host holds: optimizer,activations", 0 },
+    { "window", KEY_WINDOW, "N", 0,
+      "Layers per stage on the device (all; sharded: 1)", 0 },
+    { "step-rate", KEY_STEP_RATE, "RATE", 0,
+      "Rate of an update, as 1.5TB/s (it takes no time)", 0 },
+    { "tied", KEY_TIED, "HOW", 0,
+      "Tied layers: together, or apart (where that can be)", 0 },
+    { 0 },
+};
+
+static void take_host(const char *argument, struct storage *storage, struct argp_state *state)
+{
+    for (const char *word = argument; word;) {
+        const char *comma = strchr(word, ',');
+        const size_t length = comma ? (size_t)(comma - word) : strlen(word);
+        const bool is_optimizer = length == 9 && strncmp(word, "optimizer", length) == 0;
+        if (!is_optimizer && !(length == 11 && strncmp(word, "activations", length) == 0))
+            argp_error(state, "--host: \"%.*s\" is none of optimizer, activations", (int)length, word);
+        storage->optimizer_on_host |= is_optimizer;
+        storage->activations_on_host |= !is_optimizer;
+        word = comma ? comma + 1 : NULL;
+    }
+}
+
+static void take_rate(const char *argument, struct storage *storage, struct argp_state *state)
+{
+    struct error error = { 0 };
+    if (!rate_parse(argument, &storage->step_rate, &error))
+        argp_error(state, "--step-rate: %s", error.text);
+    if (storage->step_rate == 0)
+        argp_error(state, "--step-rate: an update needs more than %s", argument);
+}
+
+static error_t parse_storage_option(int key, char *argument, struct argp_state *state)
+{
+    struct storage_options *given = state->input;
+    struct storage *storage = &given->storage;
+    switch (key) {
+    case KEY_OPTIMIZER:
+        given->has_optimizer = true;
+        storage->optimizer = (enum optimizer_kind)option_name(argument, "--optimizer", optimizer_names, state);
+        break;
+    case KEY_SHARD:
+        given->has_shard = true;
+        storage->shard = (enum shard)option_name(argument, "--shard", shard_names, state);
+        break;
+    case KEY_HOST:
+        given->has_host = true;
+        take_host(argument, storage, state);
+        break;
+    case KEY_WINDOW:
+        given->has_window = true;
+        storage->window = (uint32_t)option_count(argument, "--window", 1, STORAGE_MOST_WINDOW, state);
+        break;
+    case KEY_STEP_RATE:
+        given->has_step_rate = true;
+        take_rate(argument, storage, state);
+        break;
+    case KEY_TIED:
+        given->has_tied = true;
+        given->tied = (enum tied)option_name(argument, "--tied", tied_names, state);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+const struct argp storage_argp = { .options = options, .parser = parse_storage_option };
+
+bool storage_options_any(const struct storage_options *given)
+{
+    return given->has_optimizer || given->has_shard || given->has_host || given->has_window || given->has_step_rate
+        || given->has_tied;
+}
+
+void storage_options_apply(const struct storage_options *given, struct storage *storage)
+{
+    const struct storage *from = &given->storage;
+    if (given->has_optimizer)
+        storage->optimizer = from->optimizer;
+    if (given->has_shard)
+        storage->shard = from->shard;
+    if (given->has_host) {
+        storage->optimizer_on_host = from->optimizer_on_host;
+        storage->activations_on_host = from->activations_on_host;
+    }
+    if (given->has_window)
+        storage->window = from->window;
+    if (given->has_step_rate)
+        storage->step_rate = from->step_rate;
+}
+
+void storage_options_tie(const struct storage_options *given, const struct profile *profile, bool flushes,
+                         struct storage *storage)
+{
+    const enum tied tied = given->has_tied ? given->tied : TIED_USUAL;
+    storage_meet_profile(storage, tied, profile, flushes);
+}

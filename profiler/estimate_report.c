@@ -1,0 +1,166 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+
+#include "common/json.h"
+#include "common/number.h"
+#include "profiler/estimate/estimate.h"
+#include "profiler/estimate/framework.h"
+
+static const char *const names[LAYER_PARTS] = { "embedding", "attention", "windowed", "mlp", "experts", "mtp", "head" };
+static const char *const phase_names[ESTIMATE_PHASES] = { "forward", "backward_input", "backward_weight" };
+
+static uint64_t whole(double ns)
+{
+    return ns >= (double)JSON_MAX ? JSON_MAX : (uint64_t)llround(ns);
+}
+
+// --- for people ---------------------------------------------------------------
+
+static double sum_of(const struct layer_estimate *layer, size_t offset)
+{
+    double sum = 0;
+    for (int i = 0; i < ESTIMATE_PHASES; i++)
+        sum += *(const double *)((const char *)&layer->phases[i] + offset);
+    return sum;
+}
+
+static void add_time(struct text *text, double ns)
+{
+    char number[NUMBER_SIZE];
+    text_add(text, "  %8s", time_format(whole(ns), number));
+}
+
+static void add_kinds_of_work(struct text *text, const struct layer_estimate *layer)
+{
+    static const size_t offsets[] = {
+        offsetof(struct phase_estimate, products_ns), offsetof(struct phase_estimate, attention_ns),
+        offsetof(struct phase_estimate, passes_ns), offsetof(struct phase_estimate, communication_ns),
+        offsetof(struct phase_estimate, hidden_ns), offsetof(struct phase_estimate, waiting_ns),
+    };
+    for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++)
+        add_time(text, sum_of(layer, offsets[i]));
+}
+
+static void add_part(struct text *text, const struct estimate *estimate, int part)
+{
+    const struct layer_estimate *layer = &estimate->parts[part];
+    const double backward =
+        phase_estimate_ns(&layer->phases[ESTIMATE_I]) + phase_estimate_ns(&layer->phases[ESTIMATE_W]);
+    const uint64_t bytes = layer->parameters * profile_dtype_bytes(estimate->request.dtype);
+    char number[NUMBER_SIZE];
+    text_add(text, "%-9s  %5" PRIu64, names[part], estimate->counts[part]);
+    add_time(text, phase_estimate_ns(&layer->phases[ESTIMATE_F]));
+    add_time(text, backward);
+    add_kinds_of_work(text, layer);
+    text_add(text, "  %8s", bytes_format(bytes, number));
+    text_add(text, "  %8s\n", bytes_format(layer->saved_bytes, number));
+}
+
+static void add_heading(struct text *text, const struct estimate *estimate)
+{
+    const struct estimate_request *request = &estimate->request;
+    text_add(text, "%s of %.4g billion parameters on %s, estimated: a micro-batch of ", estimate->model.name,
+             (double)transformer_parameters(&estimate->model) / 1e9, estimate->device.name);
+    text_add(text, "%" PRIu64 " x %" PRIu64 " tokens, %s", request->micro_batch, request->sequence, request->dtype);
+    if (request->products)
+        text_add(text, " with products in %s", request->products);
+    text_add(text, "; tensor %" PRIu64 ", context %" PRIu64 ", expert %" PRIu64 ", data %" PRIu64 "\n",
+             request->tensor, request->context, request->expert, request->data);
+    if (request->like)
+        framework_say(request->like, text);
+    text_add(text, "\n");
+}
+
+void estimate_print(const struct estimate *estimate, struct text *text)
+{
+    add_heading(text, estimate);
+    text_add(text, "layer      count         F         B  products attention    passes  messages    hidden"
+                   "      host    params     saved\n");
+    struct layer_estimate all = { .parameters = 0 };
+    double forward = 0, backward = 0;
+    for (int i = 0; i < LAYER_PARTS; i++) {
+        if (estimate->counts[i] == 0)
+            continue;
+        add_part(text, estimate, i);
+        const double count = (double)estimate->counts[i];
+        const struct phase_estimate *phases = estimate->parts[i].phases;
+        forward += count * phase_estimate_ns(&phases[ESTIMATE_F]);
+        backward += count * (phase_estimate_ns(&phases[ESTIMATE_I]) + phase_estimate_ns(&phases[ESTIMATE_W]));
+        for (int p = 0; p < ESTIMATE_PHASES; p++) {
+            all.phases[p].products_ns += count * phases[p].products_ns;
+            all.phases[p].attention_ns += count * phases[p].attention_ns;
+            all.phases[p].passes_ns += count * phases[p].passes_ns;
+            all.phases[p].communication_ns += count * phases[p].communication_ns;
+            all.phases[p].hidden_ns += count * phases[p].hidden_ns;
+            all.phases[p].waiting_ns += count * phases[p].waiting_ns;
+        }
+        all.parameters += estimate->counts[i] * estimate->parts[i].parameters;
+        all.saved_bytes += estimate->counts[i] * estimate->parts[i].saved_bytes;
+    }
+    char number[NUMBER_SIZE];
+    text_add(text, "%-9s  %5s", "total", "");
+    add_time(text, forward);
+    add_time(text, backward);
+    add_kinds_of_work(text, &all);
+    text_add(text, "  %8s", bytes_format(all.parameters * profile_dtype_bytes(estimate->request.dtype), number));
+    text_add(text, "  %8s\n", bytes_format(all.saved_bytes, number));
+    text_add(text, "\nThe columns from products to host are of F and B together; what is hidden behind them is no part"
+                   " of F and B.\n");
+    text_add(text, "Between iterations, of the whole model: %s to add up gradients",
+             time_format(whole(estimate->reduce_ns), number));
+    text_add(text, ", %s to update.\n", time_format(whole(estimate->update_ns), number));
+}
+
+// --- the document -------------------------------------------------------------
+
+static void write_phase(struct json_writer *writer, const char *name, const struct phase_estimate *phase)
+{
+    json_begin_object(writer, name, JSON_INLINE);
+    json_put_u64(writer, "products_ns", whole(phase->products_ns));
+    json_put_u64(writer, "attention_ns", whole(phase->attention_ns));
+    json_put_u64(writer, "passes_ns", whole(phase->passes_ns));
+    json_put_u64(writer, "communication_ns", whole(phase->communication_ns));
+    json_put_u64(writer, "host_ns", whole(phase->waiting_ns));
+    json_put_u64(writer, "hidden_ns", whole(phase->hidden_ns));
+    json_close(writer);
+}
+
+static void write_part(struct json_writer *writer, const struct estimate *estimate, int part)
+{
+    static const char *const kept[] = { "none", "weight", "both" };
+    const struct layer_estimate *layer = &estimate->parts[part];
+    json_begin_object(writer, NULL, JSON_LINES);
+    json_put_string(writer, "kind", names[part]);
+    json_put_u64(writer, "count", estimate->counts[part]);
+    for (int i = 0; i < ESTIMATE_PHASES; i++)
+        write_phase(writer, phase_names[i], &layer->phases[i]);
+    json_put_u64(writer, "parameters", layer->parameters);
+    json_put_u64(writer, "expert_parameters", layer->expert_parameters);
+    json_put_u64(writer, "output_bytes", layer->output_bytes);
+    json_put_u64(writer, "saved_bytes", layer->saved_bytes);
+    json_put_string(writer, "input_kept", kept[layer->input_kept]);
+    json_put_u64(writer, "held_for_weight_bytes", layer->held_for_weight_bytes);
+    json_put_u64(writer, "workspace_bytes", layer->workspace_bytes);
+    json_put_u64(writer, "backward_workspace_bytes", layer->backward_workspace_bytes);
+    json_close(writer);
+}
+
+void estimate_write(const struct estimate *estimate, struct text *text)
+{
+    struct json_writer writer = json_writer(text);
+    json_begin_object(&writer, NULL, JSON_LINES);
+    json_put_format(&writer, "weir.estimate");
+    json_put_string(&writer, "model", estimate->model.name);
+    json_put_string(&writer, "device", estimate->device.name);
+    json_put_string(&writer, "like", estimate->request.like ? estimate->request.like->name : "");
+    json_put_u64(&writer, "parameters", transformer_parameters(&estimate->model));
+    json_begin_array(&writer, "layers", JSON_LINES);
+    for (int i = 0; i < LAYER_PARTS; i++)
+        if (estimate->counts[i] > 0)
+            write_part(&writer, estimate, i);
+    json_close(&writer);
+    json_put_u64(&writer, "reduce_ns", whole(estimate->reduce_ns));
+    json_put_u64(&writer, "update_ns", whole(estimate->update_ns));
+    json_close(&writer);
+}

@@ -1,0 +1,50 @@
+// Which layers a layer reads from, as numbers in the model: the layer before it, or those that it names.
+#ifndef RUNTIME_STAGES_LAYER_INPUTS_H
+#define RUNTIME_STAGES_LAYER_INPUTS_H
+
+#include "profiler/profile.h"
+#include "common/public/weir_layer.h"
+
+// The first layer reads from none.
+static inline size_t layer_input_count(const struct weir_layer *layers, size_t layer)
+{
+    return layers[layer].inputs ? layers[layer].input_count : layer > 0;
+}
+
+static inline size_t layer_input(const struct weir_layer *layers, size_t layer, size_t i)
+{
+    return layers[layer].inputs ? (size_t)(layers[layer].inputs[i] - layers) : layer - 1;
+}
+
+static inline bool layer_reads(const struct weir_layer *layers, size_t layer, size_t from)
+{
+    bool reads = false;
+    for (size_t i = 0; i < layer_input_count(layers, layer); i++)
+        reads |= layer_input(layers, layer, i) == from;
+    return reads;
+}
+
+// For each layer the last layer that reads it; 0: none does. `last` has room for all layers.
+static inline void layers_find_last_readers(const struct weir_layer *layers, size_t layer_count, uint32_t *last)
+{
+    for (size_t l = 0; l < layer_count; l++)
+        last[l] = 0;
+    for (size_t l = 0; l < layer_count; l++)
+        for (size_t i = 0; i < layer_input_count(layers, l); i++)
+            last[layer_input(layers, l, i)] = (uint32_t)l;
+}
+
+// Bytes of a layer's backward: its own workspace and, if it has no function for B, `held`. For each input that other
+// layers read as well, it also needs room for its own gradient, until that is added to theirs.
+uint64_t layer_backward_room(const struct weir_layer *layers, size_t layer_count, size_t layer);
+
+// Notes the inputs of these layers in a profile, as edges if the layers are not a chain.
+bool layers_note_inputs(const struct weir_layer *layers, size_t layer_count, struct profile *profile,
+                        struct error *error);
+
+// A copy of the layers in another order (order[position] is the number of the layer there; NULL: the same order). Its
+// layers read from and are tied to each other. One allocation, for free(). NULL without memory.
+struct weir_layer *layers_copy(const struct weir_layer *layers, const uint32_t *order, size_t layer_count,
+                               struct error *error);
+
+#endif

@@ -1,0 +1,106 @@
+#include "schedules/generators/given_order.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "schedules/board.h"
+#include "schedules/check.h"
+#include "schedules/generators/generators.h"
+#include "schedules/host_moves.h"
+#include "schedules/lower_late.h"
+
+// --- checks -------------------------------------------------------------------------------
+
+static const struct action *find_kind(const struct schedule *order, enum action_kind kind)
+{
+    for (uint32_t rank = 0; rank < order->ranks; rank++)
+        for (const struct action *action = order->lists[rank].at; action < list_end(&order->lists[rank]); action++)
+            if (action->kind == kind)
+                return action;
+    return NULL;
+}
+
+static bool can_run(const struct schedule *order, struct error *error)
+{
+    struct check_result result;
+    if (!schedule_check(order, 0, &result, error))
+        return false;
+    const bool good = result.ok || check_result_error(&result, error);
+    check_result_clear(&result);
+    if (!good)
+        error->kind = ERROR_INPUT;  // the caller did not ask whether it can run
+    return good;
+}
+
+static bool is_for_plans(const struct schedule *order, struct error *error)
+{
+    if (order->weights != WEIGHTS_FLUSH)
+        return error_set(error, "its weights are \"%s\": an order without a flush is one of a whole run, and a plan is"
+                         " for runs of any length; plan for a schedule by its name, or for an order that flushes",
+                         weights_names[order->weights]);
+    for (uint32_t rank = 0; rank < order->ranks; rank++)
+        if (order->lists[rank].count == 0)
+            return error_set(error, "rank %u does nothing", rank);
+    return true;
+}
+
+bool given_order_check(const struct schedule *order, struct error *error)
+{
+    struct error unknown = { 0 };
+    if (generator_find(order->name, &unknown))
+        return error_set(error, "is named \"%s\", as a generator's orders are", order->name);
+    if (order->lowered)
+        return error_set(error, "has messages among its actions");
+    if (order->moves)
+        return error_set(error, "has EVICTs or PREFETCHes among its actions: what goes to the host follows from how the"
+                         " plan holds its states");
+    if (!find_kind(order, ACTION_STEP) && !schedule_is_forward_only(order))
+        return error_set(error, "has no STEP");
+    return is_for_plans(order, error) && can_run(order, error);
+}
+
+// --- conversion -----------------------------------------------------------------------------
+
+// A REDUCE without a STEP is over replicas of the whole pipeline (PyTorch's REDUCE_GRAD), which is not a plan's
+// REDUCE.
+static bool add_updates(struct schedule *order, struct error *error)
+{
+    bool good = true;
+    if (find_kind(order, ACTION_STEP) || schedule_is_forward_only(order))
+        return true;
+    for (uint32_t rank = 0; good && rank < order->ranks; rank++) {
+        struct action_list *list = &order->lists[rank];
+        size_t kept = 0;
+        for (size_t i = 0; i < list->count; i++)
+            if (list->at[i].kind != ACTION_REDUCE)
+                list->at[kept++] = list->at[i];
+        list->count = kept;
+        good = generate_add_steps(order, rank, error);
+    }
+    return good;
+}
+
+static void name_apart(struct schedule *order)
+{
+    struct error unknown = { 0 };
+    if (generator_find(order->name, &unknown))
+        strncat(order->name, " (given)", sizeof order->name - strlen(order->name) - 1);
+}
+
+struct schedule *given_order(const struct schedule *schedule, struct error *error)
+{
+    struct schedule *order = is_for_plans(schedule, error) ? schedule_without_messages(schedule, error) : NULL;
+    if (!order)
+        return NULL;
+    free(order->costs);
+    free(order->notes);
+    order->costs = NULL;
+    order->notes = NULL;
+    schedule_drop_moves(order);
+    name_apart(order);
+    if (add_updates(order, error) && can_run(order, error))
+        return order;
+    schedule_free(order);
+    return NULL;
+}
