@@ -58,6 +58,8 @@ struct profile_layer {
     uint64_t held_for_weight_bytes;  // alive between I and W besides the input; includes the gradient of the output
     uint64_t workspace_bytes;
     uint64_t backward_workspace_bytes;
+    uint64_t state_bytes;            // kept without a gradient, such as running statistics
+    uint64_t statistics_bytes;       // that a micro-batch's F leaves for that state, until STEP
     uint64_t flops;
     struct shape *shapes;  // of its parameters, if they are known
     size_t shape_count;

@@ -77,6 +77,10 @@ static void read_numbers(struct reader *reader, struct json *object, struct prof
     layer->held_for_weight_bytes = json_u64(object, "held_for_weight_bytes", 0, JSON_MAX);
     layer->workspace_bytes = json_u64(object, "workspace_bytes", 0, JSON_MAX);
     layer->backward_workspace_bytes = json_u64(object, "backward_workspace_bytes", 0, JSON_MAX);
+    if (json_has(object, "state_bytes"))
+        layer->state_bytes = json_u64(object, "state_bytes", 0, JSON_MAX);
+    if (json_has(object, "statistics_bytes"))
+        layer->statistics_bytes = json_u64(object, "statistics_bytes", 0, JSON_MAX);
     layer->flops = json_u64(object, "flops", 0, JSON_MAX);
     if (!profile_transfers_read(object, layer))
         reader->no_memory = true;
@@ -321,6 +325,15 @@ static void check_sums(const struct profile *profile, struct json *root)
         json_refuse_key(root, "layers", "the %s of layers 0 to %zu add up to more than 2^53 - 1", what, layer);
 }
 
+// What parts of a sequence would leave for a state is not known.
+static void check_states(const struct profile *profile, struct json *root)
+{
+    for (size_t l = 0; profile->sequences == SEQUENCES_SOME && l < profile->layer_count; l++)
+        if (profile->layers[l].state_bytes > 0)
+            json_refuse_key(root, "sequences", "is true, and layers[%zu] has state_bytes, which take whole sequences: say"
+                            " false", l);
+}
+
 static void read_root(struct reader *reader, struct json *root)
 {
     struct profile *profile = reader->profile;
@@ -356,6 +369,7 @@ static bool read_whole(struct reader *reader, struct json_document *document, st
         return false;
     check_names(reader, &root);
     check_sums(reader->profile, &root);
+    check_states(reader->profile, &root);
     profile_transfers_check(reader->profile, &root);
     if (reader->no_memory)
         return error_no_memory(error, "the names of a profile");

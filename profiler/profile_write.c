@@ -42,6 +42,10 @@ static void write_numbers(const struct profile_layer *layer, struct json_writer 
     json_put_u64(writer, "held_for_weight_bytes", layer->held_for_weight_bytes);
     json_put_u64(writer, "workspace_bytes", layer->workspace_bytes);
     json_put_u64(writer, "backward_workspace_bytes", layer->backward_workspace_bytes);
+    if (layer->state_bytes)
+        json_put_u64(writer, "state_bytes", layer->state_bytes);
+    if (layer->statistics_bytes)
+        json_put_u64(writer, "statistics_bytes", layer->statistics_bytes);
     json_put_u64(writer, "flops", layer->flops);
     profile_transfers_write(layer, writer);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "schedules/folds.h"
 #include "schedules/standstill.h"
 #include "schedules/versions.h"
 
@@ -11,6 +12,9 @@
 struct row {
     struct slots now, most;
     uint32_t sent_outputs, sent_gradients;  // those of `now` that are buffers of messages: two at most
+    uint32_t done;  // micro-batches since the last STEP, whose statistics the next one takes;
+    uint32_t done_before_reduce;  // if there was a REDUCE, it takes only these
+    bool was_reduced;
 };
 
 // How many parts of a micro-batch a stage has begun forward, begun backward, and finished.
@@ -96,6 +100,8 @@ static void begin_forward(struct count *count, struct action action)
         TAKE(row, shared_by_parts);
     TAKE(row, kept);
     TAKE(row, kept_through);
+    if (count->schedule->splits == 1 && !count->forward_only)
+        TAKE(row, statistics);
     if (stays_on_this_rank(count, action))
         TAKE(row, output);
     else if (makes_message(count->schedule, action))
@@ -138,6 +144,7 @@ static void end_backward_weight(struct count *count, struct action action)
     if (action.kind == ACTION_W)
         row->now.held--;
     row->now.kept_through--;
+    row->done++;
     if (crosses_before(count->schedule, action.stage, action.micro_batch))
         row->now.input[INPUT_UNTIL_W]--;
     if (comes_from_this_rank(count, action))
@@ -173,6 +180,21 @@ static void move(struct row *row, bool is_leaving)
     }
 }
 
+// What a REDUCE has brought together is the update's; what comes after it waits for the next.
+static void end_update(struct count *count, struct action action)
+{
+    struct row *row = &count->rows[action.stage];
+    const uint32_t taken = row->was_reduced ? row->done_before_reduce : row->done;
+    if (action.kind == ACTION_REDUCE) {
+        row->was_reduced = true;
+        row->done_before_reduce = row->done;
+        return;
+    }
+    row->now.statistics -= min_u32(taken, row->now.statistics);
+    row->done -= taken;
+    row->was_reduced = false;
+}
+
 static void begin_action(struct count *count, struct action action)
 {
     struct row *row = &count->rows[action.stage];
@@ -199,6 +221,8 @@ static void end_action(struct count *count, uint32_t rank, struct action action)
         end_backward(count, action);
     if (action.kind == ACTION_B || action.kind == ACTION_W)
         end_backward_weight(count, action);
+    if (action.kind == ACTION_REDUCE || action.kind == ACTION_STEP)
+        end_update(count, action);
     versions_advance(&count->versions, rank, action);
     const uint32_t alive = versions_alive(&count->versions, rank, action.stage);
     if (alive > row->most.versions)
@@ -220,6 +244,7 @@ static void keep_largest(struct slots *slots, const struct slots *most)
     slots->output_gradient = max_u32(slots->output_gradient, most->output_gradient);
     slots->input_gradient = max_u32(slots->input_gradient, most->input_gradient);
     slots->versions = max_u32(slots->versions, most->versions);
+    slots->statistics = max_u32(slots->statistics, most->statistics);
 }
 
 static void count_rank(struct count *count, uint32_t rank, struct slots *slots)
@@ -254,6 +279,44 @@ static bool find_reruns(struct count *count, struct error *error)
     return true;
 }
 
+// The most micro-batches that an update of a stage with copies takes in.
+static uint32_t most_gathered(const struct folds *folds, uint32_t stage, uint32_t *tally)
+{
+    const uint32_t micro_batches = folds->schedule->micro_batches;
+    const uint32_t *update_of = &folds->update_of[(size_t)stage * micro_batches];
+    uint32_t most = 0;
+    for (uint32_t m = 0; m < micro_batches; m++)
+        tally[m] = 0;
+    for (uint32_t m = 0; m < micro_batches; m++)
+        if (update_of[m] != NO_UPDATE)
+            raise_most(&tally[update_of[m]], &most);
+    return most;
+}
+
+static bool count_gathered(const struct count *count, struct slots *slots, struct error *error)
+{
+    const struct schedule *schedule = count->schedule;
+    struct folds folds;
+    struct copies copies;
+    if (schedule->route_count == 1 || schedule->splits > 1 || count->forward_only)
+        return true;
+    if (!folds_open(&folds, schedule, error))
+        return false;
+    if (!copies_create(&copies, schedule, error)) {
+        folds_close(&folds);
+        return false;
+    }
+    uint32_t *tally = calloc(schedule->micro_batches + 1u, sizeof *tally);
+    for (uint32_t s = 0; tally && s < schedule->stages; s++)
+        if (copies_count(&copies, s) > 1)
+            slots[s].gathered_statistics = most_gathered(&folds, s, tally);
+    const bool good = tally != NULL;
+    free(tally);
+    copies_clear(&copies);
+    folds_close(&folds);
+    return good || error_no_memory(error, "counting the slots of a schedule");
+}
+
 bool slots_count(const struct schedule *lowered, struct slots *slots, struct error *error)
 {
     assert(lowered->lowered);
@@ -271,10 +334,11 @@ bool slots_count(const struct schedule *lowered, struct slots *slots, struct err
                    && find_reruns(&count, error) && versions_create(&count.versions, lowered, error);
     for (uint32_t rank = 0; good && rank < lowered->ranks; rank++)
         count_rank(&count, rank, slots);
+    const bool gathered = good && count_gathered(&count, slots, error);
     versions_clear(&count.versions);
     free(count.rows);
     free(count.has_recompute);
     free(count.has_again);
     free(count.parts);
-    return good;
+    return gathered;
 }

@@ -20,6 +20,8 @@
 //                      the second may be filled while the first is under way)
 //     output_gradient  RECV_B ........ end of B or I
 //     input_gradient   B or I ........ as output
+//     statistics       F ............. STEP of the update that takes the micro-batch in (folds.h), if sequences are
+//                      whole. If the stage has copies, `gathered` is room for those of all copies in an update
 //
 // If sequences are split, what the parts have in common has a slot for the whole micro-batch:
 //
@@ -47,6 +49,7 @@ struct slots {
     uint32_t input_gradient;
     uint32_t versions;  // weight versions alive at once, the newest included: 1 with a flush
     uint32_t away;      // 0 if nothing goes to the host
+    uint32_t statistics, gathered_statistics;
 };
 
 // Counts for every stage (`slots` has schedule->stages rows). With several routes, a row holds the largest need over

@@ -5,6 +5,9 @@
 //
 //     term               while                                          of a stage
 //     weights            always                                         summed (gradients, states: storage_cost.h)
+//     state              always                                         summed; neither sharded nor on the host
+//     statistics         F to the STEP that takes the micro-batch in,   summed
+//                        of each micro-batch (schedules/folds.h)
 //     kept               F to its B or I, of each micro-batch in        summed over layers outside segments
 //                        flight
 //     shared_by_parts    of kept, where sequences go through in parts:  summed over all layers, also
@@ -38,6 +41,7 @@ static inline struct edge layer_edge(const struct profile *profile, size_t i)
 
 struct layer_memory {
     uint64_t weights, kept, shared_by_parts, held, again, forward, backward, output;
+    uint64_t state, statistics;
 };
 
 static inline struct layer_memory layer_memory_of(const struct profile_layer *layer)
@@ -52,6 +56,8 @@ static inline struct layer_memory layer_memory_of(const struct profile_layer *la
         .forward = round_to_256(layer->workspace_bytes),
         .backward = round_to_256(layer->backward_workspace_bytes),
         .output = output,
+        .state = round_to_256(layer->state_bytes),
+        .statistics = round_to_256(layer->statistics_bytes),
     };
 }
 

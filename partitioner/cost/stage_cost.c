@@ -184,6 +184,9 @@ static struct stage_states states_of(const struct stage_view *view, const struct
         states.weights = add_clamped(states.weights, weights);
         states.optimizer = add_clamped(states.optimizer, state_of(view, l, storage));
         states.largest = max_u64(states.largest, weights);
+        const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
+        states.state = add_clamped(states.state, layer.state);
+        states.statistics = add_clamped(states.statistics, layer.statistics);
         states.tensor = max_u64(states.tensor, tensor_of(view, l));
         uint64_t window = 0;
         for (uint32_t k = l; k < view->end && k - l < storage->window; k++)
@@ -199,6 +202,8 @@ void stage_put_held(struct stage_bytes *bytes, const struct held_bytes *held)
     bytes->gradients = held->gradients;
     bytes->optimizer = held->optimizer;
     bytes->version = held->version;
+    bytes->state = held->state;
+    bytes->statistics = held->statistics;
     bytes->all_weights = held->all_weights;
     bytes->all_gradients = held->all_gradients;
     bytes->room_weights = held->room_weights;
@@ -277,7 +282,8 @@ static void put_bytes(struct cost_row *row, const struct stage_bytes *bytes, boo
     row->again_bytes = has_recompute ? bytes->again : 0;
     row->moved_bytes = moved_bytes(bytes);
     row->transient_bytes = has_recompute ? bytes->transient_with_recompute : bytes->transient;
-    row->fixed_bytes = add_clamped(bytes->weights, add_clamped(bytes->gradients, bytes->optimizer));
+    row->fixed_bytes = add_clamped(add_clamped(bytes->weights, bytes->state),
+                                   add_clamped(bytes->gradients, bytes->optimizer));
     row->version_bytes = bytes->version;
 }
 
@@ -324,7 +330,7 @@ struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uin
 struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struct slots *slots)
 {
     struct stage_memory memory = {
-        .weights_bytes = bytes->weights,
+        .weights_bytes = add_clamped(bytes->weights, bytes->state),
         .gradients_bytes = bytes->gradients,
         .optimizer_bytes = bytes->optimizer,
         .versions_bytes = slots->versions > 1 ? multiply_clamped(slots->versions - 1, bytes->version) : 0,
@@ -337,7 +343,9 @@ struct stage_memory stage_memory_of(const struct stage_bytes *bytes, const struc
                               multiply_clamped(slots->held, bytes->held),
                               multiply_clamped(slots->again, bytes->again),
                               multiply_clamped(slots->shared_by_parts, bytes->shared_by_parts),
-                              multiply_clamped(slots->shared_by_parts_gradient, bytes->shared_by_parts) };
+                              multiply_clamped(slots->shared_by_parts_gradient, bytes->shared_by_parts),
+                              multiply_clamped((uint64_t)slots->statistics + slots->gathered_statistics,
+                                               bytes->statistics) };
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
         memory.kept_bytes = add_clamped(memory.kept_bytes, kept[i]);
     memory.host_bytes = add_clamped(memory.host_bytes,

@@ -33,6 +33,8 @@
 //                  [a, b) + all of its again_l. While it is being re-run, those + forward_l + the part of
 //                  alive(b) that was made before b
 //   transient      the largest of all these
+//   state          sum of state_l; fixed
+//   statistics     sum of statistics_l over all layers; a slot from F until STEP
 //   again          where the schedule has R of its own: the sum of again_l over all segments, in slots from R
 //                  until B or I. The workspace (transient_with_recompute) is that without it, but with saved_l
 //                  while the forward of a layer of a segment runs
@@ -57,6 +59,8 @@
 struct stage_bytes {
     uint64_t weights, gradients, optimizer;  // fixed
     uint64_t version;                        // one more version of the weights
+    uint64_t state;                          // without a gradient; counted with the weights
+    uint64_t statistics;                     // one micro-batch's, for that state
     uint64_t all_weights, all_gradients;     // of all its layers, wherever they are
     // Part of weights and gradients: room for one layer, or for a window, of which replicas have only shares.
     uint64_t room_weights, room_gradients;

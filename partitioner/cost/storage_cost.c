@@ -44,7 +44,8 @@ struct held_bytes storage_bytes(const struct storage *storage, uint32_t replicas
 {
     struct held_bytes held = { .weights = states->weights,
                                .gradients = storage_gradient_bytes(storage, states->weights),
-                               .optimizer = states->optimizer };
+                               .optimizer = states->optimizer,
+                               .state = states->state, .statistics = states->statistics };
     const struct shared_states shared = shared_of(states, states->tensor);
     held.all_weights = held.weights;
     held.all_gradients = held.gradients;

@@ -41,6 +41,7 @@ struct stage_states {
     uint64_t largest;  // weights of the largest layer
     uint64_t tensor;   // weights of the largest tensor, for replicas that share by whole tensors
     uint64_t window;   // weights of the largest window; of a stage with fewer layers, all of them
+    uint64_t state, statistics;  // without a gradient, and what a micro-batch leaves for it (layer_memory.h)
 };
 
 // The bytes that one replica has of these.
@@ -52,6 +53,7 @@ struct held_bytes {
     uint64_t all_weights, all_gradients;     // of all layers, wherever they are
     uint64_t room_weights, room_gradients;   // part of the first two: for what comes layer by layer from others' shares
     uint64_t version;                        // one more version of the weights
+    uint64_t state, statistics;              // of all layers, whatever is sharded
     struct host_states host;                 // on its host
 };
 uint64_t host_states_bytes(const struct host_states *states);

@@ -70,6 +70,8 @@ static void take_variant(struct profile_layer *layer, const struct profile_varia
     layer->held_for_weight_bytes = from->held_for_weight_bytes;
     layer->workspace_bytes = from->workspace_bytes;
     layer->backward_workspace_bytes = from->backward_workspace_bytes;
+    layer->state_bytes = from->state_bytes;
+    layer->statistics_bytes = from->statistics_bytes;
     layer->flops = from->flops;
 }
 

@@ -406,7 +406,9 @@ static struct held_bytes held_of(const struct cut_problem *problem, uint32_t sta
     const struct stage_states states = { .layers = places_size(problem->places, to)
                                              - places_size(problem->places, from),
                                          .weights = cut_sum(problem, stage, SUM_WEIGHTS, from, to),
-                                         .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to) };
+                                         .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to),
+                                         .state = cut_sum(problem, stage, SUM_STATE, from, to),
+                                         .statistics = cut_sum(problem, stage, SUM_STATISTICS, from, to) };
     return storage_bytes(&problem->request->storage, view->intervals->replicas, &states);
 }
 

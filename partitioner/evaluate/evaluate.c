@@ -132,7 +132,8 @@ static bool check_row_bytes(const struct scope *scope, const struct sizes *sizes
         && same(row->again_bytes, sizes->again, error, s, "costs.again_bytes")
         && same(row->moved_bytes, moved, error, s, "costs.moved_bytes")
         && same(row->transient_bytes, sizes->transient, error, s, "costs.transient_bytes")
-        && same(row->fixed_bytes, sizes->weights + sizes->gradients + sizes->optimizer, error, s, "costs.fixed_bytes")
+        && same(row->fixed_bytes, sizes->weights + sizes->state + sizes->gradients + sizes->optimizer, error, s,
+                "costs.fixed_bytes")
         && same(row->version_bytes, sizes->version, error, s, "costs.version_bytes");
 }
 
@@ -164,12 +165,14 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
     const uint64_t shared = replay_shared(replay, stage, KIND(ACTION_F), BACKWARDS)
                           + replay_shared(replay, stage, BACKWARDS, BACKWARDS);
     const uint64_t kept = inputs * sizes->input + all_kept + held * sizes->held
-                        + again * sizes->again + shared * sizes->shared_by_parts;
+                        + again * sizes->again + shared * sizes->shared_by_parts
+                        + (sizes->statistics > 0 ? replay_statistics(replay, stage) * sizes->statistics : 0);
     const uint64_t host = sizes->host + away * (sizes->kept + sizes->kept_through);
     const uint64_t buffers = (outputs + gradients) * sizes->output + input_gradients * sizes->input;
-    const uint64_t fixed = sizes->weights + sizes->gradients + sizes->optimizer;
+    const uint64_t weights = sizes->weights + sizes->state;
+    const uint64_t fixed = weights + sizes->gradients + sizes->optimizer;
     const uint64_t peak = fixed + versions + kept + sizes->transient + buffers;
-    return same(memory->weights_bytes, sizes->weights, error, s, "memory.weights_bytes")
+    return same(memory->weights_bytes, weights, error, s, "memory.weights_bytes")
         && same(memory->gradients_bytes, sizes->gradients, error, s, "memory.gradients_bytes")
         && same(memory->optimizer_bytes, sizes->optimizer, error, s, "memory.optimizer_bytes")
         && same(memory->versions_bytes, versions, error, s, "memory.versions_bytes")

@@ -166,6 +166,8 @@ struct sizes evaluate_sizes(const struct scope *scope)
     for (uint32_t l = scope->first; l < scope->end; l++) {
         const struct profile_layer *layer = &scope->profile->layers[l];
         sizes.held = add_clamped(sizes.held, round_to_256(layer->held_for_weight_bytes));
+        sizes.state = add_clamped(sizes.state, round_to_256(layer->state_bytes));
+        sizes.statistics = add_clamped(sizes.statistics, round_to_256(layer->statistics_bytes));
         const uint64_t saved = round_to_256(layer->saved_bytes);
         const uint64_t shared_by_parts = min_u64(round_to_256(layer->shared_by_parts_bytes), saved);
         sizes.shared_by_parts = add_clamped(sizes.shared_by_parts, shared_by_parts);

@@ -21,6 +21,7 @@ struct sizes {
     uint64_t again;  // for an R of its own; 0 if there is none
     // what parts of a sequence share: of all layers, and of those counted in kept
     uint64_t shared_by_parts, kept_shared_by_parts;
+    uint64_t state, statistics;
     enum input_life life;
 };
 

@@ -144,6 +144,81 @@ uint64_t replay_handed(const struct replay *replay, uint32_t stage, uint32_t nex
     return slots_between(replay, (struct lifetime){ stage, next, from, to, next, false }) + min_u64(messages, 2);
 }
 
+// --- statistics ----------------------------------------------------------------------------
+
+static bool is_at(struct action action, uint32_t stage, enum action_kind kind)
+{
+    return action.stage == stage && action.kind == kind;
+}
+
+// What ends that which an update takes in: REDUCE, if the stage has one on this rank; else STEP.
+static enum action_kind cut_of(const struct action_list *list, uint32_t stage)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (is_at(list->at[i], stage, ACTION_REDUCE))
+            return ACTION_REDUCE;
+    return ACTION_STEP;
+}
+
+// From the end of the list: until which position the statistics of a micro-batch are needed.
+static uint64_t statistics_on_rank(const struct replay *replay, uint32_t rank, uint32_t stage)
+{
+    const struct action_list *list = &replay->lowered->lists[rank];
+    const enum action_kind cut = cut_of(list, stage);
+    uint64_t *until = replay->versions;  // of each micro-batch
+    size_t step = list->count, end = list->count;
+    for (size_t i = list->count; i-- > 0;) {
+        step = is_at(list->at[i], stage, ACTION_STEP) ? i : step;
+        end = is_at(list->at[i], stage, cut) ? step : end;
+        if (is_of(list->at[i], stage, LAST_BACKWARDS))
+            until[list->at[i].micro_batch] = end;
+    }
+    uint64_t most = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        uint64_t now = 0;
+        if (!is_of(list->at[i], stage, KIND(ACTION_F)))
+            continue;
+        for (size_t begun = 0; begun <= i; begun++)
+            now += is_of(list->at[begun], stage, KIND(ACTION_F)) && until[list->at[begun].micro_batch] > i;
+        most = max_u64(most, now);
+    }
+    return most;
+}
+
+// How many micro-batches the copies bring to one update, at most.
+static uint64_t statistics_gathered(const struct replay *replay, uint32_t stage)
+{
+    uint64_t *brought = replay->versions;  // by update
+    uint64_t most = 0;
+    memset(brought, 0, parts(replay) * sizeof brought[0]);
+    for (uint32_t copy = 0; copy < placement_copies(replay->placement, stage); copy++) {
+        const struct action_list *list = &replay->lowered->lists[placement_rank(replay->placement, stage, copy)];
+        const enum action_kind cut = cut_of(list, stage);
+        size_t update = 0, coming = 0;
+        for (size_t i = 0; i < list->count; i++) {
+            coming += is_of(list->at[i], stage, LAST_BACKWARDS);
+            if (!is_at(list->at[i], stage, cut) || update == parts(replay))
+                continue;
+            brought[update++] += coming;
+            coming = 0;
+        }
+    }
+    for (size_t update = 0; update < parts(replay); update++)
+        most = max_u64(most, brought[update]);
+    return most;
+}
+
+uint64_t replay_statistics(const struct replay *replay, uint32_t stage)
+{
+    const uint32_t copies = placement_copies(replay->placement, stage);
+    uint64_t most = 0;
+    if (replay->lowered->splits > 1 || schedule_is_forward_only(replay->lowered))
+        return 0;
+    for (uint32_t copy = 0; copy < copies; copy++)
+        most = max_u64(most, statistics_on_rank(replay, placement_rank(replay->placement, stage, copy), stage));
+    return most + (copies > 1 ? statistics_gathered(replay, stage) : 0);
+}
+
 // --- versions ----------------------------------------------------------------------------
 
 // For each micro-batch, how many updates stage `stage` on `rank` has seen before the first action on the list that

@@ -34,9 +34,10 @@ static uint64_t fixed_bytes(const struct layout_memory *memory, uint32_t first, 
     const struct intervals *intervals = memory->intervals;
     const struct interval_sums *from = &intervals->before[first], *to = &intervals->before[end];
     const struct stage_states states = { .layers = end - first, .weights = to->weights - from->weights,
-                                         .optimizer = to->optimizer - from->optimizer };
+                                         .optimizer = to->optimizer - from->optimizer,
+                                         .state = to->state - from->state };
     const struct held_bytes held = storage_bytes(&intervals->storage, ranks, &states);
-    return add_clamped(add_clamped(held.weights, held.gradients), held.optimizer);
+    return add_clamped(add_clamped(held.weights, held.state), add_clamped(held.gradients, held.optimizer));
 }
 
 // At most what a micro-batch keeps in the layers if nothing is recomputed. With splits, this includes what
@@ -53,8 +54,10 @@ static bool surely_fits(const struct layout_memory *memory, const struct search_
 {
     const uint32_t layers = memory->intervals->layers, m = request->micro_batches;
     const uint64_t slots = search_generator(request)->keeps_all || m < request->ranks ? m : request->ranks;
-    return add_clamped(fixed_bytes(memory, 0, layers, 1), multiply_clamped(slots, kept_bytes(memory, 0, layers)))
-        <= capacity;
+    const uint64_t statistics = multiply_clamped(2 * ((uint64_t)m + request->ranks),
+                                                 memory->intervals->before[layers].statistics);
+    const uint64_t kept = multiply_clamped(slots, kept_bytes(memory, 0, layers));
+    return add_clamped(fixed_bytes(memory, 0, layers, 1), add_clamped(kept, statistics)) <= capacity;
 }
 
 static bool fill(struct layout_memory *memory, const struct search_request *request, struct error *error)

@@ -69,6 +69,8 @@ static void sum_layers(struct intervals *intervals)
             .kept = sums->kept + memory.kept,
             .shared_by_parts = sums->shared_by_parts + memory.shared_by_parts,
             .held = sums->held + memory.held,
+            .state = sums->state + memory.state,
+            .statistics = sums->statistics + memory.statistics,
         };
     }
 }
@@ -184,7 +186,9 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
     struct stage_states states = { .layers = end - first,
                                    .with_weights = (uint32_t)(to->with_weights - from->with_weights),
                                    .weights = to->weights - from->weights,
-                                   .optimizer = to->optimizer - from->optimizer };
+                                   .optimizer = to->optimizer - from->optimizer,
+                                   .state = to->state - from->state,
+                                   .statistics = to->statistics - from->statistics };
     for (size_t i = 0; i < profile->one_owner_count; i++)
         if (stage_brings_copy(profile, first, end, i))
             states.optimizer = add_clamped(states.optimizer, storage_state_bytes(&intervals->storage, profile,

@@ -97,6 +97,16 @@ static inline void small_random_shared_by_parts(uint64_t seed, struct profile *p
         profile->layers[l].shared_by_parts_bytes = random_below(&seed, profile->layers[l].saved_bytes + 1);
 }
 
+// Of one profile in six, state without a gradient, and what micro-batches leave for it.
+static inline void small_random_states(uint64_t seed, struct profile *profile)
+{
+    const bool has_states = random_below(&seed, 6) == 0;
+    for (size_t l = 0; l < profile->layer_count && has_states; l++) {
+        profile->layers[l].state_bytes = 100 * random_below(&seed, 4);
+        profile->layers[l].statistics_bytes = profile->layers[l].state_bytes > 0 ? 100 * random_below(&seed, 3) : 0;
+    }
+}
+
 static inline struct profile *small_random_chain(uint64_t *seed, size_t count, uint64_t most_ns)
 {
     struct small_layer rows[64] = { { 0 } };
@@ -115,6 +125,7 @@ static inline struct profile *small_random_chain(uint64_t *seed, size_t count, u
     struct profile *profile = small_chain(rows, count);
     small_random_recompute(*seed, profile);
     small_random_shared_by_parts(*seed, profile);
+    small_random_states(*seed, profile);
     return profile;
 }
 

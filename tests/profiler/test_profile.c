@@ -460,6 +460,34 @@ static void states_that_are_elsewhere_are_read(void **state)
     free(plain);
 }
 
+static void state_without_a_gradient_is_read(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    char *plain = test_document("docs/formats/profile.md"), text[8192];
+    const char *at = strstr(strstr(plain, "\"flops\"") + 1, "\"flops\"");  // of layer 1
+    const int head = (int)(at - plain);
+    snprintf(text, sizeof text, "%.*s\"state_bytes\": 512, \"statistics_bytes\": 64, %s", head, plain, at);
+    struct profile *profile = read_text(text);
+    assert_int_equal(profile->layers[1].state_bytes, 512);
+    assert_int_equal(profile->layers[1].statistics_bytes, 64);
+    assert_int_equal(profile->layers[0].state_bytes, 0);
+    char *again = written(profile);
+    struct profile *third = read_text(again);
+    assert_string_equal(third->hash, profile->hash);
+    char *cut = strstr(text, "\"version\": 1");
+    static const char said[] = "\"version\": 1,\"sequences\": true";
+    memmove(cut + sizeof said - 1, cut + 12, strlen(cut + 12) + 1);
+    memcpy(cut, said, sizeof said - 1);
+    assert_null(profile_read(text, strlen(text), "p.json", &error));
+    assert_error(error, "p.json: sequences: is true, and layers[1] has state_bytes, which take whole sequences: say"
+                 " false");
+    profile_free(third);
+    profile_free(profile);
+    free(again);
+    free(plain);
+}
+
 static void what_parts_of_sequences_share_is_read(void **state)
 {
     (void)state;
@@ -538,6 +566,7 @@ int main(void)
         cmocka_unit_test(what_running_a_layer_again_takes_is_read),
         cmocka_unit_test(outputs_that_devices_share_are_read),
         cmocka_unit_test(states_that_are_elsewhere_are_read),
+        cmocka_unit_test(state_without_a_gradient_is_read),
         cmocka_unit_test(what_parts_of_sequences_share_is_read),
     };
     enum { TRANSFERS = sizeof transfer_refusals / sizeof transfer_refusals[0] };

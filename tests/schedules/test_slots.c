@@ -25,27 +25,27 @@ static struct slots_row {
     struct slots want[4];
 } slots_rows[] = {
     // input {until F, I, W}, kept, through, held, again, shared_by_parts, its gradient, output, its gradient,
-    // input gradient, versions, away
+    // input gradient, versions, away, statistics, those of all copies
     { "gpipe: everything is kept", "gpipe", 8,
-      { { { 0, 0, 0 }, 8, 8, 0, 0, 0, 0, 2, 1, 0, 1, 0 },
-        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1, 2, 1, 0 },
-        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1, 2, 1, 0 },
-        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 0, 0, 2, 1, 0 } } },
+      { { { 0, 0, 0 }, 8, 8, 0, 0, 0, 0, 2, 1, 0, 1, 0, 8, 0 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1, 2, 1, 0, 8, 0 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 2, 1, 2, 1, 0, 8, 0 },
+        { { 1, 8, 8 }, 8, 8, 0, 0, 0, 0, 0, 0, 2, 1, 0, 8, 0 } } },
     { "1f1b: rank s keeps p - s", "1f1b", 8,
-      { { { 0, 0, 0 }, 4, 4, 0, 0, 0, 0, 2, 1, 0, 1, 0 },
-        { { 1, 4, 4 }, 3, 3, 0, 0, 0, 0, 2, 1, 2, 1, 0 },
-        { { 1, 3, 3 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 1, 0 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1, 0 } } },
+      { { { 0, 0, 0 }, 4, 4, 0, 0, 0, 0, 2, 1, 0, 1, 0, 8, 0 },
+        { { 1, 4, 4 }, 3, 3, 0, 0, 0, 0, 2, 1, 2, 1, 0, 8, 0 },
+        { { 1, 3, 3 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 1, 0, 8, 0 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1, 0, 8, 0 } } },
     { "pipedream: rank s holds p - s versions", "pipedream", 8,
-      { { { 0, 0, 0 }, 4, 4, 0, 0, 0, 0, 2, 1, 0, 4, 0 },
-        { { 1, 4, 4 }, 3, 3, 0, 0, 0, 0, 2, 1, 2, 3, 0 },
-        { { 1, 3, 3 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2, 0 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1, 0 } } },
+      { { { 0, 0, 0 }, 4, 4, 0, 0, 0, 0, 2, 1, 0, 4, 0, 4, 0 },
+        { { 1, 4, 4 }, 3, 3, 0, 0, 0, 0, 2, 1, 2, 3, 0, 3, 0 },
+        { { 1, 3, 3 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2, 0, 2, 0 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1, 0, 1, 0 } } },
     { "pipedream: fewer micro-batches than versions", "pipedream", 2,
-      { { { 0, 0, 0 }, 2, 2, 0, 0, 0, 0, 2, 1, 0, 2, 0 },
-        { { 1, 2, 2 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2, 0 },
-        { { 1, 2, 2 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2, 0 },
-        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1, 0 } } },
+      { { { 0, 0, 0 }, 2, 2, 0, 0, 0, 0, 2, 1, 0, 2, 0, 2, 0 },
+        { { 1, 2, 2 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2, 0, 2, 0 },
+        { { 1, 2, 2 }, 2, 2, 0, 0, 0, 0, 2, 1, 2, 2, 0, 2, 0 },
+        { { 1, 2, 2 }, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1, 0, 1, 0 } } },
 };
 
 static void slots_are_the_expected_ones(void **state)
@@ -59,9 +59,9 @@ static void slots_are_the_expected_ones(void **state)
         const struct slots *w = &row->want[s], *g = &slots[s];
         if (memcmp(w, g, sizeof *w) != 0)
             fail_msg("stage %u: input {%u %u %u} kept %u through %u held %u again %u shared_by_parts %u %u output %u"
-                     " gradients %u %u versions %u", s, g->input[0], g->input[1], g->input[2], g->kept, g->kept_through,
+                     " gradients %u %u versions %u statistics %u %u", s, g->input[0], g->input[1], g->input[2], g->kept, g->kept_through,
                      g->held, g->again, g->shared_by_parts, g->shared_by_parts_gradient, g->output, g->output_gradient,
-                     g->input_gradient, g->versions);
+                     g->input_gradient, g->versions, g->statistics, g->gathered_statistics);
     }
     schedule_free(schedule);
 }
@@ -189,6 +189,32 @@ static uint32_t twin_shared(const struct schedule *schedule, uint32_t rank, uint
     return overlap(lives, count);
 }
 
+static size_t position_behind(const struct action_list *list, uint32_t stage, size_t from, unsigned kinds)
+{
+    while (from < list->count && !(list->at[from].stage == stage && kinds >> list->at[from].kind & 1))
+        from++;
+    return from;
+}
+
+// From F to the STEP behind what ends the micro-batch's update, or to the end.
+static uint32_t twin_statistics(const struct schedule *schedule, uint32_t rank, uint32_t stage)
+{
+    struct life lives[16];
+    const struct action_list *list = &schedule->lists[rank];
+    size_t count = 0;
+    for (uint32_t m = 0; schedule->splits == 1 && m < schedule->micro_batches; m++) {
+        const size_t begin = position_of(list, stage, m, 1, F), last = position_of(list, stage, m, 1, LAST);
+        if (begin == NOWHERE || schedule_is_forward_only(schedule))
+            continue;
+        const size_t cut = position_behind(list, stage, last, 1 << ACTION_REDUCE | 1 << ACTION_STEP);
+        struct life life = { begin, position_behind(list, stage, cut, 1 << ACTION_STEP) };
+        while (life.begin > 0 && list->at[life.begin - 1].joined)
+            life.begin--;
+        lives[count++] = life;
+    }
+    return overlap(lives, count);
+}
+
 // Where nothing goes back, everything ends with F.
 static struct slots twin_slots(const struct schedule *schedule, uint32_t stage)
 {
@@ -202,6 +228,7 @@ static struct slots twin_slots(const struct schedule *schedule, uint32_t stage)
         most.kept = larger(most.kept, twin_kept(schedule, rank, stage, back));
         most.kept_through = larger(most.kept_through, twin_kept(schedule, rank, stage, last));
         most.away = larger(most.away, twin(schedule, rank, stage, EVICT, stage, PREFETCH));
+        most.statistics = larger(most.statistics, twin_statistics(schedule, rank, stage));
         most.held = larger(most.held, twin(schedule, rank, stage, I, stage, W));
         if (has_an_r(schedule, stage))
             most.again = larger(most.again, twin(schedule, rank, stage, R | BACK, stage, BACK));
