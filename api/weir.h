@@ -99,6 +99,7 @@ struct weir_check_layers_options {
     size_t size;
     bool other_numbers;    // activations or parameters are not floats: NaN and differences are not checked
     bool other_gradients;  // gradients are meant to differ from those of forward: differences are not checked
+    bool unread_state;     // evaluations are meant to give the same whatever a layer's state is
     // For layers that do not multiply by weir_pass.share: the part of a micro-batch's loss that gradients are of, for
     // example 1 / micro_batches. Such layers train wrong by a plan with another number of micro-batches. Usual: the
     // share that each pass states
@@ -118,7 +119,9 @@ struct weir_check_layers_options {
 //     with NaN first.
 //   * it leaves a part of `output` or `input_gradient` unwritten (except fewer than 256 bytes at the end, to which
 //     sizes may be rounded up), or gives NaN.
-//   * it sets gradients, instead of adding to them.
+//   * it sets gradients, instead of adding to them; or adds to statistics, instead of setting them.
+//   * fold depends on what forwards of other micro-batches have left behind self.
+//   * in an evaluation, a layer with state gives the same whatever the state is.
 //   * `backward` gives other bits than backward_input and backward_weight.
 //   * gradients are not those of forward. Each eighth of the numbers must agree to 2 % with differences of the output
 //     (of the loss, if the layer computes it), as far as those are exact in floats.
@@ -732,6 +735,11 @@ bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void 
 // Writes a layer's parameters, between two steps, to every rank that has the layer. Its optimizer state stays.
 bool weir_runtime_write(struct weir_runtime *runtime, uint32_t layer, const void *parameters,
                         struct weir_error *error);
+
+// The same for a layer's state without a gradient, state_bytes of host memory. Code 2 if it has none.
+bool weir_runtime_read_state(const struct weir_runtime *runtime, uint32_t layer, void *state, struct weir_error *error);
+bool weir_runtime_write_state(struct weir_runtime *runtime, uint32_t layer, const void *state,
+                              struct weir_error *error);
 
 // Finds a layer by its name. Code 2 if there is none.
 bool weir_runtime_find(const struct weir_runtime *runtime, const char *name, uint32_t *layer,

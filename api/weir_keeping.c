@@ -25,12 +25,29 @@ static void describe_layer(const struct weir_layer *layer, struct lasting_tensor
     }
 }
 
+static size_t states_of(const struct weir_layer *layer)
+{
+    return layer->states ? layer->state_count : layer->state_bytes > 0;
+}
+
+// The state without a gradient in the same form.
+static void describe_state(const struct weir_layer *layer, struct lasting_tensor *to)
+{
+    if (!layer->states && layer->state_bytes > 0)
+        *to = (struct lasting_tensor){ .name = "state", .columns = layer->state_bytes / sizeof(float) };
+    for (size_t s = 0; layer->states && s < layer->state_count; s++) {
+        const struct weir_tensor *from = &layer->states[s];
+        to[s] = (struct lasting_tensor){ .name = from->name, .rows = from->rows, .columns = from->columns,
+                                         .first = from->first_byte / sizeof(float) };
+    }
+}
+
 struct lasting_model *keeping_lasting(const struct weir_layer *layers, size_t count, enum optimizer_kind optimizer,
                                       struct error *error)
 {
     size_t tensors = 0;
     for (size_t l = 0; l < count; l++)
-        tensors += tensors_of(&layers[l]);
+        tensors += tensors_of(&layers[l]) + states_of(&layers[l]);
     struct lasting_model *lasting = calloc(1, sizeof *lasting);
     if (lasting) {
         lasting->form = (struct lasting_form){ PRECISION_FP32, optimizer };
@@ -45,11 +62,15 @@ struct lasting_model *keeping_lasting(const struct weir_layer *layers, size_t co
     }
     struct lasting_tensor *to = lasting->tensors;
     for (size_t l = 0; l < count; l++) {
+        struct lasting_tensor *states = to + tensors_of(&layers[l]);
         describe_layer(&layers[l], to);
+        describe_state(&layers[l], states);
         lasting->layers[l] = (struct lasting_layer){ .name = layers[l].name, .tensors = to,
                                                      .tensor_count = tensors_of(&layers[l]),
-                                                     .numbers = layers[l].parameter_bytes / sizeof(float) };
-        to += tensors_of(&layers[l]);
+                                                     .numbers = layers[l].parameter_bytes / sizeof(float),
+                                                     .states = states, .state_count = states_of(&layers[l]),
+                                                     .state_numbers = layers[l].state_bytes / sizeof(float) };
+        to = states + states_of(&layers[l]);
     }
     return lasting;
 }

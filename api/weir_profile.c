@@ -18,7 +18,8 @@ bool weir_layers_check(const struct weir_layer *layers, size_t count, const stru
     struct weir_check_layers_options chosen;
     if (!given_check_layers_options(options, &chosen, error))
         return false;
-    const struct layer_checking checking = { chosen.loss_share, chosen.other_numbers, chosen.other_gradients };
+    const struct layer_checking checking = { chosen.loss_share, chosen.other_numbers, chosen.other_gradients,
+                                             chosen.unread_state };
     struct error reason = { 0 };
     return layers_check(layers, count, &checking, &reason) || tell(error, &reason);
 }

@@ -499,6 +499,51 @@ bool weir_runtime_write(struct weir_runtime *runtime, uint32_t layer, const void
         || tell(error, &reason);
 }
 
+static bool has_state(const struct weir_runtime *runtime, uint32_t layer, struct error *error)
+{
+    return has_layer(runtime, layer, error)
+        && (runtime->layers[layer].state_bytes > 0
+            || error_set(error, "layer: layer %s has no state without a gradient", runtime->layers[layer].name));
+}
+
+static bool read_state_part(void *self, struct place *place, struct error *error)
+{
+    const struct transfer *transfer = self;
+    const uint64_t bytes = transfer->runtime->layers[transfer->layer].state_bytes;
+    void *into = own_or_more(transfer->into, place, bytes, error);
+    const bool good = into && pipeline_read_state(part_at(transfer->runtime, place)->pipeline, transfer->layer, 0, into,
+                                                  error);
+    free_more(into, place);
+    return good;
+}
+
+bool weir_runtime_read_state(const struct weir_runtime *runtime, uint32_t layer, void *state, struct weir_error *error)
+{
+    if (!takes_calls(runtime, error) || !is_there(state, "state", error))
+        return false;
+    struct error reason = { 0 };
+    struct transfer transfer = { .runtime = runtime, .layer = layer, .into = state };
+    return (has_state(runtime, layer, &reason) && places_do(runtime->places, read_state_part, &transfer, &reason))
+        || tell(error, &reason);
+}
+
+static bool write_state_part(void *self, struct place *place, struct error *error)
+{
+    const struct transfer *transfer = self;
+    return pipeline_write_part(part_at(transfer->runtime, place)->pipeline, transfer->layer, LAYER_STATE,
+                               transfer->from, error);
+}
+
+bool weir_runtime_write_state(struct weir_runtime *runtime, uint32_t layer, const void *state, struct weir_error *error)
+{
+    if (!takes_calls(runtime, error) || !is_there(state, "state", error))
+        return false;
+    struct error reason = { 0 };
+    struct transfer transfer = { .runtime = runtime, .layer = layer, .from = state };
+    return (has_state(runtime, layer, &reason) && places_do(runtime->places, write_state_part, &transfer, &reason))
+        || tell(error, &reason);
+}
+
 bool weir_runtime_find(const struct weir_runtime *runtime, const char *name, uint32_t *layer, struct weir_error *error)
 {
     if (!takes_calls(runtime, error) || !is_there(name, "name", error))
@@ -523,6 +568,9 @@ static bool judge(const struct verification *found, struct error *error)
                               " pipeline, %.9g in the sequential run", (unsigned long long)found->differing,
                               (unsigned long long)found->index, found->layer, (double)found->pipeline,
                               (double)found->sequential);
+    if (found->states_differing > 0)
+        return error_set_kind(error, ERROR_ANSWER, "%llu numbers of states without a gradient differ, the first in layer"
+                              " %s", (unsigned long long)found->states_differing, found->state_layer);
     return found->losses_differing == 0
         || error_set_kind(error, ERROR_ANSWER, "the losses of %u micro-batches differ", found->losses_differing);
 }

@@ -109,6 +109,9 @@ static void print(const struct plan *plan, const struct model *model, const stru
                        " sequentially\n",
                  (unsigned long long)result->differing, result->layer, (unsigned long long)result->index,
                  (double)result->pipeline, (double)result->sequential);
+    if (result->states_differing)
+        text_add(text, "different: %llu numbers of states without a gradient, the first in layer %s\n",
+                 (unsigned long long)result->states_differing, result->state_layer);
     if (result->losses_differing)
         text_add(text, "different: the losses of %u micro-batches\n", result->losses_differing);
 }

@@ -6,13 +6,14 @@
 #include "runtime/groups/agreement.h"
 #include "runtime/stages/layer_inputs.h"
 #include "runtime/stages/layer_kept.h"
+#include "runtime/stages/layer_state.h"
 #include "runtime/stages/pass_share.h"
 
 // How many micro-batches pass a layer before its parameters are replaced by the next layer's.
 enum { TURN = 8 };
 
 // Buffers that are large enough for any layer of the model.
-enum { PARAMETERS, TIED, OUTPUTS, SAVED, WORKSPACE, PLACES };
+enum { PARAMETERS, TIED, STATE, OUTPUTS, SAVED, WORKSPACE, PLACES };
 
 struct forward {
     struct forward_request request;
@@ -33,6 +34,7 @@ static void find_bytes(struct forward *forward, uint64_t bytes[PLACES])
     for (size_t l = 0; l < forward->layer_count; l++) {
         const struct weir_layer *layer = &forward->layers[l];
         bytes[PARAMETERS] = max_u64(bytes[PARAMETERS], layer->parameter_bytes);
+        bytes[STATE] = max_u64(bytes[STATE], layer->state_bytes);
         bytes[TIED] = max_u64(bytes[TIED], layer->tied ? layer->tied->parameter_bytes : 0);
         forward->output_bytes = max_u64(forward->output_bytes, round_to_256(layer->output_bytes));
         bytes[SAVED] = max_u64(bytes[SAVED], layer_kept_bytes(layer));
@@ -74,7 +76,7 @@ static bool take_memory(struct forward *forward, struct error *error)
     if (!find_rooms(forward, error))
         return false;
     find_bytes(forward, bytes);
-    forward->host = malloc(bytes[PARAMETERS] + 1);
+    forward->host = malloc(max_u64(bytes[PARAMETERS], bytes[STATE]) + 1);
     if (!forward->host)
         return error_no_memory(error, "the parameters of a layer");
     if (!forward->computes)
@@ -137,6 +139,18 @@ static bool fetch(const struct forward *forward, const struct weir_layer *layer,
     return true;
 }
 
+static bool fetch_state(const struct forward *forward, const struct weir_layer *layer, struct error *error)
+{
+    const uint32_t index = (uint32_t)(layer - forward->layers), number = forward->order ? forward->order[index] : index;
+    if (layer->state_bytes == 0)
+        return true;
+    if (!pipeline_read_state(forward->request.pipeline, number, 0, forward->host, error))
+        return false;
+    if (forward->computes)
+        queue_upload(forward->queue, forward->places[STATE], forward->host, layer->state_bytes);
+    return true;
+}
+
 static void *output_of(const struct forward *forward, size_t l, uint32_t in_turn)
 {
     const uint64_t turn = min_u64(TURN, forward->request.micro_batches);
@@ -149,7 +163,7 @@ static bool run_layer(const struct forward *forward, size_t l, uint64_t step, ui
     const struct weir_layer *layer = &forward->layers[l];
     const uint32_t end = (uint32_t)min_u64((uint64_t)first + TURN, forward->request.micro_batches);
     bool good = fetch(forward, layer, PARAMETERS, error)
-             && (!layer->tied || fetch(forward, layer->tied, TIED, error));
+             && (!layer->tied || fetch(forward, layer->tied, TIED, error)) && fetch_state(forward, layer, error);
     for (uint32_t i = first; good && forward->computes && i < end; i++) {
         struct weir_pass pass = {
             .queue = forward->queue, .step = step, .micro_batch = i,
@@ -160,6 +174,7 @@ static bool run_layer(const struct forward *forward, size_t l, uint64_t step, ui
         };
         pass_put_share(&pass, &(struct update_samples){ .micro_batches = forward->request.micro_batches });
         layer_kept_give(layer, forward->places[SAVED], &pass);
+        layer_state_give(layer, forward->places[STATE], NULL, true, &pass);
         for (size_t k = 0; k < layer_input_count(forward->layers, l); k++)
             pass.inputs[k] = output_of(forward, layer_input(forward->layers, l, k), i - first);
         good = chain_call_layer(layer, layer->forward, &pass, error);

@@ -268,6 +268,38 @@ bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, u
 
 // --- state that lasts --------------------------------------------------------------------
 
+// The stage that the layer is on, and where its state without a gradient lies there.
+static uint32_t state_stage(const struct pipeline *pipeline, uint32_t layer, uint64_t *offset)
+{
+    uint32_t stage = 0;
+    while (!chain_find_state(pipeline->chains[stage], layer_at(pipeline, layer), offset))
+        stage++;
+    return stage;
+}
+
+static struct state_span state_span_of(const struct pipeline *pipeline, uint32_t layer)
+{
+    uint64_t offset;
+    const uint32_t stage = state_stage(pipeline, layer, &offset);
+    return (struct state_span){ .stage = stage, .part = LAYER_STATE, .first = offset / sizeof(float),
+                                .count = layer_at(pipeline, layer)->state_bytes / sizeof(float) };
+}
+
+uint32_t pipeline_state_copies(const struct pipeline *pipeline, uint32_t layer)
+{
+    uint64_t offset;
+    return session_copies(pipeline->session, state_stage(pipeline, layer, &offset));
+}
+
+bool pipeline_read_state(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, void *host,
+                         struct error *error)
+{
+    uint64_t offset;
+    const uint32_t stage = state_stage(pipeline, layer, &offset);
+    return session_read_layer_state(pipeline->session, stage, copy, offset, layer_at(pipeline, layer)->state_bytes,
+                                    host, error);
+}
+
 static uint64_t number_bytes(const struct pipeline *pipeline, uint32_t part)
 {
     return part == 0 ? pipeline->number_bytes : sizeof(float);
@@ -295,13 +327,15 @@ static const struct stage_part *part_of(const struct pipeline *pipeline, uint32_
 
 static bool is_block(const struct pipeline *pipeline, uint32_t part)
 {
-    return part > 0 && optimizer_keeps_blocks(pipeline->plan->storage.optimizer);
+    return part > 0 && part != LAYER_STATE && optimizer_keeps_blocks(pipeline->plan->storage.optimizer);
 }
 
 uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
 {
     uint64_t offset;
     uint32_t copy = 0;
+    if (part == LAYER_STATE)
+        return layer_at(pipeline, layer)->state_bytes;
     if (is_block(pipeline, part)) {
         const struct stage_part *stage_part = part_of(pipeline, layer, stage_with(pipeline, layer, &copy, &offset));
         return stage_part->state_end - stage_part->state;
@@ -355,6 +389,8 @@ bool pipeline_own_is_shared(const struct pipeline *pipeline, uint32_t layer, uin
 
 bool pipeline_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
 {
+    if (part == LAYER_STATE)
+        return false;
     return pipeline_own_is_shared(pipeline, layer, part)
         || (pipeline->shards && shards_are_apart(pipeline->shards, layer));
 }
@@ -371,6 +407,9 @@ bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t
 bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
                         struct error *error)
 {
+    const struct state_span state = part == LAYER_STATE ? state_span_of(pipeline, layer) : (struct state_span){ 0 };
+    if (part == LAYER_STATE)
+        return session_read_state(pipeline->session, &state, 0, host, error);
     return pipeline->shards ? shards_read_part(pipeline, layer, part, host, error)
                             : pipeline_read_own(pipeline, layer, part, 0, host, error);
 }
@@ -409,6 +448,9 @@ bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_
 bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
                          struct error *error)
 {
+    const struct state_span state = part == LAYER_STATE ? state_span_of(pipeline, layer) : (struct state_span){ 0 };
+    if (part == LAYER_STATE)
+        return session_write_state(pipeline->session, &state, host, error);
     return pipeline->shards ? shards_write_part(pipeline, layer, part, host, error)
                             : pipeline_write_own(pipeline, layer, part, host, error);
 }

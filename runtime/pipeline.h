@@ -5,6 +5,7 @@
 
 #include "partitioner/plan/plan.h"
 #include "runtime/groups/rank_grid.h"
+#include "runtime/ranks/interpreter.h"
 #include "runtime/run.h"
 #include "runtime/stages/chain.h"
 
@@ -58,9 +59,15 @@ uint32_t pipeline_copies(const struct pipeline *pipeline, uint32_t layer);
 bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, uint64_t bytes,
                               void *host, struct error *error);
 
+// The same for the state without a gradient, which only the layer's own stage has: state_bytes of it.
+uint32_t pipeline_state_copies(const struct pipeline *pipeline, uint32_t layer);
+bool pipeline_read_state(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, void *host,
+                         struct error *error);
+
 // --- state that lasts from one step to the next (run.h), by layer ----------------------
 //
-// Part 0 is the parameters; the others are the optimizer state. The state of a layer is that of the first of
+// Part 0 is the parameters; the others are the optimizer state. LAYER_STATE is the state without a gradient, which
+// pipeline_parts() does not count. The state of a layer is that of the first of
 // pipeline_copies(); the other copies are equal.
 
 uint32_t pipeline_parts(const struct pipeline *pipeline);  // 1 or more

@@ -98,6 +98,7 @@ uint64_t session_free(struct session *session)
     rank_status_close(&session->status);
     recorder_close(&session->recorder);
     weight_plan_close(&session->weight_plan);
+    folds_close(&session->folds);
     collectives_close(&session->collectives);
     ties_close(&session->ties);
     placement_free(session->placement);

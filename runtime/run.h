@@ -109,7 +109,8 @@ uint64_t session_host_bytes(const struct session *session, uint32_t rank);
 // The next step depends on exactly this: the weights, the optimizer state, the number of updates, and the number of
 // steps, by which layers find their data. (Weight versions are kept within a step only.)
 
-// Numbers [first, first + count) of a stage. Part 0 is its newest weights. Parts 1 to optimizer_copies() are
+// Numbers [first, first + count) of a stage. Part LAYER_STATE is its state without a gradient (floats, one behind the
+// other by layer). Part 0 is its newest weights. Parts 1 to optimizer_copies() are
 // optimizer state, with a float for each weight. If the optimizer keeps blocks, part 1 is the blocks, and numbers are
 // bytes.
 struct state_span {
@@ -145,5 +146,8 @@ void session_go_on(struct session *session, uint64_t steps, const uint64_t *upda
 uint32_t session_copies(const struct session *session, uint32_t stage);
 bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
                           void *host, struct error *error);
+// The same of its state without a gradient.
+bool session_read_layer_state(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
+                              void *host, struct error *error);
 
 #endif

@@ -50,6 +50,7 @@ struct session {
     struct ties ties;
     struct collectives collectives;
     struct weight_plan weight_plan;
+    struct folds folds;
     float *losses;       // by micro-batch
     float *part_losses;  // by micro-batch, one for each part of its sequences
     struct worker *workers;

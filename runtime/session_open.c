@@ -65,6 +65,7 @@ static bool open_shared(struct session *session, const struct session_settings *
         || !ties_open(&session->ties, session->stages, schedule, session->placement, settings->optimizer.clip > 0,
                       session->settings.scaling.scale > 0, error)
         || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
+        || !folds_open(&session->folds, schedule, error)
         || !collectives_open(&session->collectives, schedule, session->placement, session->stages[0].shard, error)
         || !rank_status_open(&session->status, schedule, session->placement, &session->ties,
                              settings->group, error)
@@ -105,6 +106,7 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .schedule = session->schedule,
         .stages = session->stages,
         .weight_plan = &session->weight_plan,
+        .folds = &session->folds,
         .ties = &session->ties,
         .collectives = &session->collectives,
         .rank = worker->rank,

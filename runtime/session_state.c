@@ -22,6 +22,8 @@ uint32_t session_rank_of(const struct session *session, uint32_t stage, uint32_t
 
 bool session_is_shared(const struct session *session, uint32_t stage, uint32_t part)
 {
+    if (part == LAYER_STATE)
+        return false;
     const enum shard shared = part > 0 ? SHARD_OPTIMIZER : SHARD_WEIGHTS;
     return session->stages[stage].shard >= shared && session_copies(session, stage) > 1;
 }
@@ -29,7 +31,7 @@ bool session_is_shared(const struct session *session, uint32_t stage, uint32_t p
 // Bytes of one number of a part; and how many weights a stage has.
 static uint64_t number_bytes(const struct session *session, uint32_t part)
 {
-    const bool is_block = optimizer_keeps_blocks(session->settings.optimizer.kind);
+    const bool is_block = part != LAYER_STATE && optimizer_keeps_blocks(session->settings.optimizer.kind);
     return part == 0 ? precision_bytes(device_precision(session->device)) : is_block ? 1 : sizeof(float);
 }
 
@@ -182,6 +184,12 @@ void session_go_on(struct session *session, uint64_t steps, const uint64_t *upda
         session->updates_before[s] = updates[s] + scaling->skipped;
 }
 
+// Bytes of one copy's state of a stage.
+struct state_bytes {
+    uint32_t stage, part, copy;
+    uint64_t offset, bytes;
+};
+
 // Gathers from all copies the weights that are sharded over them.
 static bool read_shared_weights(struct session *session, uint32_t stage, uint64_t offset, uint64_t bytes, void *host,
                                 struct error *error)
@@ -191,17 +199,29 @@ static bool read_shared_weights(struct session *session, uint32_t stage, uint64_
     return read_shared(session, &span, host, error);
 }
 
+static bool read_and_tell(struct session *session, const struct state_bytes *what, void *host, struct error *error)
+{
+    const struct process_group *group = session->settings.group;
+    const uint32_t rank = placement_rank(session->placement, what->stage, what->copy);
+    struct worker *worker = &session->workers[rank];
+    const char *state =
+        session_is_here(session, rank) ? interpreter_state(worker->interpreter, what->stage, what->part) : NULL;
+    if (state)
+        queue_download(worker->queue, host, state + what->offset, what->bytes);
+    return (!session_is_here(session, rank) || queue_wait(worker->queue, error))
+        && (!group || group->broadcast(group->self, rank, host, what->bytes, error));
+}
+
 bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
                           void *host, struct error *error)
 {
-    const struct process_group *group = session->settings.group;
-    const uint32_t rank = placement_rank(session->placement, stage, copy);
-    struct worker *worker = &session->workers[rank];
-    const char *weights = session_is_here(session, rank) ? interpreter_state(worker->interpreter, stage, 0) : NULL;
-    if (session_is_shared(session, stage, 0))
-        return read_shared_weights(session, stage, offset, bytes, host, error);
-    if (weights)
-        queue_download(worker->queue, host, weights + offset, bytes);
-    return (!session_is_here(session, rank) || queue_wait(worker->queue, error))
-        && (!group || group->broadcast(group->self, rank, host, bytes, error));
+    return session_is_shared(session, stage, 0)
+               ? read_shared_weights(session, stage, offset, bytes, host, error)
+               : read_and_tell(session, &(struct state_bytes){ stage, 0, copy, offset, bytes }, host, error);
+}
+
+bool session_read_layer_state(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
+                              void *host, struct error *error)
+{
+    return read_and_tell(session, &(struct state_bytes){ stage, LAYER_STATE, copy, offset, bytes }, host, error);
 }

@@ -112,6 +112,10 @@ static bool make_one(struct shard_pipelines *pipelines, uint32_t member, void *s
 {
     const struct shard_request *request = self;
     const struct session_settings settings = settings_of(pipelines, member, request);
+    for (size_t l = 0; l < request->layer_count && pipelines->count > 1; l++)
+        if (request->layers[member][l].state_bytes > 0)
+            return error_set(error, "layer %s has a state without a gradient, and layers are split over groups: plan"
+                             " without tensor parallelism", request->layers[member][l].name);
     pipelines->of[member] = request->schedule
         ? pipeline_create_on(request->schedule, request->plan, request->layers[member], request->layer_count,
                              request->device, &settings, error)

@@ -38,6 +38,8 @@ enum { WEIR_MOST_INPUTS = 8 };
 //                                                                be overwritten by I
 //     gradients                              adds     adds       of the parameters, floats
 //     tied_parameters, tied_gradients: the same for the layer that this one is tied to
+//     state                reads**  reads**  reads**  reads**  ** in training only if state_reader says so
+//     statistics           writes***                           *** sets all of it; NULL in an evaluation
 //     workspace            scratch  scratch  scratch  scratch
 //     loss                 writes                                if the layer computes it
 //
@@ -101,6 +103,8 @@ struct weir_pass {
     const void *output_gradient;
     void *saved;
     void *held;
+    const void *state;
+    void *statistics;
     // What the parts of the micro-batch's sequences have in common, such as the KV cache of attention; and, in
     // backwards, its gradient. NULL for whole sequences.
     void *shared_by_parts, *shared_by_parts_gradient;
@@ -118,6 +122,40 @@ struct weir_tensor {
 // Parameters [first, end), as offsets in bytes into the layer's own parameters.
 struct weir_range {
     uint64_t first, end;
+};
+
+// State without a gradient, such as the running mean of a batch norm. The optimizer, clipping, ZeRO and loss scaling
+// leave it alone.
+//
+// A forward never changes the state. It sets the statistics of its micro-batch (the mean of its batch), the same bits
+// whenever it runs. The layer's `fold` then makes the next state from those of all micro-batches that an update takes
+// in, replicas and copies included:
+//
+//     F 0   F 1   B 0   F 2   B 1  B 2  STEP
+//     set   set         set             fold(state, statistics of 0, 1, 2)
+//
+// So the state has the same bits by any plan, as far as the inputs of the layer have, whatever is recomputed or
+// resumed. Every copy of a layer folds the same. Under asynchronous schedules each update folds its own micro-batches:
+// a momentum is then one per update, not per batch. A step that loss scaling skips still folds.
+//
+// Who reads the state:
+//
+// * Evaluation (the default): `state` is NULL in training. Any schedule will do.
+// * Training as well, such as a router's bias: its forwards and backwards get the state as the last update left it.
+//   Schedules without a flush are refused.
+//
+// Layers with state take whole sequences and cannot be split over a tensor-parallel group.
+enum weir_state_reader { WEIR_STATE_READ_BY_EVALUATION, WEIR_STATE_READ_BY_TRAINING };
+
+// One fold: the statistics of `count` micro-batches, ascending by their number within the step. `state` is read and
+// written. All are on the device, and the queue has everything that they wait for. The arrays are there for the call
+// only.
+struct weir_fold {
+    void *queue;
+    void *state;
+    const void *const *statistics;
+    const uint32_t *micro_batches;
+    uint32_t count;
 };
 
 // A layer. Each layer feeds the next one, unless `inputs` says otherwise. The first layer has no input and finds its
@@ -158,6 +196,12 @@ struct weir_layer {
     // else.
     const struct weir_tensor *tensors;
     size_t tensor_count;
+    // State without a gradient: whole floats; see enum weir_state_reader. `states` names its parts in checkpoints (NULL:
+    // one vector "state"); a name must not be one of `tensors`.
+    uint64_t state_bytes, statistics_bytes;
+    enum weir_state_reader state_reader;
+    const struct weir_tensor *states;
+    size_t state_count;
     void *self;
     // All three are needed. If there is nothing to do, give a function that returns true.
     bool (*forward)(void *self, const struct weir_pass *pass, struct weir_error *error);
@@ -167,6 +211,9 @@ struct weir_layer {
     bool (*backward)(void *self, const struct weir_pass *pass, struct weir_error *error);
     // Writes the first parameters, the same each time. NULL: parameters start as zeroes.
     bool (*initialize)(void *self, void *queue, void *parameters, struct weir_error *error);
+    // The same for the state; and, needed with a state, its next value. No forward runs meanwhile.
+    bool (*initialize_state)(void *self, void *queue, void *state, struct weir_error *error);
+    bool (*fold)(void *self, const struct weir_fold *fold, struct weir_error *error);
     // The earlier layers of this model that it reads, each once, `input_count` of them: a sum of two branches, a skip
     // connection. An output that crosses several cuts is sent from stage to stage, once. NULL: the layer before it.
     const struct weir_layer *const *inputs;

@@ -44,6 +44,10 @@ bool lasting_state_create(struct lasting_state *state, const struct lasting_mode
         state->parts[part] = malloc(lasting_part_bytes(&lasting->form, &lasting->layers[layer], part) + 1);
         good = state->parts[part] != NULL;
     }
+    if (good && lasting->layers[layer].state_numbers > 0) {
+        state->parts[LASTING_STATE] = malloc(lasting->layers[layer].state_numbers * sizeof(float));
+        good = state->parts[LASTING_STATE] != NULL;
+    }
     if (good)
         return true;
     lasting_state_clear(state);

@@ -16,7 +16,7 @@ static const char HASH_NOTE[] = "xxh3-128 of ";  // a note for each tensor, so t
 uint32_t lasting_parts(const struct lasting_form *form)
 {
     const uint64_t parts = 1 + optimizer_parts(form->optimizer);
-    assert(parts <= LASTING_PARTS);
+    assert(parts <= LASTING_STATE);
     return (uint32_t)parts;
 }
 
@@ -24,7 +24,7 @@ static enum safe_type type_of(const struct lasting_form *form, uint32_t part)
 {
     static const enum safe_type types[] = { [PRECISION_FP32] = SAFE_F32, [PRECISION_BF16] = SAFE_BF16,
                                             [PRECISION_FP16] = SAFE_F16 };
-    return part == 0 ? types[form->precision] : SAFE_F32;
+    return part == 0 ? types[form->precision] : SAFE_F32;  // also for LASTING_STATE
 }
 
 // The layer's number of weights, with its bytes rounded up.
@@ -51,6 +51,8 @@ static uint64_t block_bytes(const struct lasting_form *form, const struct lastin
 
 uint64_t lasting_part_bytes(const struct lasting_form *form, const struct lasting_layer *layer, uint32_t part)
 {
+    if (part == LASTING_STATE)
+        return layer->state_numbers * sizeof(float);
     if (part > 0 && optimizer_keeps_blocks(form->optimizer))
         return block_bytes(form, layer);
     return layer->numbers * safe_type_bytes(type_of(form, part));
@@ -150,6 +152,15 @@ static void describe_part(struct described *all, const struct lasting_form *form
     }
 }
 
+static void describe_state(struct described *all, const struct lasting_layer *layer)
+{
+    for (size_t t = 0; t < layer->state_count; t++) {
+        const struct lasting_tensor *from = &layer->states[t];
+        const struct place place = { LASTING_STATE, from->first * sizeof(float) };
+        add_tensor(all, name_tensor(all, layer, from, NULL), place, SAFE_F32, from->rows, from->columns);
+    }
+}
+
 // The block of adafactor, as in optimizer.h.
 static void describe_factors(struct described *all, const struct lasting_layer *layer)
 {
@@ -185,7 +196,7 @@ static void describe_codes(struct described *all, const struct lasting_layer *la
 static bool describe(struct described *all, const struct lasting_form *form, const struct lasting_layer *layer,
                      const struct layer_half *half, struct error *error)
 {
-    const size_t most = 4 + (half->end - half->first + 1) * layer->tensor_count;
+    const size_t most = 4 + (half->end - half->first + 1) * layer->tensor_count + layer->state_count;
     const bool is_block = half->first > 0 && optimizer_keeps_blocks(form->optimizer);
     *all = (struct described){ 0 };
     all->tensors = arrays_add(&all->arrays, most, sizeof *all->tensors);
@@ -193,6 +204,8 @@ static bool describe(struct described *all, const struct lasting_form *form, con
     all->notes = arrays_add(&all->arrays, most + 1, sizeof *all->notes);
     for (uint32_t part = half->first; !all->arrays.failed && !is_block && part < half->end; part++)
         describe_part(all, form, layer, part);
+    if (!all->arrays.failed && half->first == 0)
+        describe_state(all, layer);
     if (!all->arrays.failed && is_block && layer->tensor_count > 0)
         (optimizer_rows[form->optimizer].is_factored ? describe_factors : describe_codes)(all, layer);
     if (!all->arrays.failed)
@@ -335,6 +348,8 @@ static bool load_half(const char *folder, const struct lasting_form *form, const
     for (uint32_t part = half->first; part < half->end; part++)
         if (lasting_part_bytes(form, layer, part) > 0)
             memset(parts[part], 0, lasting_part_bytes(form, layer, part));
+    if (half->first == 0 && layer->state_numbers > 0)
+        memset(parts[LASTING_STATE], 0, layer->state_numbers * sizeof(float));
     bool good = written->bytes > 0 ? load(path, &all, layer, written, parts, error) : all.count == 0;
     if (!good && written->bytes == 0)
         error_set(error, "%s: its manifest names no file with %s of layer %s", folder, half->first == 0 ? "the weights"

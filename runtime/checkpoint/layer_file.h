@@ -9,14 +9,15 @@
 //
 // In memory, a part is a layer's numbers as the runtime has them: one tensor after the other, with gaps that are
 // zeros and are not saved. Part 0 is the weights. The other parts are floats, or a single block
-// (optimizer_keeps_blocks()).
+// (optimizer_keeps_blocks()). Part LASTING_STATE is the state without a gradient, which lasting_parts() does not count;
+// its tensors are in the file of the weights, as F32.
 #ifndef RUNTIME_CHECKPOINT_LAYER_FILE_H
 #define RUNTIME_CHECKPOINT_LAYER_FILE_H
 
 #include "common/safetensors.h"
 #include "runtime/updates/optimizer.h"
 
-enum { LASTING_PARTS = 4 };
+enum { LASTING_PARTS = 5, LASTING_STATE = LASTING_PARTS - 1 };
 
 struct lasting_tensor {
     const char *name;        // "up.bias"
@@ -30,6 +31,9 @@ struct lasting_layer {
     const struct lasting_tensor *tensors;
     size_t tensor_count;
     uint64_t numbers;  // including gaps
+    const struct lasting_tensor *states;  // state without a gradient, floats
+    size_t state_count;
+    uint64_t state_numbers;  // including gaps
 };
 
 // What all layers of a run have in common.

@@ -105,6 +105,8 @@ static bool load_layer(const struct resume_request *request, const struct manife
         good = false;
     for (uint32_t part = 0; good && part < lasting_parts(&lasting->form); part++)
         good = pipeline_write_part(request->pipeline, layer, part, state.parts[part], error);
+    if (good && state.parts[LASTING_STATE])
+        good = pipeline_write_part(request->pipeline, layer, LAYER_STATE, state.parts[LASTING_STATE], error);
     lasting_state_clear(&state);
     return good;
 }

@@ -144,9 +144,12 @@ static void wait_for_job(struct saver *saver, time_t seconds)
 static bool take_memory(struct saver *saver, size_t layer, struct error *error)
 {
     const struct saver_settings *settings = &saver->settings;
+    const struct lasting_layer *kept = &settings->layers[layer];
     bool good = true;
-    for (uint32_t part = 0; good && part < lasting_parts(&settings->form); part++) {
-        const uint64_t bytes = lasting_part_bytes(&settings->form, &settings->layers[layer], part);
+    for (uint32_t part = 0; good && part < LASTING_PARTS; part++) {
+        if (part == LASTING_STATE ? kept->state_numbers == 0 : part >= lasting_parts(&settings->form))
+            continue;
+        const uint64_t bytes = lasting_part_bytes(&settings->form, kept, part);
         void *place = malloc(bytes + 1);  // memory even for a layer without parameters
         saver->snapshots[layer].parts[part] = place;
         if (place)
@@ -384,6 +387,9 @@ static bool take_snapshots(struct saver *saver, struct error *error)
         saver->manifest.layers[l].written = (struct layer_written){ 0 };
         for (uint32_t part = 0; good && part < lasting_parts(&settings->form); part++)
             good = take_snapshot(saver, l, part, error);
+        void *state = saver->snapshots[l].parts[LASTING_STATE];
+        if (good && state)
+            good = pipeline_read_part(settings->pipeline, l, LAYER_STATE, state, error);
     }
     if (good && saver->manifest.copy_count > 0)
         good = copy_files_read(&saver->copies, settings->pipeline, error);

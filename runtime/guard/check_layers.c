@@ -26,6 +26,7 @@ struct guarding {
     struct layer_checking options;
     struct queue *queue;
     const void **parameters;  // of each layer so far
+    unsigned char *state;     // of the current layer, its first one; NULL: it has none
     struct handed *handed;    // output of each layer so far
     struct guarded_call calls[CALLS];  // of the current layer
     float *output_gradient, *gradients, *tied_gradients;  // gradients and tied_gradients start with these values
@@ -69,6 +70,8 @@ static void find_bytes(const struct guarding *guarding, bool is_forward, uint64_
         [PLACE_TIED_PARAMETERS] = tied,
         [PLACE_TIED_GRADIENTS] = tied,
         [PLACE_LOSS] = sizeof(float),
+        [PLACE_STATE] = layer->state_bytes,
+        [PLACE_STATISTICS] = layer->statistics_bytes,
     };
     memcpy(bytes, by_place, sizeof by_place);
     for (size_t i = 0; i < input_count(guarding); i++)
@@ -104,6 +107,8 @@ static void give_parameters(const struct guarding *guarding, struct guarded_call
     if (tied)
         call->roles[PLACE_TIED_PARAMETERS] =
             reads(guarding->parameters[tied - guarding->layers], bytes[PLACE_TIED_PARAMETERS]);
+    if (guarding->state && layer_of(guarding)->state_reader == WEIR_STATE_READ_BY_TRAINING)
+        call->roles[PLACE_STATE] = reads(guarding->state, bytes[PLACE_STATE]);
     call->roles[PLACE_WORKSPACE] = scratch;
 }
 
@@ -139,9 +144,9 @@ static struct guarded_call *begin(struct guarding *guarding, enum layer_call kin
     struct guarded_call *call = &guarding->calls[kind];
     *call = (struct guarded_call){ .layer = layer_of(guarding), .kind = kind, .queue = guarding->queue,
                                    .share = share_of(guarding) };
-    if (kind != CALL_INITIALIZE)
+    if (kind != CALL_INITIALIZE && kind != CALL_INITIALIZE_STATE)
         call->forward = &guarding->calls[CALL_FORWARD];
-    find_bytes(guarding, kind == CALL_FORWARD, bytes);
+    find_bytes(guarding, kind == CALL_FORWARD || kind == CALL_EVALUATE, bytes);
     return call;
 }
 
@@ -209,6 +214,25 @@ static bool check_initialize(struct guarding *guarding, struct error *error)
     return true;
 }
 
+static bool check_initialize_state(struct guarding *guarding, struct error *error)
+{
+    uint64_t bytes[PLACES];
+    struct guarded_call *call = begin(guarding, CALL_INITIALIZE_STATE, bytes);
+    guarding->state = NULL;
+    if (bytes[PLACE_STATE] == 0)
+        return true;
+    guarding->state = arrays_add(&guarding->own, bytes[PLACE_STATE], 1);
+    if (!guarding->state)
+        return error_no_memory(error, "the state of a layer");
+    if (!call->layer->initialize_state)
+        return true;
+    call->roles[PLACE_STATE] = adds(guarding->state, bytes[PLACE_STATE]);  // it starts as zeroes
+    if (!guarded_call_create(call, bytes, error) || !guarded_call_check(call, error))
+        return false;
+    memcpy(guarding->state, call->results[0][PLACE_STATE], bytes[PLACE_STATE]);
+    return true;
+}
+
 static bool check_forward(struct guarding *guarding, struct error *error)
 {
     uint64_t bytes[PLACES];
@@ -217,10 +241,65 @@ static bool check_forward(struct guarding *guarding, struct error *error)
     give_input(guarding, call, bytes, true);
     call->roles[PLACE_OUTPUT] = call->roles[PLACE_SAVED] = writes;
     call->roles[PLACE_LOSS] = is_last(guarding) ? writes : scratch;
+    if (bytes[PLACE_STATISTICS] > 0)
+        call->roles[PLACE_STATISTICS] = writes;
     return guarded_call_create(call, bytes, error) && guarded_call_check(call, error)
-        && is_whole(call, PLACE_OUTPUT, error) && is_whole(call, PLACE_LOSS, error)
+        && is_whole(call, PLACE_STATISTICS, error) && is_whole(call, PLACE_OUTPUT, error) && is_whole(call, PLACE_LOSS, error)
         && (!guarding->handed[guarding->l].is_trained || has_numbers(guarding, call, PLACE_OUTPUT, error))
         && (!is_last(guarding) || has_numbers(guarding, call, PLACE_LOSS, error));
+}
+
+// --- state without a gradient --------------------------------------------------------
+
+static bool check_fold(struct guarding *guarding, struct error *error)
+{
+    uint64_t bytes[PLACES];
+    struct guarded_call *call = begin(guarding, CALL_FOLD, bytes);
+    if (!guarding->state)
+        return true;
+    call->roles[PLACE_STATE] = adds(guarding->state, bytes[PLACE_STATE]);
+    if (bytes[PLACE_STATISTICS] > 0)
+        call->roles[PLACE_STATISTICS] = reads(call->forward->results[0][PLACE_STATISTICS], bytes[PLACE_STATISTICS]);
+    return guarded_call_create(call, bytes, error) && guarded_call_check(call, error);
+}
+
+// A layer that computes with its batch's own statistics in an evaluation, too, gives the same whatever its state is.
+static bool depends_on_state(struct guarding *guarding, struct guarded_call *call, struct error *error)
+{
+    const uint64_t count = call->fences[PLACE_STATE].bytes / sizeof(float);
+    float *other = arrays_add(&guarding->own, count, sizeof *other);
+    if (!other)
+        return error_no_memory(error, "the state of a layer");
+    memcpy(other, call->roles[PLACE_STATE].content, count * sizeof *other);
+    for (uint64_t i = 0; i < count; i++)
+        other[i] = 1.5f * other[i] + 0.25f;
+    call->roles[PLACE_STATE] = reads(other, count * sizeof *other);
+    if (!guarded_call_run(call, error))
+        return false;
+    for (enum place place = PLACE_OUTPUT; place <= PLACE_LOSS; place++)
+        if (call->roles[place].is_result && (place == PLACE_OUTPUT || place == PLACE_LOSS)
+            && memcmp(call->results[0][place], call->fences[place].at, call->fences[place].bytes) != 0)
+            return true;
+    return guarded_call_blame(call, error, "gives the same whatever state is: it has to read it there, and not what the"
+                              " batch itself shows (unread_state says that this is meant)");
+}
+
+static bool check_evaluate(struct guarding *guarding, struct error *error)
+{
+    uint64_t bytes[PLACES];
+    struct guarded_call *call = begin(guarding, CALL_EVALUATE, bytes);
+    const struct guarded_call *fold = &guarding->calls[CALL_FOLD];
+    if (!guarding->state)
+        return true;
+    give_parameters(guarding, call, bytes);
+    give_input(guarding, call, bytes, true);
+    call->roles[PLACE_STATE] = reads(fold->results[0][PLACE_STATE], bytes[PLACE_STATE]);
+    call->roles[PLACE_OUTPUT] = writes;
+    call->roles[PLACE_SAVED] = scratch;
+    call->roles[PLACE_LOSS] = is_last(guarding) ? writes : scratch;
+    return guarded_call_create(call, bytes, error) && guarded_call_check(call, error)
+        && is_whole(call, PLACE_OUTPUT, error)
+        && (guarding->options.unread_state || depends_on_state(guarding, call, error));
 }
 
 // --- backward in two parts -----------------------------------------------------------
@@ -405,7 +484,9 @@ static bool check_layer(struct guarding *guarding, struct error *error)
     *is_trained = layer->parameter_bytes > 0 || layer->tied;
     for (size_t i = 0; i < input_count(guarding); i++)
         *is_trained |= input_of(guarding, i)->is_trained;
-    const bool good = prepare(guarding, error) && check_initialize(guarding, error) && check_forward(guarding, error)
+    const bool good = prepare(guarding, error) && check_initialize(guarding, error)
+                   && check_initialize_state(guarding, error) && check_forward(guarding, error)
+                   && check_fold(guarding, error) && check_evaluate(guarding, error)
                    && check_backward_input(guarding, error) && check_backward_weight(guarding, error)
                    && check_sums(guarding, error) && check_backward(guarding, error)
                    && check_differences(guarding, error) && hand_on(guarding, error);

@@ -10,6 +10,7 @@
 struct layer_checking {
     float loss_share;  // 0: the share that passes state
     bool other_numbers, other_gradients;
+    bool unread_state;  // evaluations need not depend on the state
 };
 
 // Checks all layers. If one breaks the contract, the error is of kind ERROR_ANSWER and names layer, function and

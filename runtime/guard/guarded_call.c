@@ -16,10 +16,11 @@ const char *const place_names[PLACES] = {
     "output", "saved", "output_gradient",
     "input_gradient", "input_gradients[1]", "input_gradients[2]", "input_gradients[3]", "input_gradients[4]",
     "input_gradients[5]", "input_gradients[6]", "input_gradients[7]",
-    "held", "gradients", "workspace", "tied_parameters", "tied_gradients", "loss"
+    "held", "gradients", "workspace", "tied_parameters", "tied_gradients", "loss", "state", "statistics"
 };
 
-const char *const call_names[CALLS] = { "initialize", "forward", "backward_input", "backward_weight", "backward" };
+const char *const call_names[CALLS] = { "initialize", "forward", "backward_input", "backward_weight", "backward",
+                                        "initialize_state", "fold", "forward in an evaluation" };
 
 // Fillings. The first makes floats of 16, 32 and 64 bits NaN; the others make them numbers. Bytes of a result that no
 // call has written get another number than all others, so that bytes copied from elsewhere can be told apart.
@@ -80,12 +81,16 @@ static const char *size_name(const struct guarded_call *call, enum place place)
     case PLACE_HELD:
         return "held_for_weight_bytes";
     case PLACE_WORKSPACE:
-        return call->kind == CALL_FORWARD ? "workspace_bytes" : "backward_workspace_bytes";
+        return call->kind == CALL_FORWARD || call->kind == CALL_EVALUATE ? "workspace_bytes" : "backward_workspace_bytes";
     case PLACE_TIED_PARAMETERS:
     case PLACE_TIED_GRADIENTS:
         return "parameter_bytes of the layer it is tied to";
     case PLACE_LOSS:
         return "a float";
+    case PLACE_STATE:
+        return "state_bytes";
+    case PLACE_STATISTICS:
+        return "statistics_bytes";
     default:
         return call->layer->inputs ? "output_bytes of the layer that it reads" : "output_bytes of the layer before";
     }
@@ -112,7 +117,7 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
         .micro_batch = trial->micro_batch,
         .micro_batches = (uint32_t)lroundf(1 / call->share),
         .share = call->share,
-        .is_training = true,
+        .is_training = call->kind != CALL_EVALUATE,
         .is_rerun = trial->without_loss,
         .parameters = at(call, PLACE_PARAMETERS),
         .output = at(call, PLACE_OUTPUT),
@@ -123,6 +128,8 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
         .loss = trial->without_loss ? NULL : at(call, PLACE_LOSS),
         .tied_parameters = at(call, PLACE_TIED_PARAMETERS),
         .tied_gradients = at(call, PLACE_TIED_GRADIENTS),
+        .state = at(call, PLACE_STATE),
+        .statistics = at(call, PLACE_STATISTICS),
     };
     layer_kept_give(call->layer, at(call, PLACE_SAVED), &pass);
     for (int i = 0; i < WEIR_MOST_INPUTS; i++) {
@@ -161,14 +168,26 @@ static void call_layer(void *data)
     struct running *running = data;
     const struct weir_layer *layer = running->call->layer;
     bool (*const functions[CALLS])(void *, const struct weir_pass *, struct weir_error *) = {
-        NULL, layer->forward, layer->backward_input, layer->backward_weight, layer->backward
+        [CALL_FORWARD] = layer->forward, [CALL_BACKWARD_INPUT] = layer->backward_input,
+        [CALL_BACKWARD_WEIGHT] = layer->backward_weight, [CALL_BACKWARD] = layer->backward,
+        [CALL_EVALUATE] = layer->forward,
     };
     const enum layer_call kind = running->call->kind;
-    if (kind == CALL_INITIALIZE)
-        running->is_good = layer->initialize(layer->self, running->call->queue,
-                                             (void *)(uintptr_t)running->pass.parameters, &running->trouble);
-    else
+    struct queue *queue = running->call->queue;
+    void *state = (void *)(uintptr_t)running->pass.state;
+    if (kind == CALL_INITIALIZE) {
+        running->is_good = layer->initialize(layer->self, queue, (void *)(uintptr_t)running->pass.parameters,
+                                             &running->trouble);
+    } else if (kind == CALL_INITIALIZE_STATE) {
+        running->is_good = layer->initialize_state(layer->self, queue, state, &running->trouble);
+    } else if (kind == CALL_FOLD) {
+        const void *const statistics[] = { running->pass.statistics, running->pass.statistics };
+        const uint32_t micro_batches[] = { 0, 1 };
+        const struct weir_fold fold = { queue, state, statistics, micro_batches, 2 };
+        running->is_good = layer->fold(layer->self, &fold, &running->trouble);
+    } else {
         running->is_good = functions[kind](layer->self, &running->pass, &running->trouble);
+    }
 }
 
 static bool blame_fault(const struct guarded_call *call, const struct trial *trial, const void *address,
@@ -284,6 +303,9 @@ static bool repeats(struct guarded_call *call, const struct trial *trial, const 
 
 static bool blame_inner(const struct guarded_call *call, enum place place, const char *result, struct error *error)
 {
+    if (place == PLACE_STATISTICS)
+        return guarded_call_blame(call, error, "adds to statistics, or reads them, where it has to set them: a forward"
+                                  " may run twice for one micro-batch");
     if (place_is_input(place))
         return guarded_call_blame(call, error, "reads %s for %s, which input_kept does not keep for it: say %s",
                                   place_names[place], result, call->kind == CALL_BACKWARD_INPUT ? "WEIR_INPUT_KEPT_BOTH"

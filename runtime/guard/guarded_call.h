@@ -18,7 +18,7 @@
 enum place {
     PLACE_PARAMETERS, PLACE_INPUT, PLACE_OUTPUT = PLACE_INPUT + WEIR_MOST_INPUTS, PLACE_SAVED, PLACE_OUTPUT_GRADIENT,
     PLACE_INPUT_GRADIENT, PLACE_HELD = PLACE_INPUT_GRADIENT + WEIR_MOST_INPUTS, PLACE_GRADIENTS, PLACE_WORKSPACE,
-    PLACE_TIED_PARAMETERS, PLACE_TIED_GRADIENTS, PLACE_LOSS, PLACES
+    PLACE_TIED_PARAMETERS, PLACE_TIED_GRADIENTS, PLACE_LOSS, PLACE_STATE, PLACE_STATISTICS, PLACES
 };
 static inline bool place_is_input(enum place place)
 {
@@ -26,7 +26,12 @@ static inline bool place_is_input(enum place place)
 }
 extern const char *const place_names[PLACES];  // "input_gradient"
 
-enum layer_call { CALL_INITIALIZE, CALL_FORWARD, CALL_BACKWARD_INPUT, CALL_BACKWARD_WEIGHT, CALL_BACKWARD, CALLS };
+enum layer_call {
+    CALL_INITIALIZE, CALL_FORWARD, CALL_BACKWARD_INPUT, CALL_BACKWARD_WEIGHT, CALL_BACKWARD, CALL_INITIALIZE_STATE,
+    CALL_FOLD,      // of one micro-batch's statistics, twice
+    CALL_EVALUATE,  // forward in an evaluation
+    CALLS
+};
 extern const char *const call_names[CALLS];  // "backward_input"
 
 // The role of a place for a function.

@@ -5,7 +5,7 @@
 static const char *const class_names[] = { "the input", "what is kept", "inner inputs", "what is kept on the host",
                                            "inner inputs on the host", "what is held for W", "what is run again",
                                            "what parts share", "its gradient", "the output", "the output's gradient",
-                                           "the input's gradient" };
+                                           "the input's gradient", "statistics", "the statistics of all copies" };
 
 // --- neighbours ------------------------------------------------------------------
 
@@ -195,6 +195,9 @@ bool flights_open(struct flights *flights, const struct schedule *schedule, cons
         const uint32_t l = flights->local_count++;
         flights->by_stage[s] = &flights->locals[l];
         flights->locals[l].copy = copy;
+        flights->locals[l].statistics_edges = calloc(placement_copies(placement, s) + 1u, sizeof(uint64_t));
+        if (!flights->locals[l].statistics_edges)
+            return error_no_memory(error, "the stages of a rank");
         if (!local_open(&flights->locals[l], &stages[s], &slab->stages[l], parts_of(schedule), error)
             || !share_open(&flights->locals[l].own, &stages[s], slab->stages[l].all_weights / number_bytes, copy,
                            placement_copies(placement, s), error))
@@ -208,6 +211,7 @@ void flights_close(struct flights *flights)
     for (uint32_t l = 0; l < flights->local_count; l++) {
         struct local *local = &flights->locals[l];
         free(local->flights);
+        free(local->statistics_edges);
         free(local->outgoing[OUTPUTS]);
         free(local->outgoing[GRADIENTS]);
         free(local->incoming[0].receives);

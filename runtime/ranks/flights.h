@@ -50,6 +50,9 @@ struct local {
     struct share own;              // the share of its weights that is updated here
     uint32_t contributed;              // gradients added since the last STEP
     uint32_t contributed_by_all;       // the same by all copies, if these share gradients
+    uint32_t updates;                  // STEPs in this pass
+    // of the update whose statistics copies gather: where each copy's begin, in floats, and the end of the last
+    uint64_t *statistics_edges;
     bool is_step_due;              // its STEP runs after the list, with other stages or replicas
     struct flight *flights;        // by part_place()
     struct outgoing *outgoing[2];  // by direction, then slot

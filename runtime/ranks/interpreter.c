@@ -29,6 +29,7 @@ static void begin_pass(struct interpreter *interpreter)
         const uint32_t stage = (uint32_t)(local->does - interpreter->needs.stages);
         local->incoming[0].posted = local->incoming[1].posted = 0;
         local->is_step_due = false;
+        local->updates = 0;
         weight_ring_begin(&local->ring,
                           weight_plan_users(interpreter->needs.weight_plan, stage, interpreter->needs.rank));
     }
@@ -124,6 +125,11 @@ static bool can_run(const struct interpreter_needs *needs, struct error *error)
     const struct schedule *schedule = needs->schedule;
     if (!schedule->lowered)
         return error_set(error, "the schedule has no SENDs and RECVs yet; lower it first");
+    for (uint32_t s = 0; schedule->weights != WEIGHTS_FLUSH && s < schedule->stages; s++)
+        if (needs->stages[s].trains_by)
+            return error_set(error, "layer %s: its state is read by training, and the schedule makes updates while"
+                             " micro-batches are under way: take one that flushes, or let evaluation alone read it",
+                             needs->stages[s].trains_by);
     for (uint32_t s = 0; schedule->splits > 1 && s < schedule->stages; s++)
         if (!needs->stages[s].takes_splits)
             return error_set(error, "the schedule passes each sequence through in %u splits, and the layers of stage "
@@ -227,6 +233,10 @@ static bool initialize(struct interpreter *interpreter, struct error *error)
         if (weights && !write_first_weights(interpreter, local, weights, error))
             return error_at(error, "rank %u", interpreter->needs.rank);
         begin_optimizer(interpreter, local, weights);
+        const struct stage_functions *functions = local->does->functions;
+        if (local->memory->state
+            && !functions->initialize_state(local->does->self, interpreter->needs.queue, local->memory->state, error))
+            return error_at(error, "rank %u", interpreter->needs.rank);
     }
     return await_device(interpreter, error);
 }
@@ -259,6 +269,8 @@ void *interpreter_state(const struct interpreter *interpreter, uint32_t stage, u
     const struct local *local = interpreter->flights.by_stage[stage];
     assert(local);
     const struct slab_stage *memory = local->memory;
+    if (part == LAYER_STATE)
+        return memory->state;
     float *state = is_updated_on_host(memory) ? memory->on_host.optimizer : memory->optimizer;
     return part == 0 ? row_at(&memory->weights, local->ring.newest) : state + (part - 1) * local->own.count;
 }

@@ -37,6 +37,7 @@
 #include "runtime/transport/transport.h"
 #include "runtime/updates/loss_scaling.h"
 #include "runtime/updates/optimizer.h"
+#include "schedules/folds.h"
 
 enum waiting { WAIT_AT_USE, WAIT_IN_ORDER };
 
@@ -46,6 +47,7 @@ struct interpreter_needs {
     const struct schedule *schedule;  // lowered
     const struct stage *stages;       // of the whole schedule
     const struct weight_plan *weight_plan;
+    const struct folds *folds;        // which micro-batches an update takes in
     const struct ties *ties;          // NULL: no stages share weights
     const struct collectives *collectives;  // of replicas that share gradients or weights
     uint32_t rank;
@@ -92,7 +94,8 @@ double interpreter_gradient_norm(const struct interpreter *interpreter);
 
 // A part of the state of one of this rank's stages, on the device or on its host. Part 0 is the newest weights. Parts
 // 1 to optimizer_copies() are what the optimizer keeps: a float for each weight of the stage, or of the rank's share
-// of them (shares.h).
+// of them (shares.h). LAYER_STATE is the state without a gradient.
+#define LAYER_STATE UINT32_MAX
 void *interpreter_state(const struct interpreter *interpreter, uint32_t stage, uint32_t part);
 // The newest weights on the host, which an update there reads; NULL: there are none.
 void *interpreter_host_weights(const struct interpreter *interpreter, uint32_t stage);

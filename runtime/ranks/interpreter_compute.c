@@ -29,6 +29,8 @@ static struct stage_pass pass_of(struct interpreter *interpreter, struct action 
             .held = flights_at(flights, action, SLAB_HELD),
             .shared_by_parts = flights_at(flights, flights_first_part(action), SLAB_SHARED_BY_PARTS),
             .shared_by_parts_gradient = flights_at(flights, flights_first_part(action), SLAB_SHARED_BY_PARTS_GRADIENT),
+            .state = memory->state,
+            .statistics = flights_at(flights, action, SLAB_STATISTICS),
             .workspace = memory->workspace > 0 ? interpreter->needs.slab->workspace : NULL,
             .loss = action.kind == ACTION_F
                       ? &interpreter->needs.losses[part_place(interpreter->needs.schedule, action)] : NULL,
@@ -102,13 +104,21 @@ static bool meet_weights(struct interpreter *interpreter, struct action action, 
     return at_action(interpreter, action, error);
 }
 
+// The STEP gives the slot back (interpreter_fold.c).
+static bool take_statistics(struct interpreter *interpreter, struct action action, struct error *error)
+{
+    const struct slab_row *row = &flights_local(&interpreter->flights, action)->memory->rows[SLAB_STATISTICS];
+    return row->bytes == 0 || row->count == 0 || take_slot(interpreter, action, SLAB_STATISTICS, error);
+}
+
 static bool begin_forward(struct interpreter *interpreter, struct action action, struct error *error)
 {
     struct flight *flight = flights_flight(&interpreter->flights, action);
     flight->was_recomputed = false;
     return await_message(interpreter, &flight->input, of_kind(action, ACTION_RECV_F), error)
         && take_output(interpreter, action, error) && take_kept(interpreter, action, interpreter->needs.queue, error)
-        && take_shared(interpreter, action, SLAB_SHARED_BY_PARTS, error) && meet_weights(interpreter, action, error);
+        && take_shared(interpreter, action, SLAB_SHARED_BY_PARTS, error)
+        && take_statistics(interpreter, action, error) && meet_weights(interpreter, action, error);
 }
 
 // The functions that follow give back slots as soon as their last use has been given to the queue. `used` is the
@@ -223,7 +233,7 @@ static struct replay_key key_of(struct action action, const struct stage_pass *p
               | action.stage,
         .places = { base->parameters, base->gradients, base->input, base->output, base->saved, pass->kept_through,
                     base->held, pass->recomputed, base->shared_by_parts, base->shared_by_parts_gradient,
-                    base->output_gradient, base->input_gradient, base->workspace },
+                    base->output_gradient, base->input_gradient, base->workspace, base->state, base->statistics },
     };
 }
 

@@ -36,6 +36,31 @@ static struct reduction reduction_of(const struct interpreter *interpreter, cons
     };
 }
 
+// What copies bring for their state without a gradient.
+static bool gather_statistics(struct interpreter *interpreter, const struct local *local, struct action action,
+                              struct error *error)
+{
+    const uint32_t copies = copies_of(interpreter, action);
+    if (copies == 1 || !has_statistics(local))
+        return true;
+    uint64_t *edges = local->statistics_edges;  // other ranks may still read them when this one goes on
+    lay_statistics_together(interpreter, local, edges);
+    const struct reduction reduction = {
+        .kind = REDUCTION_GATHER,
+        .group = action.stage,
+        .numbers = row_at(&local->memory->rows[SLAB_GATHERED_STATISTICS], 0),
+        .number_bytes = sizeof(float),
+        .count = edges[copies],
+        .edges = edges,
+    };
+    event_record(interpreter->updated, interpreter->needs.queue);
+    if (edges[copies] > 0 && !add_for_update(interpreter, &reduction, action, interpreter->updated, error))
+        return false;
+    if (edges[copies] > 0)
+        queue_behind(interpreter, interpreter->reduction.event);
+    return true;
+}
+
 // The span starts when all copies have come. Shares of gradients are sums already, and a single copy has everything.
 bool do_reduce(struct interpreter *interpreter, struct action action, struct error *error)
 {
@@ -61,5 +86,6 @@ bool do_reduce(struct interpreter *interpreter, struct action action, struct err
         queue_behind(interpreter, interpreter->reduction.event);
     if (are_signs)
         signs_end(&signs, interpreter->needs.queue);
-    return end_update(interpreter, &recording, error);
+    return gather_statistics(interpreter, local, action, error)
+        && end_update(interpreter, &recording, error);
 }

@@ -179,7 +179,8 @@ static bool update_all(struct interpreter *interpreter, struct local *local, str
                        const struct recording *recording, struct error *error)
 {
     update(interpreter, local, next);
-    return gather_weights(interpreter, local, action, error) && end_update(interpreter, recording, error);
+    return fold_statistics(interpreter, local, error)
+        && gather_weights(interpreter, local, action, error) && end_update(interpreter, recording, error);
 }
 
 // If replicas share states and the schedule flushes, their STEPs run after the list, where they wait for each other.

@@ -5,6 +5,7 @@
 //     interpreter_messages.c   messages, and waiting for other ranks
 //     interpreter_moves.c      EVICT and PREFETCH
 //     interpreter_exchange.c   what replicas share
+//     interpreter_fold.c       state without a gradient
 //     interpreter_updates.c    STEP
 //     interpreter_reduce.c     REDUCE
 //     interpreter_compute.c    F, B, I, W, R
@@ -80,6 +81,14 @@ bool end_update(struct interpreter *interpreter, const struct recording *recordi
 // for its next update.
 bool is_tied(const struct interpreter *interpreter, uint32_t stage);
 bool sends_compressed(const struct interpreter *interpreter, const struct local *local);
+
+// Whether forwards of the stage leave statistics for its state without a gradient. The second puts this copy's into its
+// part of the room for those of all: copy by copy, ascending in each. `edges`, one more than there are copies, says
+// where in floats each part begins. The third, behind an update, folds those of its micro-batches, and gives their
+// slots back.
+bool has_statistics(const struct local *local);
+void lay_statistics_together(struct interpreter *interpreter, const struct local *local, uint64_t *edges);
+bool fold_statistics(struct interpreter *interpreter, struct local *local, struct error *error);
 
 // The function of a stage for a kind of action.
 typedef bool stage_function(void *self, const struct stage_pass *pass, struct error *error);

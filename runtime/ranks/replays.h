@@ -11,7 +11,7 @@
 
 #include "runtime/stages/stage.h"
 
-enum { REPLAY_PLACES = 13 };
+enum { REPLAY_PLACES = 15 };
 
 // Unused fields must be 0.
 struct replay_key {

@@ -39,6 +39,8 @@ static void plan_rows(struct slab_stage *stage, const struct stage_bytes *bytes,
     stage->rows[SLAB_OUTPUT] = row_of(bytes->output, slots->output);
     stage->rows[SLAB_OUTPUT_GRADIENT] = row_of(bytes->output, slots->output_gradient);
     stage->rows[SLAB_INPUT_GRADIENT] = row_of(bytes->input, slots->input_gradient);
+    stage->rows[SLAB_STATISTICS] = row_of(bytes->statistics, slots->statistics);
+    stage->rows[SLAB_GATHERED_STATISTICS] = row_of(bytes->statistics, slots->gathered_statistics);
     stage->rows[SLAB_AWAY] = row_of(bytes->kept, slots->away);
     stage->rows[SLAB_AWAY_THROUGH] = row_of(bytes->kept_through, slots->away);
     stage->rows[SLAB_AWAY].is_on_host = stage->rows[SLAB_AWAY_THROUGH].is_on_host = true;
@@ -59,13 +61,13 @@ static uint64_t stage_host_size(const struct slab_stage *stage)
     return sum;
 }
 
-// Weights, gradients and optimizer state on the device.
+// Weights, gradients, optimizer state and state without a gradient on the device.
 static uint64_t states_size(const struct slab_stage *stage)
 {
     uint64_t states = add_clamped(stage->window_bytes[0], stage->window_bytes[1]);
     if (!stage->bytes.streams)
         states = add_clamped(states, add_clamped(row_size(&stage->weights, false), stage->bytes.gradients));
-    return add_clamped(states, stage->bytes.optimizer);
+    return add_clamped(states, add_clamped(stage->bytes.optimizer, stage->bytes.state));
 }
 
 static uint64_t stage_size(const struct slab_stage *stage)
@@ -127,6 +129,7 @@ static void place_states(struct slab_stage *stage, unsigned char **next)
         stage->gradients = place(next, stage->bytes.gradients);
     }
     stage->optimizer = place(next, stage->bytes.optimizer);
+    stage->state = place(next, stage->bytes.state);
 }
 
 static bool place_stage(struct slab_stage *stage, unsigned char **next)

@@ -1,7 +1,7 @@
 // All device memory of one rank, in one allocation. It is laid out once, from what its stages need
 // (partitioner/cost/stage_cost.h) and from how many of each are needed at a time (schedules/slots.h):
 //
-//     stage 0: weights | versions 1 2 .. | gradients | optimizer | input input .. | kept kept .. | ...
+//     stage 0: weights | versions 1 2 .. | gradients | optimizer | state | input input .. | kept kept .. | ...
 //     stage 2: the same
 //     one workspace for all stages: a rank does one action at a time
 //
@@ -44,6 +44,8 @@ enum slab_class {
     SLAB_OUTPUT,
     SLAB_OUTPUT_GRADIENT,
     SLAB_INPUT_GRADIENT,
+    SLAB_STATISTICS,
+    SLAB_GATHERED_STATISTICS,  // those of all copies, one behind the other; never taken one by one
     SLAB_CLASSES,
 };
 
@@ -69,6 +71,7 @@ struct slab_stage {
     struct slab_row weights;  // a slot per version; version 0 starts in slot 0
     void *gradients;
     void *optimizer;
+    void *state;                  // without a gradient; NULL: the layers have none
     struct slab_states on_host;  // each may be NULL
     void *window_weights, *window_gradients;  // NULL: all weights, gradients are on the device
     struct stage_bytes bytes;    // weights, gradients: without the window; all of them, if on the host

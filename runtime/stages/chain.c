@@ -36,6 +36,8 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
         to->shared_by_parts_bytes = from->shared_by_parts_bytes;
         to->input_kept = (enum input_kept)from->input_kept;
         to->held_for_weight_bytes = from->held_for_weight_bytes;
+        to->state_bytes = from->state_bytes;
+        to->statistics_bytes = from->statistics_bytes;
         to->workspace_bytes = from->workspace_bytes;
         to->backward_workspace_bytes = layer_backward_room(layers, layer_count, l);
         if (!chain_note_shapes(from, profile_dtype_bytes(dtype), to, error)) {
@@ -103,13 +105,15 @@ static void place_parts(struct chain *chain)
 
 static void lay_out(struct chain *chain)
 {
-    uint64_t kept = 0, kept_through = 0, held = 0, shared_by_parts = 0, recomputed = 0;
+    uint64_t kept = 0, kept_through = 0, held = 0, shared_by_parts = 0, recomputed = 0, state = 0, statistics = 0;
     const uint64_t parameters = chain_lay_out_weights(chain);
     chain_lay_out_window(chain);
     for (size_t i = 0; i < chain_length(chain); i++) {
         struct placed *link = &chain->links[i];
         find_readers(chain, link);
         link->held = chain_take(&held, link->layer->held_for_weight_bytes);
+        link->state = chain_take(&state, link->layer->state_bytes);
+        link->statistics = chain_take(&statistics, link->layer->statistics_bytes);
         link->shared_by_parts = chain_take(&shared_by_parts, shared_by_parts_bytes(chain, link));
         if (!link->segment)
             link->saved = chain_take(&kept, round_to_256(layer_kept_bytes(link->layer))
@@ -125,7 +129,7 @@ static void lay_out(struct chain *chain)
     const struct stage_bytes bytes = stage_bytes_of_split(chain->stage.bytes, chain->splits);
     assert(parameters == bytes.all_weights && chain_part(chain, kept) == bytes.kept
            && chain_part(chain, kept_through) == bytes.kept_through && chain_part(chain, held) == bytes.held
-           && chain_part(chain, recomputed) == bytes.again
+           && chain_part(chain, recomputed) == bytes.again && state == bytes.state && statistics == bytes.statistics
            && (chain->splits == 1 || shared_by_parts == bytes.shared_by_parts));
     (void)bytes, (void)parameters, (void)recomputed;
 }
@@ -185,6 +189,8 @@ static const struct stage_functions chain_functions = {
     .recompute = chain_recompute,
     .initialize = chain_initialize,
     .initialize_share = chain_initialize_share,
+    .initialize_state = chain_initialize_state,
+    .fold = chain_fold,
 };
 
 // --- life ----------------------------------------------------------------------------
@@ -277,6 +283,9 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     chain->stage.functions = &chain_functions;
     chain->stage.warms_up = true;
     chain->stage.takes_splits = splits > 1;
+    for (uint32_t l = first; l < end; l++)
+        if (layers[l].state_bytes > 0 && layers[l].state_reader == WEIR_STATE_READ_BY_TRAINING && !chain->stage.trains_by)
+            chain->stage.trains_by = layers[l].name;
     chain->stage.self = chain;
     chain->stage.shard = storage->shard;
     chain->stage.unit = optimizer_unit(storage->optimizer);

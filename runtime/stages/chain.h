@@ -47,5 +47,7 @@ bool chain_call_layer(const struct weir_layer *layer, layer_function function, c
 
 // Whether the stage has the parameters of a layer, its own or a copy, and at which offset within its weights.
 bool chain_find_parameters(const struct chain *chain, const struct weir_layer *layer, uint64_t *offset);
+// Whether the layer is one of the stage's own, and at which offset its state without a gradient lies.
+bool chain_find_state(const struct chain *chain, const struct weir_layer *layer, uint64_t *offset);
 
 #endif

@@ -2,6 +2,7 @@
 //
 //   * chain_weights.c lays out parameters: those of the chain's own layers, and copies of others'.
 //   * chain_steps.c says what is called with what.
+//   * chain_state.c does what concerns state without a gradient.
 //   * chain_window.c lays out weights that come from the host or from replicas.
 //   * chain.c does the rest.
 #ifndef RUNTIME_STAGES_CHAIN_PARTS_H
@@ -28,6 +29,7 @@ struct placed {  // a layer of the chain, and where its tensors are
     uint64_t saved;        // offset within kept (of a part, if sequences are split)
     uint64_t held;         // within held
     uint64_t shared_by_parts;  // within that of the stage
+    uint64_t state, statistics;  // within those of the stage
     bool is_through;       // its output is kept from F to the backward
     uint64_t through;      // offset within kept_through
     bool is_held;          // inside a segment: its output is kept for a W
@@ -118,5 +120,7 @@ bool chain_write_steps(struct chain *chain, size_t layer_count, struct error *er
 // For stage_functions.
 bool chain_initialize(void *self, struct queue *queue, void *weights, struct error *error);
 bool chain_initialize_share(void *self, struct queue *queue, const struct first_share *to, struct error *error);
+bool chain_initialize_state(void *self, struct queue *queue, void *state, struct error *error);
+bool chain_fold(void *self, const struct weir_fold *fold, struct error *error);
 
 #endif

@@ -7,6 +7,7 @@
 #include "common/random.h"
 #include "device/kernels.h"
 #include "runtime/stages/chain_parts.h"
+#include "runtime/stages/layer_state.h"
 
 void program_free(struct program *program)
 {
@@ -369,6 +370,9 @@ static bool run_call(const struct step *step, const struct stage_pass *pass, str
     layer_pass.shared_by_parts = offset_or_null(pass->base.shared_by_parts, link->shared_by_parts);
     layer_pass.shared_by_parts_gradient = offset_or_null(pass->base.shared_by_parts_gradient, link->shared_by_parts);
     layer_pass.workspace = at_spot(pass, step->spots[SPOT_WORKSPACE]);
+    layer_state_give(link->layer, offset_or_null(pass->base.state, link->state),
+                     offset_or_null(pass->base.statistics, link->statistics), step->function == link->layer->forward,
+                     &layer_pass);
     layer_pass.is_rerun = step->is_rerun;
     if (step->is_rerun)
         layer_pass.loss = NULL;

@@ -7,6 +7,7 @@
 #include "runtime/stages/chain.h"
 #include "runtime/stages/layer_inputs.h"
 #include "runtime/stages/layer_kept.h"
+#include "runtime/stages/layer_state.h"
 
 // A piece of device memory, and what the device counted for it.
 struct piece {
@@ -16,6 +17,7 @@ struct piece {
 
 struct measured_layer {
     struct piece parameters, gradients, output, saved, held, output_gradient, workspace, backward_workspace;
+    struct piece state, statistics;
 };
 
 enum { PIECES = sizeof(struct measured_layer) / sizeof(struct piece) };
@@ -57,13 +59,15 @@ static bool allocate_layer(struct measured_chain *chain, size_t l, struct error 
         || !allocate(chain, &measured->saved, layer_kept_bytes(layer), error)
         || !allocate(chain, &measured->held, layer->held_for_weight_bytes, error)
         || !allocate(chain, &measured->output_gradient, layer->output_bytes, error)
+        || !allocate(chain, &measured->state, layer->state_bytes, error)
+        || !allocate(chain, &measured->statistics, layer->statistics_bytes, error)
         || !allocate(chain, &measured->workspace, layer->workspace_bytes, error)
         || !allocate(chain, &measured->backward_workspace, layer_backward_room(chain->layers, chain->layer_count, l),
                      error))
         return false;
     if (layer->initialize && !layer->initialize(layer->self, chain->queue, measured->parameters.at, &trouble))
         return error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble.text);
-    return true;
+    return layer_state_begin(layer, chain->queue, measured->state.at, error);
 }
 
 // --- callbacks -------------------------------------------------------------------
@@ -100,6 +104,7 @@ static struct weir_pass pass_of(struct measured_chain *chain, size_t l, bool for
         .loss = forward ? &chain->loss : NULL,
     };
     layer_kept_give(&chain->layers[l], measured->saved.at, &pass);
+    layer_state_give(&chain->layers[l], measured->state.at, measured->statistics.at, forward, &pass);
     for (size_t i = 0; i < layer_input_count(chain->layers, l); i++) {
         const struct measured_layer *from = &chain->own[layer_input(chain->layers, l, i)];
         pass.inputs[i] = from->output.at;
@@ -190,6 +195,8 @@ static bool describe(void *self, size_t l, struct profile_layer *into, struct er
     into->shared_by_parts_bytes = round_to_256(layer->shared_by_parts_bytes);
     into->input_kept = (enum input_kept)layer->input_kept;
     into->held_for_weight_bytes = measured->held.bytes;
+    into->state_bytes = measured->state.bytes;
+    into->statistics_bytes = measured->statistics.bytes;
     into->workspace_bytes = measured->workspace.bytes;
     into->backward_workspace_bytes = measured->backward_workspace.bytes;
     into->flops = layer->flops;

@@ -42,6 +42,41 @@ static bool has_sound_tensors(const struct weir_layer *layer, struct error *erro
     return true;
 }
 
+// The same rules for the names of a layer's state, which share a file with those of its parameters.
+static bool has_sound_states(const struct weir_layer *layer, struct error *error)
+{
+    const struct weir_layer state = { .tensors = layer->states, .tensor_count = layer->state_count,
+                                      .parameter_bytes = layer->state_bytes };
+    if (!layer->states)
+        return true;
+    for (size_t s = 0; s < layer->state_count; s++) {
+        if (!is_sound_tensor(&state, s))
+            return error_set(error, "states[%zu] has no name, or is no part of the state behind the one before", s);
+        for (size_t k = 0; k < s; k++)
+            if (strcmp(layer->states[k].name, layer->states[s].name) == 0)
+                return error_set(error, "states[%zu] has the name of another one: %.60s", s, layer->states[s].name);
+        for (size_t t = 0; layer->tensors && t < layer->tensor_count; t++)
+            if (strcmp(layer->tensors[t].name, layer->states[s].name) == 0)
+                return error_set(error, "states[%zu] has the name of tensors[%zu]: %.60s", s, t,
+                                 layer->states[s].name);
+    }
+    return true;
+}
+
+static bool has_sound_state(const struct weir_layer *layer, struct error *error)
+{
+    if (layer->state_bytes == 0 && (layer->statistics_bytes > 0 || layer->fold || layer->states))
+        return error_set(error, "state_bytes: is 0, and the layer has statistics, a fold or names of a state");
+    if (layer->state_bytes % sizeof(float) != 0 || layer->statistics_bytes % sizeof(float) != 0)
+        return error_set(error, "state_bytes, statistics_bytes: %llu and %llu are not both whole numbers of floats",
+                         (unsigned long long)layer->state_bytes, (unsigned long long)layer->statistics_bytes);
+    if (layer->state_bytes > 0 && !layer->fold)
+        return error_set(error, "fold: is NULL, and the layer has a state, which nothing else may change");
+    if (layer->state_bytes > 0 && layer->most_splits > 1)
+        return error_set(error, "most_splits: a layer with a state takes whole sequences");
+    return has_sound_states(layer, error);
+}
+
 static bool is_sound(const struct weir_layer *layer, bool is_last, struct error *error)
 {
     if (!layer->name || !layer->name[0] || !layer->kind)
@@ -59,7 +94,7 @@ static bool is_sound(const struct weir_layer *layer, bool is_last, struct error 
     if (layer->shared_by_parts_bytes > layer->saved_bytes)
         return error_set(error, "shared_by_parts_bytes: %llu is more than saved_bytes, %llu, of which it is a part",
                          (unsigned long long)layer->shared_by_parts_bytes, (unsigned long long)layer->saved_bytes);
-    return has_sound_ranges(layer, error) && has_sound_tensors(layer, error);
+    return has_sound_ranges(layer, error) && has_sound_tensors(layer, error) && has_sound_state(layer, error);
 }
 
 static bool has_sound_inputs(const struct weir_layer *layers, size_t layer, struct error *error)

@@ -79,6 +79,10 @@ struct stage_functions {
     void (*linger)(void *self, struct queue *queue, enum action_kind kind, struct span_start start);
     // Writes the initial weights if each replica has a share of them.
     bool (*initialize_share)(void *self, struct queue *queue, const struct first_share *to, struct error *error);
+    // Writes the first state without a gradient; and makes the next one, from the statistics of an update's
+    // micro-batches. NULL: the stage has no state.
+    bool (*initialize_state)(void *self, struct queue *queue, void *state, struct error *error);
+    bool (*fold)(void *self, const struct weir_fold *fold, struct error *error);
 };
 
 // Elements [first, end) of a stage's weights without weight decay (biases, norms).
@@ -126,6 +130,7 @@ struct stage {
     const struct stage_part *parts;
     size_t part_count;
     bool takes_splits;  // whether it accepts parts of sequences
+    const char *trains_by;  // the first layer whose state training reads; NULL: none. Borrowed
     // Whether it may be called ahead of the first pass, with the first micro-batch of each kind of action and
     // meaningless data. Then all that is done only once (such as loading kernels) is done before there are messages
     // (interpreting.h).

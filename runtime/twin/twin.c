@@ -6,6 +6,7 @@
 #include "runtime/stages/chain.h"
 #include "runtime/stages/layer_inputs.h"
 #include "runtime/stages/layer_kept.h"
+#include "runtime/stages/layer_state.h"
 #include "runtime/twin/twin_compressed.h"
 
 static uint32_t stage_of(const struct twin_settings *settings, size_t layer)
@@ -103,6 +104,11 @@ static bool allocate(struct twin *twin, const struct profile *profile, struct er
             memory->shared_by_parts_gradient = get(twin, layer->shared_by_parts_bytes, &good, error);
         }
         memory->held = get(twin, layer->held_for_weight_bytes, &good, error);
+        if (layer->state_bytes > 0)
+            memory->layer_state = get(twin, layer->state_bytes, &good, error);
+        if (layer->statistics_bytes > 0 && updates)
+            memory->statistics = get(twin, twin->settings.schedule->micro_batches
+                                               * round_to_256(layer->statistics_bytes), &good, error);
         memory->output_gradient = get(twin, layer->output_bytes, &good, error);
         workspace = layer->workspace_bytes > workspace ? layer->workspace_bytes : workspace;
         workspace = layer->backward_workspace_bytes > workspace ? layer->backward_workspace_bytes : workspace;
@@ -152,6 +158,7 @@ struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, st
             good = twin_layer_returned(&layers[l], layers[l].initialize(layers[l].self, twin->queue,
                                                                         twin->own[l].weights, &trouble),
                                        &trouble, error);
+        good = good && layer_state_begin(&layers[l], twin->queue, twin->own[l].layer_state, error);
         optimizer_begin(&settings->optimizer, twin->queue, weights_of(twin, l, 0), twin->own[l].state,
                         number_count(twin, l));
     }
@@ -171,7 +178,7 @@ void twin_free(struct twin *twin)
         struct twin_layer *memory = &twin->own[l];
         void *all[] = { memory->weights, memory->gradients, memory->sum, memory->state, memory->output, memory->saved,
                         memory->held, memory->output_gradient, memory->shared_by_parts,
-                        memory->shared_by_parts_gradient };
+                        memory->shared_by_parts_gradient, memory->layer_state, memory->statistics };
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
             device_release(twin->device, all[i]);
     }
@@ -197,6 +204,11 @@ void twin_free(struct twin *twin)
 const void *twin_parameters(const struct twin *twin, size_t layer)
 {
     return weights_of(twin, layer, twin->own[layer].newest);
+}
+
+const void *twin_state(const struct twin *twin, size_t layer)
+{
+    return twin->own[layer].layer_state;
 }
 
 const void *twin_saved(const struct twin *twin, size_t layer)

@@ -48,6 +48,9 @@ bool twin_step(struct twin *twin, uint64_t step, float *losses, struct error *er
 // The newest parameters of a layer: layers[layer].parameter_bytes bytes on the device.
 const void *twin_parameters(const struct twin *twin, size_t layer);
 
+// A layer's state without a gradient: layers[layer].state_bytes bytes on the device; NULL: it has none.
+const void *twin_state(const struct twin *twin, size_t layer);
+
 // Computes the loss of one micro-batch with the newest weights, forward only.
 bool twin_loss(struct twin *twin, uint64_t step, uint32_t micro_batch, float *loss, struct error *error);
 

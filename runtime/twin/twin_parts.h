@@ -21,6 +21,8 @@ struct twin_layer {
     float *state;
     void *output, *saved;  // of all parts of a sequence, one behind the other
     void *held, *output_gradient, *shared_by_parts, *shared_by_parts_gradient;
+    void *layer_state;     // without a gradient
+    char *statistics;      // of each micro-batch, one behind the other
     bool has_gradient;  // for the current piece: a layer that reads the output has written a gradient
 };
 
@@ -100,6 +102,13 @@ static inline const struct twin_share *twin_share_of(const struct twin *twin, si
         if (twin->shares[i].stage == twin->own[layer].stage && twin->shares[i].owner == owner)
             return &twin->shares[i];
     return NULL;
+}
+
+// The statistics of a micro-batch; NULL: the layer has none, or the twin is not trained.
+static inline void *twin_statistics(const struct twin *twin, size_t layer, uint32_t micro_batch)
+{
+    char *statistics = twin->own[layer].statistics;
+    return statistics ? statistics + micro_batch * round_to_256(twin->layers[layer].statistics_bytes) : NULL;
 }
 
 // Sets the error of a layer that has failed. Returns `good`.

@@ -1,6 +1,7 @@
 #include "device/kernels.h"
 #include "runtime/ranks/weight_plan.h"
 #include "runtime/stages/layer_kept.h"
+#include "runtime/stages/layer_state.h"
 #include "runtime/stages/pass_share.h"
 #include "runtime/twin/twin_parts.h"
 
@@ -69,6 +70,7 @@ static bool forward(struct twin *twin, size_t l, uint64_t version, const struct 
     struct weir_pass pass = pass_of(twin, l, version, piece);
     pass.output = of_part(twin, twin->own[l].output, layer->output_bytes, piece->split);
     pass.loss = loss;
+    layer_state_give(layer, twin->own[l].layer_state, twin_statistics(twin, l, piece->micro_batch), true, &pass);
     struct weir_error trouble = { 0 };
     return twin_layer_returned(layer, layer->forward(layer->self, &pass, &trouble), &trouble, error);
 }
@@ -101,6 +103,7 @@ static bool backward(struct twin *twin, size_t l, uint64_t version, const struct
     const struct weir_layer *layer = &twin->layers[l];
     const struct twin_layer *memory = &twin->own[l];
     struct weir_pass pass = pass_of(twin, l, version, piece);
+    layer_state_give(layer, memory->layer_state, NULL, false, &pass);
     pass.gradients = memory->gradients;
     pass.held = memory->held;
     put_input_gradients(twin, l, &pass);

@@ -3,6 +3,7 @@
 
 #include "device/kernels.h"
 #include "runtime/ranks/weight_plan.h"
+#include "runtime/stages/layer_state.h"
 #include "runtime/twin/twin_parts.h"
 
 // Adds a sum of gradients to those before it. After the last one, `gradients` is what the update reads: the whole
@@ -257,6 +258,41 @@ static void make_update(struct twin *twin, const struct update_step *made)
             optimize(twin, l);
 }
 
+static bool is_added_up(const struct twin *twin, const struct update_step *made, uint32_t micro_batch)
+{
+    const struct stage_updates *stage = &twin->updates.stages[made->first_stage];
+    const struct update_part *parts = &stage->parts[(size_t)made->update * stage->sums];
+    for (uint32_t sum = 0; sum < stage->sums; sum++)
+        for (size_t i = 0; i < parts[sum].count; i++)
+            if (parts[sum].micro_batches[i] == micro_batch)
+                return true;
+    return false;
+}
+
+// The next state of the layers that an update changes: from the statistics of what it adds up, one micro-batch after
+// the other.
+static bool fold(struct twin *twin, const struct update_step *made, struct error *error)
+{
+    const uint32_t micro_batches = twin->settings.schedule->micro_batches;
+    const void **statistics = calloc(micro_batches + 1u, sizeof *statistics);
+    uint32_t *numbers = calloc(micro_batches + 1u, sizeof *numbers);
+    bool good = (statistics && numbers) || error_no_memory(error, "the sequential twin");
+    for (size_t l = 0; good && l < twin->layer_count; l++) {
+        struct weir_fold all = { twin->queue, twin->own[l].layer_state, statistics, numbers, 0 };
+        if (!all.state || !made->stages[twin->own[l].stage])
+            continue;
+        for (uint32_t m = 0; m < micro_batches; m++)
+            if (is_added_up(twin, made, m)) {
+                statistics[all.count] = twin_statistics(twin, l, m);
+                numbers[all.count++] = m;
+            }
+        good = layer_fold(&twin->layers[l], &all, error);
+    }
+    free(statistics);
+    free(numbers);
+    return good;
+}
+
 // For tied layers on different stages, clipping and loss scaling. These exist only with a flush, where a pass makes
 // one update of all stages, or none.
 static bool make_updates_at_once(struct twin *twin, uint64_t step, struct error *error)
@@ -279,7 +315,10 @@ static bool make_updates_at_once(struct twin *twin, uint64_t step, struct error 
         clip(twin);
     for (size_t i = 0; makes && i < updates->step_count; i++)
         make_update(twin, &updates->steps[i]);
-    return true;
+    bool good = true;
+    for (size_t i = 0; good && i < updates->step_count; i++)
+        good = fold(twin, &updates->steps[i], error);
+    return good;
 }
 
 static bool make_updates(struct twin *twin, uint64_t step, struct error *error)
@@ -289,6 +328,8 @@ static bool make_updates(struct twin *twin, uint64_t step, struct error *error)
         if (!gather_update(twin, &updates->steps[i], step, error))
             return false;
         make_update(twin, &updates->steps[i]);
+        if (!fold(twin, &updates->steps[i], error))
+            return false;
     }
     return true;
 }

@@ -181,12 +181,37 @@ static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue
     return good;
 }
 
+static bool compare_state(struct pair *pair, uint32_t layer, struct queue *queue, struct verification *result,
+                          struct error *error)
+{
+    const struct weir_layer *theirs = &pair->what->theirs[layer];
+    unsigned char *ours = malloc(theirs->state_bytes + 1), *their = malloc(theirs->state_bytes + 1);
+    bool good = (ours && their) || error_no_memory(error, "a verification");
+    struct verification states = { 0 };
+    if (good) {
+        queue_download(queue, their, twin_state(pair->twin, pair->pipeline->place[layer]), theirs->state_bytes);
+        good = queue_wait(queue, error);
+    }
+    for (uint32_t copy = 0; good && copy < pipeline_state_copies(pair->pipeline, layer); copy++) {
+        good = pipeline_read_state(pair->pipeline, layer, copy, ours, error);
+        if (good)
+            compare(theirs, theirs->state_bytes, PRECISION_FP32, copy, ours, their, false, &states);
+    }
+    if (result->states_differing == 0)
+        memcpy(result->state_layer, states.layer, sizeof states.layer);
+    result->states_differing += states.differing;
+    free(ours);
+    free(their);
+    return good;
+}
+
 static bool compare_pair(struct pair *pair, struct verification *result, struct error *error)
 {
     struct queue *queue = queue_create(pair->what->device, error);
     bool good = queue != NULL;
     for (uint32_t l = 0; good && l < pair->what->layer_count; l++)
-        good = compare_layer(pair, l, queue, result, error);
+        good = compare_layer(pair, l, queue, result, error)
+            && (pair->what->theirs[l].state_bytes == 0 || compare_state(pair, l, queue, result, error));
     queue_free(queue);
     return good;
 }
@@ -197,7 +222,8 @@ bool verify_layers(const struct verify_layers *what, struct verification *result
     *result = (struct verification){ .steps = what->steps };
     const bool good = make_pair(&pair, error) && run_pair(&pair, result, error) && compare_pair(&pair, result, error);
     result->splits = pair.pipeline ? pair.pipeline->schedule->splits : 1;
-    result->equal = good && result->differing == 0 && result->losses_differing == 0;
+    result->equal =
+        good && result->differing == 0 && result->states_differing == 0 && result->losses_differing == 0;
     pair_clear(&pair);
     return good;
 }

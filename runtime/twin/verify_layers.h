@@ -18,6 +18,8 @@ struct verification {
     uint32_t copy;               // which copy of that layer, if there are several
     uint64_t index;              // its first parameter that differs
     float pipeline, sequential;  // the values of that parameter
+    uint64_t states_differing;   // numbers of states without a gradient whose bits differ, on any copy
+    char state_layer[64];        // the first layer with such a difference, or empty
     uint32_t losses_differing;   // micro-batches whose losses differ
     double loss;                 // the mean over the micro-batches of the last pass of the schedule
 };

@@ -379,8 +379,10 @@ static void what_a_queue_is_stuck_at_is_said_at_the_deadline(void **state)
     struct pipeline pipeline = pipeline_named(queued, "gpipe", 2, 2);
     struct gate gate = GATE_SHUT;
     struct gated gated[2];
-    struct stage_functions functions = { waits_at_1, does_nothing, does_nothing, does_nothing,
-                                         synthetic_stage(&pipeline.synthetic[0]).functions->initialize, NULL, NULL, NULL };
+    const struct stage_functions *usual = synthetic_stage(&pipeline.synthetic[0]).functions;
+    struct stage_functions functions = { .forward = waits_at_1, .backward = does_nothing,
+                                         .backward_input = does_nothing, .backward_weight = does_nothing,
+                                         .initialize = usual->initialize };
     set_stages(&pipeline);
     for (uint32_t s = 0; s < 2; s++) {
         gated[s] = (struct gated){ .synthetic = pipeline.synthetic[s], .gate = &gate };

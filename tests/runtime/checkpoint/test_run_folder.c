@@ -183,7 +183,10 @@ enum { NUMBERS = 64, LAYERS = 2 };
 
 static const struct lasting_tensor tensors[] = { { .name = "weight", .rows = 4, .columns = 8 },
                                                  { .name = "bias", .known_as = "b", .rows = 1, .columns = 5, .first = 32 } };
-static const struct lasting_layer layers[LAYERS] = { { "one", tensors, 2, NUMBERS }, { "two", tensors, 2, NUMBERS } };
+static const struct lasting_layer layers[LAYERS] = {
+    { .name = "one", .tensors = tensors, .tensor_count = 2, .numbers = NUMBERS },
+    { .name = "two", .tensors = tensors, .tensor_count = 2, .numbers = NUMBERS },
+};
 static const struct lasting_form form = { PRECISION_FP32, OPTIMIZER_ADAMW };
 
 static char folder[] = "/tmp/weir-folder-XXXXXX";
