@@ -680,6 +680,9 @@ struct weir_result {
     double makespan_bubble;  // the part of all ranks' time in which they did not compute
     uint32_t slowest_stage;
     uint64_t allocated_bytes;  // over all ranks
+    // What the layer that computes the loss has counted in the step, over all micro-batches; borrowed until the next
+    const uint64_t *metrics;
+    uint32_t metric_count;
 };
 
 // One pass through the schedule, including updates. `result` may be NULL.
@@ -716,11 +719,23 @@ struct weir_train_options {
 bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_train_options *options,
                         struct weir_result *last, struct weir_error *error);
 
-// Computes the losses of `micro_batches` micro-batches with the newest parameters, without an update, and writes them
-// to `losses`. It runs forward only, on this thread (with several processes on rank 0's), one layer after the other.
-// It needs memory of its own for the largest layer. Layers find held-out data by `step`, as they find any data: pass
-// a step that training does not reach.
-bool weir_runtime_evaluate(const struct weir_runtime *runtime, uint64_t step, uint32_t micro_batches, float *losses,
+struct weir_evaluate_options {
+    size_t size;
+    // Layers find held-out data by it, as they find any data: pass a step that training does not reach.
+    uint64_t step;
+    uint32_t micro_batches;  // needed: any number
+    float *losses;           // one of each micro-batch; or NULL
+    uint64_t *metrics;       // what the layer that computes the loss counts, metric_count of it, over all; or NULL
+    // The model's predictions: what the layer that computes the loss reads first, as many bytes as that has, one
+    // micro-batch behind the other; or NULL
+    void *predictions;
+};
+
+// Evaluates the newest parameters between two steps, without an update: forward only, on the runtime's own ranks and
+// in its own memory, each with the state of its layers. Training goes on to the same bits. If that memory has no room
+// for it (sequences in parts), it runs on this thread, with several processes on rank 0's. It then takes one layer
+// after the other, in memory of its own. The bits are the same.
+bool weir_runtime_evaluate(const struct weir_runtime *runtime, const struct weir_evaluate_options *options,
                            struct weir_error *error);
 
 // The losses of the last step, one per micro-batch, borrowed until the next step; and when everything in that step

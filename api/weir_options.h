@@ -28,7 +28,8 @@
     X(compare, iteration)       \
     X(checkpoint, self)         \
     X(runtime, checkpoints)     \
-    X(train, self)
+    X(train, self)              \
+    X(evaluate, predictions)
 
 // A struct of options as this library knows it, and its least size: that of 0.1.0.
 struct options_kind {

@@ -6,6 +6,7 @@
 #include "api/weir_handles.h"
 #include "runtime/checkpoint/checkpoints.h"
 #include "runtime/groups/rank_places.h"
+#include "runtime/evaluation.h"
 #include "runtime/pipeline.h"
 
 // An optimizer of the caller's own. It lives as long as the settings that name it.
@@ -21,6 +22,7 @@ struct running_part {
     struct device *device;
     struct weir_layer *queued;  // copies of the layers, if the device runs ahead of C code (queued_layers.h)
     struct pipeline *pipeline;
+    struct evaluation *evaluation;  // the last one; NULL: none yet
     struct checkpoints *checkpoints;  // NULL: no checkpoints
     struct manifest run;
     bool is_left;         // one of its ranks was left in a layer, or its device is stuck

@@ -5,8 +5,10 @@
 #include "api/weir_options.h"
 #include "api/weir_running.h"
 #include "common/number.h"
+#include "runtime/evaluation.h"
 #include "runtime/forward_losses.h"
 #include "runtime/groups/agreement.h"
+#include "runtime/stages/layer_inputs.h"
 #include "runtime/stages/queued_layers.h"
 #include "runtime/stages/sound_layers.h"
 #include "runtime/twin/verify_layers.h"
@@ -169,7 +171,9 @@ static bool close_part(void *self, struct place *place, struct error *error)
     struct running_part *part = part_at(self, place);
     (void)error;
     keeping_close(part);
-    part->left_bytes = pipeline_free(part->pipeline);
+    part->left_bytes = evaluation_free(part->evaluation);  // first: it works in the pipeline's memory
+    if (part->left_bytes == 0)
+        part->left_bytes = pipeline_free(part->pipeline);
     part->is_left = part->is_left || part->left_bytes > 0;
     if (part->is_left)
         return true;
@@ -220,7 +224,8 @@ static bool is_usable(const struct weir_runtime *runtime, struct error *error)
 {
     struct error reason = { 0 };
     for (uint32_t i = 0; i < runtime->part_count; i++)
-        if (!session_is_usable(runtime->parts[i].pipeline->session, &reason))
+        if (!session_is_usable(runtime->parts[i].pipeline->session, &reason)
+            || (runtime->parts[i].evaluation && !evaluation_is_usable(runtime->parts[i].evaluation, &reason)))
             return error_set_kind(error, reason.kind, "%s; this runtime can only be freed", reason.text);
     return true;
 }
@@ -256,6 +261,8 @@ bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result,
             .makespan_bubble = last->bubble.makespan,
             .slowest_stage = last->slowest_stage,
             .allocated_bytes = allocated_bytes(runtime),
+            .metrics = last->metrics,
+            .metric_count = last->metric_count,
         };
     return true;
 }
@@ -357,9 +364,8 @@ bool weir_runtime_train(struct weir_runtime *runtime, const struct weir_train_op
 
 struct evaluating {
     const struct weir_runtime *runtime;
-    uint64_t step;
-    uint32_t micro_batches;
-    float *losses;  // the caller's
+    const struct weir_evaluate_options *options;
+    struct forward_results into;  // the caller's, and losses also where it wants none
 };
 
 // If a process has several places, all of them receive the result: the first in the caller's memory, the others in
@@ -380,30 +386,97 @@ static void free_more(void *memory, const struct place *place)
         free(memory);
 }
 
-static bool evaluate_part(void *self, struct place *place, struct error *error)
+// On one processor, layer by layer.
+static bool evaluate_alone(const struct running_part *part, const struct weir_evaluate_options *options,
+                           const struct forward_results *into, struct error *error)
 {
-    const struct evaluating *evaluating = self;
-    const struct running_part *part = part_at(evaluating->runtime, place);
     const struct forward_request request = {
         .pipeline = part->pipeline, .device = part->device, .group = part->group,
-        .micro_batches = evaluating->micro_batches,
+        .micro_batches = options->micro_batches,
     };
-    float *losses = own_or_more(evaluating->losses, place, evaluating->micro_batches * sizeof *losses, error);
-    struct forward *forward = losses ? forward_open(&request, error) : NULL;
-    const bool good = forward && forward_losses(forward, evaluating->step, losses, error);
+    struct forward *forward = forward_open(&request, error);
+    const bool good = forward && forward_losses(forward, options->step, into, error);
     forward_close(forward);
-    free_more(losses, place);
     return good;
 }
 
-bool weir_runtime_evaluate(const struct weir_runtime *runtime, uint64_t step, uint32_t micro_batches, float *losses,
+// Keeps the evaluation for the next call with as many micro-batches.
+static bool evaluate_together(struct running_part *part, const struct weir_runtime *runtime,
+                              const struct weir_evaluate_options *options, const struct forward_results *into,
+                              struct error *error)
+{
+    if (part->evaluation && evaluation_micro_batches(part->evaluation) != options->micro_batches) {
+        evaluation_free(part->evaluation);
+        part->evaluation = NULL;
+    }
+    if (!part->evaluation) {
+        struct session_settings settings = running_settings(runtime->plan, &runtime->options, NULL);
+        settings.group = part->group;
+        part->evaluation = evaluation_open(part->pipeline, options->micro_batches, part->device, &settings, error);
+    }
+    struct error none = { 0 };
+    if (part->evaluation && evaluation_run(part->evaluation, options->step, into, error))
+        return true;
+    if (part->evaluation && evaluation_is_usable(part->evaluation, &none)) {  // the next call opens another
+        evaluation_free(part->evaluation);
+        part->evaluation = NULL;
+    }
+    return false;
+}
+
+static bool evaluate_part(void *self, struct place *place, struct error *error)
+{
+    const struct evaluating *evaluating = self;
+    const struct weir_runtime *runtime = evaluating->runtime;
+    const struct weir_evaluate_options *options = evaluating->options;
+    struct running_part *part = part_at(runtime, place);
+    const uint64_t predictions = layers_prediction_bytes(runtime->layers, runtime->layer_count);
+    const uint32_t counts = runtime->layers[runtime->layer_count - 1].metric_count;
+    struct forward_results into = evaluating->into;
+    bool fits = false, good = true;
+    if (place->number > 0)
+        into = (struct forward_results){
+            .losses = malloc(options->micro_batches * sizeof *into.losses),
+            .metrics = into.metrics ? malloc(counts * sizeof *into.metrics + 1) : NULL,
+            .predictions = into.predictions ? malloc(options->micro_batches * predictions + 1) : NULL,
+        };
+    if (!into.losses || (evaluating->into.metrics && !into.metrics)
+        || (evaluating->into.predictions && !into.predictions))
+        good = error_no_memory(error, "what a rank hears of others");
+    good = good && evaluation_fits(part->pipeline, options->micro_batches, &fits, error);
+    good = good && (fits ? evaluate_together(part, runtime, options, &into, error)
+                         : evaluate_alone(part, options, &into, error));
+    free_more(into.losses, place);
+    free_more(into.metrics, place);
+    free_more(into.predictions, place);
+    return good;
+}
+
+bool weir_runtime_evaluate(const struct weir_runtime *runtime, const struct weir_evaluate_options *options,
                            struct weir_error *error)
 {
-    if (!takes_calls(runtime, error) || !is_there(losses, "losses", error))
+    struct weir_evaluate_options chosen;
+    if (!takes_calls(runtime, error) || !given_evaluate_options(options, &chosen, error))
         return false;
     struct error reason = { 0 };
-    struct evaluating evaluating = { runtime, step, micro_batches, losses };
-    return places_do(runtime->places, evaluate_part, &evaluating, &reason) || tell(error, &reason);
+    struct evaluating evaluating = { runtime, &chosen, { chosen.losses, chosen.metrics, chosen.predictions } };
+    if (chosen.micro_batches == 0 || chosen.micro_batches > NO_MICRO_BATCH) {
+        error_set(&reason, "weir_evaluate_options.micro_batches: is %u; it must be from 1 to %u", chosen.micro_batches,
+                  NO_MICRO_BATCH - 1u);
+        return tell(error, &reason);
+    }
+    if (chosen.metrics && runtime->layers[runtime->layer_count - 1].metric_count == 0) {
+        error_set(&reason, "weir_evaluate_options.metrics: layer %s, which computes the loss, has no metric_count",
+                  runtime->layers[runtime->layer_count - 1].name);
+        return tell(error, &reason);
+    }
+    float *losses = chosen.losses ? NULL : malloc(chosen.micro_batches * sizeof *losses);
+    if (!chosen.losses)
+        evaluating.into.losses = losses;
+    const bool good = evaluating.into.losses ? places_do(runtime->places, evaluate_part, &evaluating, &reason)
+                                             : error_no_memory(&reason, "the losses of an evaluation");
+    free(losses);
+    return good || tell(error, &reason);
 }
 
 const float *weir_runtime_losses(const struct weir_runtime *runtime, uint32_t *count)

@@ -1,6 +1,7 @@
 #include "runtime/forward_losses.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/number.h"
 #include "runtime/groups/agreement.h"
@@ -157,8 +158,15 @@ static void *output_of(const struct forward *forward, size_t l, uint32_t in_turn
     return (char *)forward->places[OUTPUTS] + (forward->room_of[l] * turn + in_turn) * forward->output_bytes;
 }
 
-static bool run_layer(const struct forward *forward, size_t l, uint64_t step, uint32_t first, float *losses,
-                      struct error *error)
+static void download_prediction(const struct forward *forward, const void *from, uint32_t micro_batch, char *to)
+{
+    const uint64_t bytes = layers_prediction_bytes(forward->layers, forward->layer_count);
+    if (bytes > 0)
+        queue_download(forward->queue, to + micro_batch * bytes, from, bytes);
+}
+
+static bool run_layer(const struct forward *forward, size_t l, uint64_t step, uint32_t first,
+                      const struct forward_results *into, struct error *error)
 {
     const struct weir_layer *layer = &forward->layers[l];
     const uint32_t end = (uint32_t)min_u64((uint64_t)first + TURN, forward->request.micro_batches);
@@ -170,29 +178,47 @@ static bool run_layer(const struct forward *forward, size_t l, uint64_t step, ui
             .parameters = forward->places[PARAMETERS],
             .tied_parameters = layer->tied ? forward->places[TIED] : NULL,
             .output = output_of(forward, l, i - first),
-            .workspace = forward->places[WORKSPACE], .loss = &losses[i],
+            .workspace = forward->places[WORKSPACE], .loss = &into->losses[i],
+            .metrics = layer->metric_count > 0 ? into->metrics : NULL,
         };
         pass_put_share(&pass, &(struct update_samples){ .micro_batches = forward->request.micro_batches });
         layer_kept_give(layer, forward->places[SAVED], &pass);
         layer_state_give(layer, forward->places[STATE], NULL, true, &pass);
         for (size_t k = 0; k < layer_input_count(forward->layers, l); k++)
             pass.inputs[k] = output_of(forward, layer_input(forward->layers, l, k), i - first);
+        if (l + 1 == forward->layer_count && into->predictions)
+            download_prediction(forward, pass.input, i, into->predictions);
         good = chain_call_layer(layer, layer->forward, &pass, error);
     }
     return good;
 }
 
-bool forward_losses(const struct forward *forward, uint64_t step, float *losses, struct error *error)
+// What the first rank has computed, for all of them.
+static bool tell_all(const struct forward *forward, const struct forward_results *into, struct error *error)
+{
+    const struct process_group *group = forward->request.group;
+    const uint32_t micro_batches = forward->request.micro_batches;
+    const uint32_t counts = forward->layers[forward->layer_count - 1].metric_count;
+    return group->broadcast(group->self, 0, into->losses, micro_batches * sizeof *into->losses, error)
+        && (!into->metrics || group->broadcast(group->self, 0, into->metrics, counts * sizeof *into->metrics, error))
+        && (!into->predictions
+            || group->broadcast(group->self, 0, into->predictions, micro_batches * layers_prediction_bytes(forward->layers, forward->layer_count), error));
+}
+
+bool forward_losses(const struct forward *forward, uint64_t step, const struct forward_results *into,
+                    struct error *error)
 {
     const uint32_t micro_batches = forward->request.micro_batches;
     const struct process_group *group = forward->request.group;
     bool good = true;
+    if (into->metrics)
+        memset(into->metrics, 0, forward->layers[forward->layer_count - 1].metric_count * sizeof *into->metrics);
     for (uint32_t first = 0; good && first < micro_batches; first += TURN)
         for (size_t l = 0; good && l < forward->layer_count; l++)
-            good = run_layer(forward, l, step, first, losses, error);
+            good = run_layer(forward, l, step, first, into, error);
     good = good && (!forward->computes || queue_wait(forward->queue, error));
     if (good && group)
-        good = group->broadcast(group->self, 0, losses, micro_batches * sizeof *losses, error);
+        good = tell_all(forward, into, error);
     else if (group)
         group->abandon(group->self, error);
     return good;

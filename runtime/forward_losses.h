@@ -31,8 +31,16 @@ struct forward;
 struct forward *forward_open(const struct forward_request *request, struct error *error);
 void forward_close(struct forward *forward);
 
-// Computes the losses of micro-batches 0 to micro_batches - 1, with the data that a step of that number would have.
+// What it gives of the micro-batches. All but `losses` may be NULL, and is then not wanted.
+struct forward_results {
+    float *losses;      // of each
+    uint64_t *metrics;  // what the last layer counts, over all of them
+    void *predictions;  // what the last layer reads (its first input), one micro-batch behind the other
+};
+
+// Computes it for micro-batches 0 to micro_batches - 1, with the data that a step of that number would have.
 // False with the reason if a rank has failed; the group is then abandoned.
-bool forward_losses(const struct forward *forward, uint64_t step, float *losses, struct error *error);
+bool forward_losses(const struct forward *forward, uint64_t step, const struct forward_results *into,
+                    struct error *error);
 
 #endif

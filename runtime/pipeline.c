@@ -52,7 +52,7 @@ static bool match_names(const struct plan *plan, const struct weir_layer *layers
     return match_order(plan, layers, error);
 }
 
-static bool prove(const struct schedule *schedule, struct error *error)
+bool pipeline_prove(const struct schedule *schedule, struct error *error)
 {
     struct check_result result;
     if (!schedule_check(schedule, 0, &result, error))
@@ -172,7 +172,8 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     pipeline->number_bytes = precision_bytes(device_precision(device));
     pipeline->schedule = schedule;
     const bool good = put_in_order(pipeline, layers, layer_count, error) && check_parts(schedule, error)
-                      && prove(schedule, error) && make_stages(pipeline, layer_count, settings->never_warms_up, error)
+                      && pipeline_prove(schedule, error)
+                      && make_stages(pipeline, layer_count, settings->never_warms_up, error)
                       && match_memory(pipeline, settings->member, error);
     if (good)
         pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);

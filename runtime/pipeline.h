@@ -48,6 +48,8 @@ struct pipeline *pipeline_create(const struct plan *plan, const struct weir_laye
 struct pipeline *pipeline_create_on(const struct schedule *schedule, const struct plan *plan,
                                     const struct weir_layer *layers, size_t layer_count, struct device *device,
                                     const struct session_settings *settings, struct error *error);
+// Whether a lowered schedule can run. If not, the error says which rank could not go on.
+bool pipeline_prove(const struct schedule *schedule, struct error *error);
 // Like session_free(): if ranks were left in a layer, everything that the stages are made of stays, and so must
 // layers and plan.
 uint64_t pipeline_free(struct pipeline *pipeline);

@@ -91,9 +91,12 @@ uint64_t session_free(struct session *session)
     const bool is_free = wired_free(session->wired);
     if ((!is_free || device_is_stuck(session->device)) && session->settings.is_stuck)
         *session->settings.is_stuck = true;
+    struct session *lender = session->settings.lender;
     for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++) {
         interpreter_free(session->workers[rank].interpreter);
         slab_close(&session->workers[rank].slab);
+        if (lender)
+            slab_give_all(&lender->workers[rank].slab);
     }
     rank_status_close(&session->status);
     recorder_close(&session->recorder);
@@ -104,6 +107,7 @@ uint64_t session_free(struct session *session)
     placement_free(session->placement);
     free(session->losses);
     free(session->part_losses);
+    free(session->metrics);
     free(session->workers);
     free(session->per_rank);
     free(session->waited_ns);
@@ -142,6 +146,22 @@ static void add_up_losses(struct session *session)
     }
 }
 
+// What the ranks with the last stage have counted, in this process and in all others.
+static bool sum_metrics(struct session *session, struct error *error)
+{
+    const struct process_group *group = session->settings.group;
+    const uint32_t count = session->last.metric_count, last_stage = session->schedule->stages - 1u;
+    bool good = true;
+    for (uint32_t copy = 0; good && count > 0 && copy < session_copies(session, last_stage); copy++) {
+        const uint32_t rank = session_rank_of(session, last_stage, copy);
+        uint64_t *counted = session->metrics + (rank + 1) * (size_t)count;
+        good = !group || group->broadcast(group->self, rank, counted, count * sizeof *counted, error);
+        for (uint32_t i = 0; good && i < count; i++)
+            session->metrics[i] += counted[i];
+    }
+    return good;
+}
+
 // Measurements of this process, and, in a process group, of all processes.
 static bool measure(struct session *session, struct error *error)
 {
@@ -160,7 +180,7 @@ static bool measure(struct session *session, struct error *error)
         session->host_ns[rank] = session->recorder.ranks[rank].host_ns;
         session->replayed[rank] = session->recorder.ranks[rank].replayed;
     }
-    return !group || share_pass(group, &session->recorder, &pass, error);
+    return (!group || share_pass(group, &session->recorder, &pass, error)) && sum_metrics(session, error);
 }
 
 // The weight of a micro-batch in the mean loss: its samples, if the last micro-batch may have fewer, else 1.
@@ -205,6 +225,9 @@ static bool begin(struct session *session, struct error *error)
     if (group && !group->all_gather(group->self, NULL, 0, NULL, error))
         return false;
     recorder_begin(&session->recorder);
+    if (session->metrics)
+        memset(session->metrics, 0,
+               (session->schedule->ranks + 1u) * (size_t)session->last.metric_count * sizeof *session->metrics);
     return true;
 }
 
@@ -221,6 +244,25 @@ bool session_step(struct session *session, struct error *error)
     if (is_first && session->settings.failed)
         session->settings.failed(session->settings.self, session);
     return error_hand_on(error, failed);
+}
+
+bool session_evaluate(struct session *session, uint64_t step, void *last_inputs, struct error *error)
+{
+    const struct session *lender = session->settings.lender;
+    const uint64_t bytes = session->settings.last_input_bytes;
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
+        if (session_is_here(session, rank))
+            interpreter_use_weights(session->workers[rank].interpreter, lender->workers[rank].interpreter);
+    session->steps = step;
+    session->last_inputs = last_inputs;
+    const bool good = session_step(session, error);
+    const struct process_group *group = session->settings.group;
+    const uint32_t last_stage = session->schedule->stages - 1u;
+    char *to = last_inputs;
+    for (uint32_t m = 0; good && group && to && m < session->schedule->micro_batches; m++, to += bytes)
+        if (!group->broadcast(group->self, schedule_rank(session->schedule, last_stage, m), to, bytes, error))
+            return false;
+    return good;
 }
 
 void session_say_wiring(const struct session *session, struct text *text)

@@ -44,6 +44,10 @@ struct session_settings {
     const struct split_norms *split;  // how gradients of split layers are clipped (clipping.h). Borrowed
     bool never_warms_up;  // stages are called for micro-batches only, not ahead of the first pass (stage.h)
     bool one_communicator;  // one communicator for all messages; only in a process group
+    // The session in whose memory this one works, between two of that one's steps, with its newest weights
+    // (evaluation.h). Borrowed. NULL: it has its own
+    struct session *lender;
+    uint64_t last_input_bytes;  // what the model's last layer reads of a micro-batch first, for session_evaluate()
     bool *is_stuck;         // set if the device got stuck (device.h), or a rank was left. NULL: not reported
     // Called once, when the session is ready: session_say_wiring() says how messages travel. NULL: no callback.
     void (*opened)(void *self, const struct session *session);
@@ -64,6 +68,8 @@ struct session_result {
     const uint64_t *replayed;
     uint32_t slowest_stage;              // with the most busy time
     const float *losses;                 // by micro-batch
+    const uint64_t *metrics;             // what the last layer has counted, over all micro-batches
+    uint32_t metric_count;
     double loss;                         // mean of the losses, weighted by samples
     double gradient_norm;                // before clipping; 0 if gradients are not clipped (optimizer.h)
     bool is_skipped;                     // no stage made an update, since gradients overflowed (loss_scaling.h)
@@ -78,6 +84,10 @@ struct session *session_create(const struct schedule *lowered, const struct stag
 uint64_t session_free(struct session *session);
 
 bool session_step(struct session *session, struct error *error);
+// For a session that has a lender: makes a pass with the lender's newest weights, as a step of this number. What the
+// model's last layer reads goes to `last_inputs`, one micro-batch behind the other, on all ranks; NULL: it is not
+// wanted.
+bool session_evaluate(struct session *session, uint64_t step, void *last_inputs, struct error *error);
 // False, with the reason, if the session can only be freed. This is so if a rank was left, or if a step has failed and
 // a device does not finish the work it was given within the deadline.
 bool session_is_usable(struct session *session, struct error *error);

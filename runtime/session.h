@@ -53,6 +53,8 @@ struct session {
     struct folds folds;
     float *losses;       // by micro-batch
     float *part_losses;  // by micro-batch, one for each part of its sequences
+    uint64_t *metrics;   // those of the pass, then by rank what each has counted; NULL: nothing is counted
+    char *last_inputs;   // the caller's, while an evaluation wants them
     struct worker *workers;
     uint64_t steps;
 

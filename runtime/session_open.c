@@ -95,12 +95,19 @@ static bool open_slab(struct worker *worker, const struct slots *slots, struct e
     return good;
 }
 
+static uint32_t metric_count(const struct session *session)
+{
+    return session->stages[session->schedule->stages - 1].metric_count;
+}
+
 static bool open_worker(struct worker *worker, const struct slots *slots, struct error *error)
 {
     struct session *session = worker->session;
+    struct session *lender = session->settings.lender;
+    struct slab *slab = lender ? &lender->workers[worker->rank].slab : &worker->slab;
     worker->queue = queue_create(session->device, error);
-    if (!worker->queue || !open_slab(worker, slots, error)
-        || (session->wired && !wired_register(session->wired, worker->slab.memory, worker->slab.bytes, error)))
+    if (!worker->queue || (!lender && !open_slab(worker, slots, error))
+        || (session->wired && !wired_register(session->wired, slab->memory, slab->bytes, error)))
         return error_at(error, "rank %u", worker->rank);
     const struct interpreter_needs needs = {
         .schedule = session->schedule,
@@ -116,7 +123,7 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
                                     : threads_transport(session->threads, worker->rank),
         .queue = worker->queue,
         .captures_at_once = !session->wired,
-        .slab = &worker->slab,
+        .slab = slab,
         .optimizer = &session->settings.optimizer,
         .split = session->settings.split,
         .member = session->settings.member,
@@ -124,6 +131,9 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .status = &session->status,
         .samples = { session->weight_plan.samples, session->settings.batch, session->settings.micro_batch },
         .losses = session->part_losses,
+        .metrics = session->metrics ? session->metrics + (worker->rank + 1) * metric_count(session) : NULL,
+        .last_inputs = session->settings.lender ? &session->last_inputs : NULL,
+        .last_input_bytes = session->settings.last_input_bytes,
         .updates_before = session->updates_before,
         .scaling = session->settings.scaling,
     };
@@ -150,6 +160,11 @@ static bool open_results(struct session *session, struct error *error)
     const struct schedule *schedule = session->schedule;
     session->losses = calloc(schedule->micro_batches + 1u, sizeof *session->losses);
     session->part_losses = calloc(parts_of(schedule) + 1u, sizeof *session->part_losses);
+    if (metric_count(session) > 0) {
+        session->metrics = calloc((schedule->ranks + 1u) * (size_t)metric_count(session), sizeof *session->metrics);
+        if (!session->metrics)
+            return error_no_memory(error, "the results of a session");
+    }
     session->workers = calloc(schedule->ranks, sizeof *session->workers);
     session->per_rank = calloc(schedule->ranks, sizeof *session->per_rank);
     session->waited_ns = calloc(schedule->ranks, sizeof *session->waited_ns);
@@ -160,7 +175,8 @@ static bool open_results(struct session *session, struct error *error)
     session->updates_before = calloc(schedule->stages, sizeof *session->updates_before);
     session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
                                              .waited_ns = session->waited_ns, .host_ns = session->host_ns,
-                                             .replayed = session->replayed, .losses = session->losses };
+                                             .replayed = session->replayed, .losses = session->losses,
+                                             .metrics = session->metrics, .metric_count = metric_count(session) };
     if (!session->losses || !session->part_losses || !session->workers || !session->per_rank || !session->waited_ns
         || !session->host_ns || !session->replayed || !session->stage_ns || !session->bytes || !session->updates_before)
         return error_no_memory(error, "the results of a session");

@@ -32,7 +32,7 @@ static void pin_to_core(uint32_t rank)
 static void do_command(struct worker *worker, enum command command)
 {
     struct session *session = worker->session;
-    if (command == COMMAND_INITIALIZE)
+    if (command == COMMAND_INITIALIZE && !session->settings.lender)
         interpreter_initialize(worker->interpreter, &worker->error);
     if (command == COMMAND_RUN) {
         const bool good = interpreter_run(worker->interpreter, session->steps, &worker->error);

@@ -101,7 +101,7 @@ bool held_watch_bits(const struct held_watch *watch, double *bits, struct error 
 {
     const size_t count = batch_count(watch->model, watch->text);
     double nats = 0;
-    if (!forward_losses(watch->forward, 0, watch->losses, error))
+    if (!forward_losses(watch->forward, 0, &(struct forward_results){ .losses = watch->losses }, error))
         return false;
     for (size_t i = 0; i < count; i++)
         nats += watch->losses[i];

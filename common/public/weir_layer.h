@@ -42,6 +42,7 @@ enum { WEIR_MOST_INPUTS = 8 };
 //     statistics           writes***                           *** sets all of it; NULL in an evaluation
 //     workspace            scratch  scratch  scratch  scratch
 //     loss                 writes                                if the layer computes it
+//     metrics              adds                                  if it has metric_count; NULL if nobody counts
 //
 // Gradients are sums over the micro-batches of an update. Weir does not divide them. Under schedules that flush, the
 // sum is over all micro-batches of an iteration, whatever replica or copy they ran on. Under asynchronous schedules
@@ -110,6 +111,9 @@ struct weir_pass {
     void *shared_by_parts, *shared_by_parts_gradient;
     void *workspace;
     float *loss;  // of this micro-batch; NULL if a forward is recomputed
+    // metric_count counts in the host's memory, to which the forward adds: how many were right, a histogram of scores.
+    // Counts are whole numbers, so their sums have the same bits by any plan. NULL if a forward is recomputed
+    uint64_t *metrics;
 };
 
 // A named part of a layer's parameters in checkpoints: `rows` rows of `columns` floats (0 rows: a vector).
@@ -196,12 +200,14 @@ struct weir_layer {
     // else.
     const struct weir_tensor *tensors;
     size_t tensor_count;
-    // State without a gradient: whole floats; see enum weir_state_reader. `states` names its parts in checkpoints (NULL:
-    // one vector "state"); a name must not be one of `tensors`.
+    // State without a gradient: whole floats; see enum weir_state_reader. `states` names its parts in checkpoints, by
+    // names that `tensors` has not. NULL: one vector "state".
     uint64_t state_bytes, statistics_bytes;
     enum weir_state_reader state_reader;
     const struct weir_tensor *states;
     size_t state_count;
+    // The size of weir_pass.metrics, if the layer computes the loss; 0: it counts nothing
+    uint32_t metric_count;
     void *self;
     // All three are needed. If there is nothing to do, give a function that returns true.
     bool (*forward)(void *self, const struct weir_pass *pass, struct weir_error *error);

@@ -34,7 +34,7 @@
 //                  alive(b) that was made before b
 //   transient      the largest of all these
 //   state          sum of state_l; fixed
-//   statistics     sum of statistics_l over all layers; a slot from F until STEP
+//   statistics     sum of statistics_l over all layers; a slot from F until STEP.
 //   again          where the schedule has R of its own: the sum of again_l over all segments, in slots from R
 //                  until B or I. The workspace (transient_with_recompute) is that without it, but with saved_l
 //                  while the forward of a layer of a segment runs

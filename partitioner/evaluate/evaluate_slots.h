@@ -33,8 +33,8 @@ uint64_t replay_shared(const struct replay *replay, uint32_t stage, unsigned fro
 // those for what the other stage has not used yet.
 uint64_t replay_handed(const struct replay *replay, uint32_t stage, uint32_t next, unsigned from, unsigned to);
 
-// The slots for the statistics of micro-batches, from F to the STEP of the update that takes them in; and, if the stage
-// has copies, room for all that one update takes in. 0 if sequences are cut.
+// The slots for the statistics of micro-batches, from F to the STEP of the update that takes them in. If the stage has
+// copies, room for all that one update takes in is added. The result is 0 if sequences are cut.
 uint64_t replay_statistics(const struct replay *replay, uint32_t stage);
 
 // The number of a stage's weight versions, from the oldest that is still to be used to the newest.

@@ -248,6 +248,12 @@ bool interpreter_initialize(struct interpreter *interpreter, struct error *error
         && (!runs_ahead || (warm_up(interpreter, error) && initialize(interpreter, error)));
 }
 
+void interpreter_use_weights(struct interpreter *interpreter, const struct interpreter *owner)
+{
+    for (uint32_t l = 0; l < interpreter->flights.local_count; l++)
+        weight_ring_follow(&interpreter->flights.locals[l].ring, &owner->flights.locals[l].ring);
+}
+
 const struct loss_scaling *interpreter_scaling(const struct interpreter *interpreter)
 {
     return &interpreter->scaling;

@@ -66,6 +66,11 @@ struct interpreter_needs {
     struct rank_status *status;
     struct update_samples samples;
     float *losses;  // by micro-batch, then by part of its sequences
+    uint64_t *metrics;  // of this rank; NULL: nothing is counted
+    // Memory for what the model's last layer reads in an evaluation: `last_input_bytes` of each micro-batch. NULL: it
+    // is not wanted
+    char *const *last_inputs;
+    uint64_t last_input_bytes;
     // By stage: the updates its weights had seen when version 0 was put there, plus the steps skipped by then. NULL:
     // none.
     const uint64_t *updates_before;
@@ -83,6 +88,10 @@ bool interpreter_initialize(struct interpreter *interpreter, struct error *error
 
 // Makes one pass through the list. On any failure the other ranks are told.
 bool interpreter_run(struct interpreter *interpreter, uint64_t step, struct error *error);
+
+// For a rank that works in the slab of another interpreter, between two of that one's passes: its next pass uses that
+// one's newest weights. It must make no update.
+void interpreter_use_weights(struct interpreter *interpreter, const struct interpreter *owner);
 
 // How the loss of the next pass is scaled. The second sets it before the first pass, when a run continues from a
 // checkpoint.

@@ -2,6 +2,18 @@
 
 #include "runtime/ranks/interpreting.h"
 
+static bool is_last(const struct interpreter *interpreter, struct action action)
+{
+    return action.stage + 1u == interpreter->needs.schedule->stages;
+}
+
+static void *last_input_of(const struct interpreter *interpreter, struct action action)
+{
+    char *all = interpreter->needs.last_inputs ? *interpreter->needs.last_inputs : NULL;
+    return all && action.kind == ACTION_F && is_last(interpreter, action)
+               ? all + action.micro_batch * interpreter->needs.last_input_bytes : NULL;
+}
+
 static struct stage_pass pass_of(struct interpreter *interpreter, struct action action, struct group group,
                                  struct stopwatch *reruns)
 {
@@ -34,7 +46,9 @@ static struct stage_pass pass_of(struct interpreter *interpreter, struct action 
             .workspace = memory->workspace > 0 ? interpreter->needs.slab->workspace : NULL,
             .loss = action.kind == ACTION_F
                       ? &interpreter->needs.losses[part_place(interpreter->needs.schedule, action)] : NULL,
+            .metrics = action.kind == ACTION_F && is_last(interpreter, action) ? interpreter->needs.metrics : NULL,
         },
+        .last_input = last_input_of(interpreter, action),
         .kept_through = flights_at(flights, action, SLAB_KEPT_THROUGH),
         .recomputed = flights_at(flights, action, SLAB_RECOMPUTED),
         .workspace_bytes = memory->workspace,
@@ -108,7 +122,8 @@ static bool meet_weights(struct interpreter *interpreter, struct action action, 
 static bool take_statistics(struct interpreter *interpreter, struct action action, struct error *error)
 {
     const struct slab_row *row = &flights_local(&interpreter->flights, action)->memory->rows[SLAB_STATISTICS];
-    return row->bytes == 0 || row->count == 0 || take_slot(interpreter, action, SLAB_STATISTICS, error);
+    return row->bytes == 0 || !interpreter->needs.weight_plan->has_backward
+        || take_slot(interpreter, action, SLAB_STATISTICS, error);
 }
 
 static bool begin_forward(struct interpreter *interpreter, struct action action, struct error *error)

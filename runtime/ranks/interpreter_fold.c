@@ -27,7 +27,7 @@ static bool is_of(const struct interpreter *interpreter, const struct local *loc
 static struct action forward_of(const struct interpreter *interpreter, const struct local *local, uint32_t micro_batch)
 {
     return (struct action){ .stage = (uint16_t)(local->does - interpreter->needs.stages), .kind = ACTION_F,
-                            .micro_batch = (uint16_t)micro_batch };
+                            .micro_batch = micro_batch };
 }
 
 void lay_statistics_together(struct interpreter *interpreter, const struct local *local, uint64_t *edges)

@@ -82,10 +82,10 @@ bool end_update(struct interpreter *interpreter, const struct recording *recordi
 bool is_tied(const struct interpreter *interpreter, uint32_t stage);
 bool sends_compressed(const struct interpreter *interpreter, const struct local *local);
 
-// Whether forwards of the stage leave statistics for its state without a gradient. The second puts this copy's into its
-// part of the room for those of all: copy by copy, ascending in each. `edges`, one more than there are copies, says
-// where in floats each part begins. The third, behind an update, folds those of its micro-batches, and gives their
-// slots back.
+// Whether forwards of the stage leave statistics for its state without a gradient. The second function puts those of
+// this copy into the room for all: copy by copy, ascending in each. It writes into `edges`, one more than there are
+// copies, which float each copy's begin with. The third function runs behind an update. It folds the statistics of the
+// update's micro-batches, and gives their slots back.
 bool has_statistics(const struct local *local);
 void lay_statistics_together(struct interpreter *interpreter, const struct local *local, uint64_t *edges);
 bool fold_statistics(struct interpreter *interpreter, struct local *local, struct error *error);

@@ -246,6 +246,15 @@ void row_give(struct slab_row *row, uint32_t slot, struct event *used)
     row->used[slot] = used;
 }
 
+void slab_give_all(struct slab *slab)
+{
+    for (uint32_t s = 0; s < slab->stage_count; s++)
+        for (int class = 0; class < SLAB_CLASSES; class++) {
+            struct slab_row *row = &slab->stages[s].rows[class];
+            memset(row->taken, 0, row->count * sizeof *row->taken);
+        }
+}
+
 void slab_forget_uses(struct slab *slab)
 {
     for (uint32_t s = 0; s < slab->stage_count; s++)

@@ -105,6 +105,9 @@ uint32_t row_take(struct slab_row *row);
 bool row_has_free(const struct slab_row *row);
 void row_give(struct slab_row *row, uint32_t slot, struct event *used);
 
+// Gives back every slot, also those that a pass which failed has left taken. Call it when no queue has work.
+void slab_give_all(struct slab *slab);
+
 // Call it when everything that was given to any queue is done: no use of a slot needs to be waited for any more.
 void slab_forget_uses(struct slab *slab);
 

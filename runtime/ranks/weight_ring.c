@@ -24,6 +24,14 @@ void weight_ring_close(struct weight_ring *ring)
     *ring = (struct weight_ring){ 0 };
 }
 
+void weight_ring_follow(struct weight_ring *ring, const struct weight_ring *owner)
+{
+    for (uint32_t slot = 0; slot < ring->row->count; slot++)
+        ring->versions[slot] = UINT64_MAX;
+    ring->newest = owner->newest;
+    ring->versions[ring->newest] = 0;
+}
+
 void weight_ring_begin(struct weight_ring *ring, const uint32_t *plan)
 {
     ring->plan = plan;

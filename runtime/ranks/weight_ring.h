@@ -25,6 +25,9 @@ struct weight_ring {
 bool weight_ring_open(struct weight_ring *ring, struct slab_row *row, struct error *error);
 void weight_ring_close(struct weight_ring *ring);
 
+// The newest version of another ring over the same slots becomes version 0 of this one, which then has no other.
+void weight_ring_follow(struct weight_ring *ring, const struct weight_ring *owner);
+
 // Begins a pass. `plan` has the number of users of the newest version, then those of the versions to come.
 void weight_ring_begin(struct weight_ring *ring, const uint32_t *plan);
 

@@ -283,6 +283,7 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     chain->stage.functions = &chain_functions;
     chain->stage.warms_up = true;
     chain->stage.takes_splits = splits > 1;
+    chain->stage.metric_count = end == layer_count && end > first ? layers[end - 1].metric_count : 0;
     for (uint32_t l = first; l < end; l++)
         if (layers[l].state_bytes > 0 && layers[l].state_reader == WEIR_STATE_READ_BY_TRAINING && !chain->stage.trains_by)
             chain->stage.trains_by = layers[l].name;

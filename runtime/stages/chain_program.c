@@ -376,10 +376,14 @@ static bool run_call(const struct step *step, const struct stage_pass *pass, str
     layer_pass.is_rerun = step->is_rerun;
     if (step->is_rerun)
         layer_pass.loss = NULL;
+    if (step->is_rerun || link->layer->metric_count == 0)
+        layer_pass.metrics = NULL;
     for (size_t i = 0; i < WEIR_MOST_INPUTS; i++) {
         layer_pass.inputs[i] = at_spot(pass, step->spots[SPOT_INPUTS + i]);
         layer_pass.input_gradients[i] = at_spot(pass, step->spots[SPOT_INPUT_GRADIENTS + i]);
     }
+    if (pass->last_input && link->layer->output_bytes == 0 && step->bytes > 0)
+        queue_download(pass->base.queue, pass->last_input, layer_pass.input, step->bytes);
     return chain_call_layer(link->layer, step->function, &layer_pass, error);
 }
 

@@ -49,7 +49,7 @@ struct step {
     bool is_rerun;              // a recomputed forward, whose loss has been given before
     bool is_on_second_queue;    // a transfer on the second queue (chain_ahead.c)
     uint8_t event;              // 1 or 2: a transfer records this event, and a call waits for it; 0: neither
-    uint64_t bytes;             // of a copy or a sum
+    uint64_t bytes;             // of a copy or a sum; of what a call of forward reads first
     uint64_t first, count;      // of what replicas share: a range of elements of the stage's weights
     struct spot spots[SPOTS];
 };

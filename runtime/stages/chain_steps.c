@@ -160,6 +160,8 @@ static void write_layer_forward(struct writer *writer, uint32_t layer)
         call.spots[SPOT_INPUTS + i] = writer->output[layer_input(writer->chain->layers, layer, i)];
     if (is_first(link, writer))
         call.spots[SPOT_INPUTS] = (struct spot){ AT_INPUT, 0 };
+    if (layer_input_count(writer->chain->layers, layer) > 0)
+        call.bytes = output_bytes(writer, layer_input(writer->chain->layers, layer, 0));
     writer->output[layer] = call.spots[SPOT_OUTPUT] = forward_output(writer, layer);
     call.spots[SPOT_SAVED] = link->segment ? scratch(writer, layer_kept_bytes(link->layer))
                                            : (struct spot){ AT_KEPT, link->saved };

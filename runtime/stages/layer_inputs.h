@@ -24,6 +24,13 @@ static inline bool layer_reads(const struct weir_layer *layers, size_t layer, si
     return reads;
 }
 
+// Bytes of one micro-batch of what the last layer, which computes the loss, reads first: the model's predictions.
+static inline uint64_t layers_prediction_bytes(const struct weir_layer *layers, size_t layer_count)
+{
+    const size_t last = layer_count - 1;
+    return layer_input_count(layers, last) > 0 ? layers[layer_input(layers, last, 0)].output_bytes : 0;
+}
+
 // For each layer the last layer that reads it; 0: none does. `last` has room for all layers.
 static inline void layers_find_last_readers(const struct weir_layer *layers, size_t layer_count, uint32_t *last)
 {

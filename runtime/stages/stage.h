@@ -37,6 +37,7 @@ struct stage_pass {
     // `parameters` is the one that this micro-batch uses. The runtime zeroes `gradients` at a STEP. Asynchronous runs
     // have step 0. `loss` receives the loss of this part.
     struct weir_pass base;
+    void *last_input;        // F: host memory for what the model's last layer reads; NULL: it is not wanted
     void *kept_through;
     void *recomputed;        // what is recomputed, from R to B or I; NULL: that goes into the workspace
     uint64_t workspace_bytes;     // size of the workspace, by stage_workspace()
@@ -130,6 +131,7 @@ struct stage {
     const struct stage_part *parts;
     size_t part_count;
     bool takes_splits;  // whether it accepts parts of sequences
+    uint32_t metric_count;  // counts beside the loss, of the last stage
     const char *trains_by;  // the first layer whose state training reads; NULL: none. Borrowed
     // Whether it may be called ahead of the first pass, with the first micro-batch of each kind of action and
     // meaningless data. Then all that is done only once (such as loading kernels) is done before there are messages

@@ -61,7 +61,8 @@ static void read_all(const struct weir_plan *plan, const struct graph *graph)
         assert_memory_equal(found, first, sizeof first);
     }
     float losses[2];
-    assert_told(weir_runtime_evaluate(runtime, 0, 2, losses, &error), &error);
+    assert_told(weir_runtime_evaluate(runtime, WEIR_OPTIONS(evaluate, .step = 0,
+                                                   .micro_batches = 2, .losses = losses), &error), &error);
     weir_runtime_free(runtime);
 }
 

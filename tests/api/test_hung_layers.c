@@ -123,7 +123,8 @@ static void check_calls(struct weir_runtime *runtime)
     error = none;
     CHECK(is_refused(weir_runtime_save(runtime, &error), &error));
     error = none;
-    CHECK(is_refused(weir_runtime_evaluate(runtime, 9, 4, losses, &error), &error));
+    CHECK(is_refused(weir_runtime_evaluate(runtime, WEIR_OPTIONS(evaluate, .step = 9,
+                                                        .micro_batches = 4, .losses = losses), &error), &error));
     error = none;
     CHECK(is_refused(weir_runtime_trace(runtime, &error), &error));
     error = none;

@@ -284,7 +284,8 @@ static char *run(struct weir_error *error)
     struct weir_runtime *runtime = weir_runtime_create(own_plan, layers, LAYERS, &running, error);
     float parameters[3] = { 0 }, losses[2] = { 0 };
     bool good = runtime && weir_runtime_step(runtime, NULL, error) && weir_runtime_step(runtime, NULL, error)
-             && weir_runtime_evaluate(runtime, 100, 2, losses, error);
+             && weir_runtime_evaluate(runtime, WEIR_OPTIONS(evaluate, .step = 100,
+                                                   .micro_batches = 2, .losses = losses), error);
     for (uint32_t l = 0; good && l < 3; l++)
         good = weir_runtime_read(runtime, 1 + l, &parameters[l], error);
     weir_runtime_free(runtime);

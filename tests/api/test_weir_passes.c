@@ -149,7 +149,8 @@ static void train_row(const struct row *row)
     for (uint32_t step = 1; step <= STEPS; step++) {
         float losses[EVALUATED];
         assert_good(weir_runtime_step(runtime, NULL, &error), error);
-        assert_good(weir_runtime_evaluate(runtime, far_away, EVALUATED, losses, &error), error);
+        assert_good(weir_runtime_evaluate(runtime, WEIR_OPTIONS(evaluate, .step = far_away,
+                                                       .micro_batches = EVALUATED, .losses = losses), &error), error);
         train_in_double(parameters, 1);
         for (uint32_t l = 1; l < LAYERS - 1 && flushes; l++) {
             float parameter;

@@ -560,7 +560,8 @@ static bool look(const struct weir_plan *plan, const struct weir_layer *layers,
     const float more = 0.75f;
     uint32_t count = 0;
     good = good && weir_runtime_write(runtime, 2, &more, error) && weir_runtime_step(runtime, &result, error)
-        && weir_runtime_evaluate(runtime, 100, 10, seen->held, error)
+        && weir_runtime_evaluate(runtime, WEIR_OPTIONS(evaluate, .step = 100,
+                                              .micro_batches = 10, .losses = seen->held), error)
         && (!running->checkpoints || weir_runtime_save(runtime, error));
     for (uint32_t l = 1; good && l < LAYERS - 1; l++)
         good = weir_runtime_read(runtime, l, &seen->parameters[l], error);
@@ -755,8 +756,12 @@ static void numbers_without_a_meaning_are_refused(void **state)
     assert_false(weir_runtime_write(runtime, 99, &parameter, &error));
     assert_int_equal(error.code, 2);
     error = (struct weir_error){ 0 };
-    assert_false(weir_runtime_evaluate(runtime, 1, 1, NULL, &error));
-    assert_error(error, "losses is needed, and is NULL, as what a call returns that has failed");
+    assert_false(weir_runtime_evaluate(runtime, WEIR_OPTIONS(evaluate, .step = 1), &error));
+    assert_error(error, "weir_evaluate_options.micro_batches: is 0; it must be from 1 to 4294967294");
+    error = (struct weir_error){ 0 };
+    uint64_t counts[1];
+    assert_false(weir_runtime_evaluate(runtime, WEIR_OPTIONS(evaluate, .micro_batches = 1, .metrics = counts), &error));
+    assert_error(error, "weir_evaluate_options.metrics: layer loss, which computes the loss, has no metric_count");
     weir_runtime_free(runtime);
     weir_plan_free(plan);
 }
@@ -789,7 +794,8 @@ static bool lose_rank_0(void *self, uint64_t step, const struct weir_result *res
     (void)result;
     if (step == 1 && weir_runtime_process(runtime, &ranks) == 0)
         _exit(0);
-    return weir_runtime_evaluate(runtime, 100, 4, losses, &error);
+    return weir_runtime_evaluate(runtime, WEIR_OPTIONS(evaluate, .step = 100,
+                                              .micro_batches = 4, .losses = losses), &error);
 }
 
 static void a_rank_lost_behind_a_step_is_no_good_end(void **state)

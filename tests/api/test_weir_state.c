@@ -155,7 +155,8 @@ static void assert_is_as(const struct weir_runtime *runtime, struct loop *loop)
         assert_good(loop->layers[l].state_bytes == 0 || weir_runtime_read_state(runtime, l, states, &error), error);
         assert_memory_equal(states, loop->states[l], sizeof states);
     }
-    assert_good(weir_runtime_evaluate(runtime, far_away, EVALUATED, losses, &error), error);
+    assert_good(weir_runtime_evaluate(runtime, WEIR_OPTIONS(evaluate, .step = far_away,
+                                                   .micro_batches = EVALUATED, .losses = losses), &error), error);
     for (uint32_t m = 0; m < EVALUATED; m++) {
         const float loss = loop_forward(loop, far_away, m, false);
         assert_memory_equal(&losses[m], &loss, sizeof loss);
