@@ -629,6 +629,9 @@ struct weir_runtime_options {
     // layers). Usual: ten minutes in a step, five elsewhere. A layer always has at least four and a half seconds.
     uint64_t deadline_ns;
     bool pin;              // pin each rank's thread to a core of its own
+    // Measures weir_result.gradient_norm even if nothing is clipped. All stages then make their updates together, at
+    // the schedule's flush. Parameters and losses stay the same bits
+    bool gradient_norm;
     // A device that computes in floats: "cpu", "cuda", "cuda:1"; or one for each rank, all in one process:
     // "cuda:0,cuda:1", "cuda:all". Usual: "cpu"; with several processes "cpu:queued", which can send messages between
     // processes.
@@ -675,7 +678,9 @@ bool weir_verify(const struct weir_plan *plan, const struct weir_layer *layers, 
 
 struct weir_result {
     double loss;             // mean over the micro-batches, weighted by their samples if `batch` was given
-    double gradient_norm;    // before clipping; 0 if gradients are not clipped
+    // The norm of all gradients over all stages, before clipping. 0 unless weir_runtime_options.clip or .gradient_norm
+    // is set
+    double gradient_norm;
     uint64_t iteration_ns;
     double makespan_bubble;  // the part of all ranks' time in which they did not compute
     uint32_t slowest_stage;

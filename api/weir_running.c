@@ -50,6 +50,7 @@ struct session_settings running_settings(const struct plan *plan, const struct w
     optimizer->trust = usual(options->trust, optimizer->trust);
     optimizer->decay = options->decay;
     optimizer->clip = options->clip;
+    optimizer->measures_norm = options->gradient_norm;
     if (options->freeze_step > 0)
         optimizer->freeze_step = options->freeze_step;
     if (options->update) {
@@ -68,7 +69,7 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
 {
     const struct weir_runtime_options *options = &runtime->options;
     const struct weir_checkpoint_options *checkpoints = options->checkpoints;
-    enum { NUMBERS = 8, AGREED = NUMBERS + 7 };
+    enum { NUMBERS = 8, AGREED = NUMBERS + 8 };
     const float numbers[NUMBERS] = { options->rate, options->momentum, options->beta1, options->beta2,
                                      options->epsilon, options->decay, options->clip, options->trust };
     struct agreed agreed[AGREED] = {
@@ -79,6 +80,7 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
         { .what = "weir_runtime_options.runs" }, { .what = "weir_runtime_options.update" },
         { .what = "weir_runtime_options.checkpoints" }, { .what = "weir_runtime_options.nesterov" },
         { .what = "weir_runtime_options.batch" }, { .what = "weir_runtime_options.freeze_step" },
+        { .what = "weir_runtime_options.gradient_norm" },
     };
     for (size_t i = 0; i < NUMBERS; i++)
         snprintf(agreed[i].value, AGREED_SIZE, "%.9g", (double)numbers[i]);
@@ -91,6 +93,7 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
     snprintf(agreed[NUMBERS + 5].value, AGREED_SIZE, "%llu by %llu", (unsigned long long)options->batch,
              (unsigned long long)options->micro_batch);
     snprintf(agreed[NUMBERS + 6].value, AGREED_SIZE, "%llu", (unsigned long long)options->freeze_step);
+    snprintf(agreed[NUMBERS + 7].value, AGREED_SIZE, options->gradient_norm ? "yes" : "no");
     if (checkpoints)
         snprintf(agreed[NUMBERS + 3].value, AGREED_SIZE, "every %u, keep %u%s", checkpoints->every,
                  keeping_kept(checkpoints), checkpoints->resume ? ", resume" : "");

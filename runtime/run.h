@@ -71,7 +71,7 @@ struct session_result {
     const uint64_t *metrics;             // what the last layer has counted, over all micro-batches
     uint32_t metric_count;
     double loss;                         // mean of the losses, weighted by samples
-    double gradient_norm;                // before clipping; 0 if gradients are not clipped (optimizer.h)
+    double gradient_norm;                // before clipping; 0 if it is not measured (clipping.h)
     bool is_skipped;                     // no stage made an update, since gradients overflowed (loss_scaling.h)
 };
 

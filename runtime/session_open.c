@@ -62,7 +62,7 @@ static bool open_shared(struct session *session, const struct session_settings *
 {
     const struct schedule *schedule = session->schedule;
     if (!(session->placement = placement_read(schedule, error))
-        || !ties_open(&session->ties, session->stages, schedule, session->placement, settings->optimizer.clip > 0,
+        || !ties_open(&session->ties, session->stages, schedule, session->placement, &settings->optimizer,
                       session->settings.scaling.scale > 0, error)
         || !weight_plan_open(&session->weight_plan, schedule, session->placement, error)
         || !folds_open(&session->folds, schedule, error)

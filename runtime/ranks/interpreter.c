@@ -109,14 +109,16 @@ static bool can_share(const struct interpreter_needs *needs, const struct action
 }
 
 // The norm of a momentum is not that of the gradients it is made from, and those gradients are never in one place.
-static bool can_clip(const struct interpreter_needs *needs, struct error *error)
+static bool can_measure_norm(const struct interpreter_needs *needs, struct error *error)
 {
     for (uint32_t s = 0; s < needs->schedule->stages; s++)
-        if (placement_copies(needs->weight_plan->placement, s) > 1 && needs->optimizer->clip > 0
+        if (placement_copies(needs->weight_plan->placement, s) > 1 && optimizer_measures_norm(needs->optimizer)
             && optimizer_compresses(needs->optimizer->kind) && !needs->optimizer->own)
-            return error_set(error, "the replicas of stage %u send each other a compressed momentum (%s), and gradients"
-                             " are clipped by the norm of all; leave clipping out, or plan with adamw", s,
-                             optimizer_names[needs->optimizer->kind]);
+            return error_set(error, "the replicas of stage %u send each other a compressed momentum (%s), and %s; leave"
+                             " %s out, or plan with adamw", s, optimizer_names[needs->optimizer->kind],
+                             needs->optimizer->clip > 0 ? "gradients are clipped by the norm of all"
+                                                        : "gradient_norm is of the gradients, which are never added up",
+                             needs->optimizer->clip > 0 ? "clipping" : "gradient_norm");
     return true;
 }
 
@@ -136,7 +138,7 @@ static bool can_run(const struct interpreter_needs *needs, struct error *error)
                              "%u take whole sequences only", schedule->splits, s);
     const struct action_list *list = &schedule->lists[needs->rank];
     const struct action *end = list_end(list);
-    if (!can_clip(needs, error))
+    if (!can_measure_norm(needs, error))
         return false;
     for (const struct action *action = list->at; action < end; action += group_size(action, end))
         if (!can_do(needs, (struct group){ action, group_size(action, end) }, error)
@@ -172,7 +174,8 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
                       needs->slab, error)
         || !shares_fit(interpreter, error)
         || !clipping_open(&interpreter->clipping, queue_device(needs->queue), needs->stages, needs->schedule->stages,
-                          needs->optimizer->clip, needs->scaling.scale > 0, needs->split, needs->member, error)
+                          needs->optimizer->clip, needs->optimizer->measures_norm || needs->scaling.scale > 0,
+                          needs->split, needs->member, error)
         || !host_updates_open(&interpreter->host_updates, needs->queue, needs->slab, needs->optimizer, error)
         || !open_moves(interpreter, error)
         || !(interpreter->updated = event_create(queue_device(needs->queue), error))) {

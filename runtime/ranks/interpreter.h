@@ -11,7 +11,7 @@
 // cannot do better. REDUCE waits for the other copies of its stage. These STEPs run after the end of the list:
 //
 // * The STEP of a stage with tied parameters, together with those of the stages that share them (ties.h).
-// * Every STEP, if gradients are clipped (clipping.h).
+// * Every STEP, if the norm of all gradients is measured (clipping.h).
 // * The STEP of a stage whose replicas each update a share of the weights and then all-gather the others' (shares.h).
 //
 // None of this waits for computing. Actions are given to the rank's queue, which a device may execute later. If an

@@ -93,7 +93,8 @@ static bool norms_open(struct tie *tie, const struct placement *placement, struc
     return true;
 }
 
-static bool refuse_without_flush(const struct schedule *schedule, bool clips, bool scales, struct error *error)
+static bool refuse_without_flush(const struct schedule *schedule, const struct optimizer *optimizer, bool scales,
+                                 struct error *error)
 {
     if (schedule->weights == WEIGHTS_FLUSH)
         return true;
@@ -101,26 +102,26 @@ static bool refuse_without_flush(const struct schedule *schedule, bool clips, bo
         return error_set(error, "training in fp16 skips a step on all stages where gradients overflow on one, and the"
                          " stages of %s, which has no flush, step at different times; name a device in bf16, or take a"
                          " schedule that flushes", schedule->name);
-    return clips ? error_set(error,
-                             "gradients are clipped by the norm over all stages, which is known at a flush only,"
-                             " and %s has none; take a schedule that flushes, or leave clipping out",
-                             schedule->name)
-                 : error_set(error,
-                             "tied layers are on different stages, whose gradients are added up at a flush, which"
-                             " %s has not; plan with them together",
-                             schedule->name);
+    if (optimizer->clip > 0)
+        return error_set(error, "gradients are clipped by the norm over all stages, which is known at a flush only,"
+                         " and %s has none; take a schedule that flushes, or leave clipping out", schedule->name);
+    if (optimizer->measures_norm)
+        return error_set(error, "gradient_norm is the norm over all stages, which is known at a flush only, and %s has"
+                         " none; take a schedule that flushes, or leave gradient_norm out", schedule->name);
+    return error_set(error, "tied layers are on different stages, whose gradients are added up at a flush, which %s has"
+                     " not; plan with them together", schedule->name);
 }
 
 bool ties_open(struct ties *ties, const struct stage *stages, const struct schedule *schedule,
-               const struct placement *placement, bool clips, bool scales, struct error *error)
+               const struct placement *placement, const struct optimizer *optimizer, bool scales, struct error *error)
 {
     size_t most = 0;
-    *ties = (struct ties){ .have_norms = clips || scales };
+    *ties = (struct ties){ .have_norms = scales || optimizer_measures_norm(optimizer) };
     for (uint32_t s = 0; s < placement->stages; s++)
         most += stages[s].shared_count;
     if (most == 0 && !ties->have_norms)
         return true;
-    if (!refuse_without_flush(schedule, clips, scales, error))
+    if (!refuse_without_flush(schedule, optimizer, scales, error))
         return false;
     ties->at = calloc(most + 1, sizeof ties->at[0]);
     bool good = ties->at || error_no_memory(error, "the tied layers of a pipeline");

@@ -16,6 +16,7 @@
 
 #include "partitioner/plan/placement.h"
 #include "runtime/stages/stage.h"
+#include "runtime/updates/optimizer.h"
 
 struct tie {
     uint32_t key;
@@ -34,11 +35,13 @@ struct ties {
     bool have_norms;  // the last tie is that of all stages, for norms
 };
 
-// If gradients are clipped or the loss is scaled (clipping.h), all ranks add up norms in one more tie, after the
-// others. Fails if a rank holds some of the stages of a tie but not all, or if the schedule has no flush at which the
-// gradients could be added up.
+// If the norm of all gradients is measured (clipping.h), all ranks add up norms in one more tie, after the others. With
+// `scales`, the loss is scaled, which needs them, too.
+//
+// Fails if a rank holds some of the stages of a tie but not all, or if the schedule has no flush at which the gradients
+// could be added up.
 bool ties_open(struct ties *ties, const struct stage *stages, const struct schedule *schedule,
-               const struct placement *placement, bool clips, bool scales, struct error *error);
+               const struct placement *placement, const struct optimizer *optimizer, bool scales, struct error *error);
 void ties_close(struct ties *ties);
 
 // Whether a stage takes part in a tie, or in any of them.

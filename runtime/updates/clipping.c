@@ -20,10 +20,10 @@ static size_t norm_count(const struct clipping *clipping)
 }
 
 bool clipping_open(struct clipping *clipping, struct device *device, const struct stage *stages, uint32_t stage_count,
-                   float limit, bool judges, const struct split_norms *split, uint32_t member,
+                   float limit, bool measures, const struct split_norms *split, uint32_t member,
                    struct error *error)
 {
-    *clipping = (struct clipping){ .device = device, .limit = limit, .measures = limit > 0 || judges,
+    *clipping = (struct clipping){ .device = device, .limit = limit, .measures = limit > 0 || measures,
                                    .members = split ? split->members : 1, .member = member, .split = split };
     if (!clipping->measures)
         return true;

@@ -13,7 +13,8 @@
 // of all members are added up as well.
 //
 // With loss scaling (loss_scaling.h), the same norms tell all ranks whether gradients have overflowed anywhere. They
-// are then measured even if nothing is clipped.
+// are then measured even if nothing is clipped, and also if the norm is asked for as a result. Gradients then stay
+// as they are, to the bit.
 #ifndef RUNTIME_UPDATES_CLIPPING_H
 #define RUNTIME_UPDATES_CLIPPING_H
 
@@ -54,9 +55,9 @@ struct clipping {
 };
 
 // For a pipeline with these stages, and, if layers are split, for one member. `split` may be NULL, and is borrowed.
-// With `judges`, norms are measured whatever the limit.
+// With `measures`, norms are measured whatever the limit.
 bool clipping_open(struct clipping *clipping, struct device *device, const struct stage *stages, uint32_t stage_count,
-                   float limit, bool judges, const struct split_norms *split, uint32_t member,
+                   float limit, bool measures, const struct split_norms *split, uint32_t member,
                    struct error *error);
 void clipping_close(struct clipping *clipping);
 

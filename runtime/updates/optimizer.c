@@ -36,6 +36,11 @@ bool optimizer_freeze(struct optimizer *optimizer, uint64_t given, uint64_t step
     return true;
 }
 
+bool optimizer_measures_norm(const struct optimizer *optimizer)
+{
+    return optimizer->clip > 0 || optimizer->measures_norm;
+}
+
 uint64_t optimizer_copies(enum optimizer_kind kind)
 {
     return moments_of(kind) + optimizer_is_master(kind) + optimizer_compresses(kind);

@@ -40,6 +40,7 @@ struct optimizer {
     uint64_t freeze_step;
     float decay;
     float clip;  // limit of the norm of all gradients (clipping.h); 0: none
+    bool measures_norm;  // whether that norm is measured even if nothing is clipped
 };
 
 // The usual values: rate 0.001, momentum 0.9, betas 0.9 and 0.999, epsilon 1e-8 (for lamb 1e-6), trust 0.001, freeze
@@ -85,6 +86,9 @@ uint64_t optimizer_block_bytes(uint64_t numbers);
 // The number of parts in which files keep a layer's state: its copies, except what belongs to each replica alone
 // (what compression loses), or its block.
 uint32_t optimizer_parts(enum optimizer_kind kind);
+
+// Whether the norm of all gradients is measured, to clip them or as a result.
+bool optimizer_measures_norm(const struct optimizer *optimizer);
 
 // Whether this update leaves the second moment unchanged, so that replicas send a compressed momentum for it.
 bool optimizer_is_frozen(const struct optimizer *optimizer, uint64_t update);

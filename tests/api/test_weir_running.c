@@ -110,6 +110,135 @@ static void gradients_are_clipped_as_in_a_plain_loop(void **state)
     weir_plan_free(plan);
 }
 
+// Two runs, of which one measures the norm: weights and losses are the same.
+static void only_measure(const struct weir_plan *plan, const struct weir_layer *layers, const char *name)
+{
+    struct weir_error error = { 0 };
+    struct weir_result result;
+    struct weir_runtime *runtimes[2] = { NULL, NULL };
+    for (int i = 0; i < 2; i++) {
+        runtimes[i] = weir_runtime_create(plan, layers, LAYERS,
+                                          WEIR_OPTIONS(runtime, .rate = 0.5f, .gradient_norm = i == 1), &error);
+        assert_good(runtimes[i], error);
+    }
+    for (int step = 0; step < 4; step++) {
+        float losses[2][4], parameters[2][LAYERS] = { { 0 } };
+        for (int i = 0; i < 2; i++) {
+            uint32_t count;
+            assert_good(weir_runtime_step(runtimes[i], &result, &error), error);
+            if ((result.gradient_norm > 0) != (i == 1))
+                fail_msg("%s: the norm is %g", name, result.gradient_norm);
+            memcpy(losses[i], weir_runtime_losses(runtimes[i], &count), sizeof losses[i]);
+            read_all(runtimes[i], parameters[i]);
+        }
+        if (memcmp(losses[0], losses[1], sizeof losses[0]) != 0
+            || memcmp(parameters[0], parameters[1], sizeof parameters[0]) != 0)
+            fail_msg("%s: step %d differs", name, step);
+    }
+    weir_runtime_free(runtimes[0]);
+    weir_runtime_free(runtimes[1]);
+    const struct weir_runtime_options running = { .size = sizeof running, .rate = 0.5f, .gradient_norm = true };
+    if (!weir_verify(plan, layers, LAYERS, &running, 3, &error))
+        fail_msg("%s: %s", name, error.text);
+}
+
+static void a_norm_that_is_only_measured_changes_no_bit(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = { "gpipe", "1f1b", "zb-h1", "zb-v", "interleaved", "chimera", "dualpipe" };
+    static const char *const shards[] = { "none", "optimizer", "gradients", "weights" };
+    static const uint32_t replicas[] = { 2, 2 };
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    fill_changing(layers);
+    for (size_t n = 0; n < sizeof schedules / sizeof schedules[0]; n++) {
+        struct weir_plan *plan =
+            plan_for(layers, WEIR_OPTIONS(partition, .schedule = schedules[n], .optimizer = n % 2 ? "adamw" : "sgd"));
+        only_measure(plan, layers, schedules[n]);
+        weir_plan_free(plan);
+    }
+    struct weir_profile *profile = profile_of(layers);
+    for (size_t n = 0; n < sizeof shards / sizeof shards[0]; n++) {
+        struct weir_plan *plan =
+            weir_partition(profile, WEIR_OPTIONS(partition, .cluster = "4 devices, 1MiB, 10GB/s 1us",
+                                                 .schedule = "1f1b", .micro_batches = 4, .optimizer = "momentum",
+                                                 .shard = shards[n], .replicas = { replicas, 2 }), &error);
+        assert_good(plan, error);
+        only_measure(plan, layers, shards[n]);
+        weir_plan_free(plan);
+    }
+    weir_profile_free(profile);
+}
+
+// The norms of a plain loop, also where gradients are zero or no numbers.
+static void a_norm_that_is_only_measured_is_that_of_a_plain_loop(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = { "1f1b", "chimera" };
+    for (size_t n = 0; n < 2; n++) {
+        struct weir_error error = { 0 };
+        struct weir_result result;
+        struct plain plain;
+        begin_plain(&plain);
+        struct weir_plan *plan = plan_of(plain.layers, schedules[n]);
+        const struct weir_runtime_options running = { .size = sizeof running, .rate = 0.25f, .gradient_norm = true };
+        struct weir_runtime *runtime = weir_runtime_create(plan, plain.layers, LAYERS, &running, &error);
+        assert_good(runtime, error);
+        for (uint64_t step = 0; step < 4; step++) {
+            double sum = 0;
+            plain_step(&plain, step, 0.25f);
+            for (int l = 1; l < LAYERS - 1; l++)
+                sum += (double)plain.gradients[l] * (double)plain.gradients[l];
+            assert_good(weir_runtime_step(runtime, &result, &error), error);
+            assert_true(sum > 0 && fabs(result.gradient_norm - sqrt(sum)) < 1e-6 * sqrt(sum));
+        }
+        const float zero = 0, huge = 1e30f;
+        float found;
+        for (uint32_t l = 1; l < LAYERS - 1; l++)
+            assert_good(weir_runtime_write(runtime, l, &zero, &error), error);
+        assert_good(weir_runtime_step(runtime, &result, &error), error);
+        assert_true(result.gradient_norm == 0);
+        for (uint32_t l = 1; l < LAYERS - 1; l++) {
+            assert_good(weir_runtime_read(runtime, l, &found, &error), error);
+            assert_true(found == 0);
+            assert_good(weir_runtime_write(runtime, l, &huge, &error), error);
+        }
+        assert_good(weir_runtime_step(runtime, &result, &error), error);
+        assert_false(isfinite(result.gradient_norm));
+        weir_runtime_free(runtime);
+        weir_plan_free(plan);
+    }
+}
+
+static void a_norm_that_cannot_be_measured_is_refused(void **state)
+{
+    (void)state;
+    static const uint32_t replicas[] = { 2, 1 };
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    fill_changing(layers);
+    const struct weir_runtime_options running = { .size = sizeof running, .gradient_norm = true };
+    struct weir_plan *plan = plan_of(layers, "pipedream");
+    assert_null(weir_runtime_create(plan, layers, LAYERS, &running, &error));
+    assert_error(error, "gradient_norm is the norm over all stages, which is known at a flush only, and pipedream has"
+                        " none; take a schedule that flushes, or leave gradient_norm out");
+    assert_int_equal(error.code, 2);
+    weir_plan_free(plan);
+    error = (struct weir_error){ 0 };
+    struct weir_profile *profile = profile_of(layers);
+    plan = weir_partition(profile, WEIR_OPTIONS(partition, .cluster = "3 devices, 1MiB, 10GB/s 1us",
+                                                .schedule = "1f1b", .micro_batches = 4, .optimizer = "adam1bit",
+                                                .replicas = { replicas, 2 }), &error);
+    assert_good(plan, error);
+    assert_null(weir_runtime_create(plan, layers, LAYERS, &running, &error));
+    assert_error(error, "the replicas of stage 0 send each other a compressed momentum (adam1bit), and"
+                        " gradient_norm is of the gradients, which are never added up; leave gradient_norm out, or plan"
+                        " with adamw");
+    assert_int_equal(error.code, 2);
+    weir_plan_free(plan);
+    weir_profile_free(profile);
+}
+
 // Momentum that also counts its calls; `fails` in that update of layer "b".
 struct own {
     _Atomic unsigned calls;
@@ -461,6 +590,45 @@ static void a_run_goes_on_from_its_checkpoint(void **state)
         assert_non_null(strstr(error.text, "weir_checkpoint_options.data: the checkpoint is of a run on other data"));
         weir_plan_free(plan);
     }
+}
+
+// Measuring is no part of what a checkpoint says of its run.
+static void a_run_that_only_measures_goes_on_with_or_without_it(void **state)
+{
+    (void)state;
+    static const char *const devices[] = { NULL, "cpu:queued", "cpu:queued,cpu:queued" };
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    double norms[3][4];
+    float parameters[3][LAYERS] = { { 0 } };
+    fill_changing(layers);
+    struct weir_plan *plan = plan_for(layers, WEIR_OPTIONS(partition, .schedule = "zb-h1", .optimizer = "adamw"));
+    for (int n = 0; n < 3; n++) {
+        empty_folder();
+        for (int step = 0; step < 4; step++) {
+            const struct weir_checkpoint_options keeping = { .size = sizeof keeping, .folder = folder, .resume = true };
+            struct weir_runtime *runtime =
+                weir_runtime_create(plan, layers, LAYERS,
+                                    WEIR_OPTIONS(runtime, .rate = 0.01f, .gradient_norm = step % 2 == 0,
+                                                 .device = devices[n], .checkpoints = &keeping), &error);
+            assert_good(runtime, error);
+            assert_int_equal(weir_runtime_steps(runtime), step);
+            struct weir_result result;
+            assert_good(weir_runtime_step(runtime, &result, &error) && weir_runtime_save(runtime, &error), error);
+            norms[n][step] = result.gradient_norm;
+            assert_int_equal(result.gradient_norm > 0, step % 2 == 0);
+            read_all(runtime, parameters[n]);
+            weir_runtime_free(runtime);
+        }
+        assert_memory_equal(norms[n], norms[0], sizeof norms[0]);
+        assert_memory_equal(parameters[n], parameters[0], sizeof parameters[0]);
+    }
+    char command[300];
+    snprintf(command, sizeof command, "grep -q '\"rate\"' '%s/step-3/manifest.json'", folder);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "grep -q '\"clip\"' '%s/step-3/manifest.json'", folder);
+    assert_int_not_equal(system(command), 0);
+    weir_plan_free(plan);
 }
 
 static void a_run_goes_on_by_another_plan(void **state)
@@ -830,6 +998,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_clipped_as_in_a_plain_loop),
+        cmocka_unit_test(a_norm_that_is_only_measured_changes_no_bit),
+        cmocka_unit_test(a_norm_that_is_only_measured_is_that_of_a_plain_loop),
+        cmocka_unit_test(a_norm_that_cannot_be_measured_is_refused),
         cmocka_unit_test(an_own_optimizer_is_called_for_each_layer),
         cmocka_unit_test(a_smaller_last_micro_batch_counts_by_its_samples),
         cmocka_unit_test(a_batch_that_its_micro_batches_do_not_hold_is_refused),
@@ -838,6 +1009,7 @@ int main(void)
         cmocka_unit_test(what_differs_is_told),
         cmocka_unit_test(a_run_goes_on_from_its_checkpoint),
         cmocka_unit_test(a_run_goes_on_by_another_plan),
+        cmocka_unit_test(a_run_that_only_measures_goes_on_with_or_without_it),
         cmocka_unit_test(tensors_are_kept_by_their_names),
         cmocka_unit_test(each_rank_may_have_a_device),
         cmocka_unit_test(each_rank_may_be_a_process),

@@ -76,6 +76,8 @@ static struct row rows[] = {
       " them together" },
 };
 
+static const struct optimizer plain;
+
 static void who_adds_up_is_read_from_the_schedule(void **state)
 {
     const struct row *row = *state;
@@ -83,7 +85,7 @@ static void who_adds_up_is_read_from_the_schedule(void **state)
     struct world world;
     char found[100] = "";
     world_open(&world, row, &error);
-    if (ties_open(&world.ties, world.stages, world.schedule, world.placement, false, false, &error)) {
+    if (ties_open(&world.ties, world.stages, world.schedule, world.placement, &plain, false, &error)) {
         say(&world.ties, found);
         assert_string_equal(found, row->want);
         for (uint32_t s = 0; s < world.schedule->stages; s++)
@@ -109,7 +111,7 @@ static void ties_come_in_the_order_of_their_keys(void **state)
     world.stages[0].shared = first, world.stages[0].shared_count = 2;
     world.stages[1].shared = &second, world.stages[1].shared_count = 1;
     world.stages[3].shared = &third, world.stages[3].shared_count = 1;
-    assert_good(ties_open(&world.ties, world.stages, world.schedule, world.placement, false, false, &error), error);
+    assert_good(ties_open(&world.ties, world.stages, world.schedule, world.placement, &plain, false, &error), error);
     assert_int_equal(world.ties.count, 2);
     assert_int_equal(world.ties.at[0].key, 3);
     assert_int_equal(world.ties.at[0].ranks[1], 3);
@@ -127,7 +129,7 @@ static void who_waits_in_a_step_waits_for_who_shares_its_weights(void **state)
     struct world world;
     struct rank_status status;
     world_open(&world, &rows[0], &error);
-    assert_good(ties_open(&world.ties, world.stages, world.schedule, world.placement, false, false, &error), error);
+    assert_good(ties_open(&world.ties, world.stages, world.schedule, world.placement, &plain, false, &error), error);
     assert_good(rank_status_open(&status, world.schedule, world.placement, &world.ties, NULL, &error), error);
     rank_status_wait(&status, 0, steps[0]);
     rank_status_act(&status, 3, steps[1]);
