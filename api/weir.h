@@ -705,6 +705,18 @@ uint64_t weir_runtime_steps(const struct weir_runtime *runtime);
 // on the disk. Needs weir_runtime_options.checkpoints. Code 3 if the checkpoint could not be written.
 bool weir_runtime_save(struct weir_runtime *runtime, struct weir_error *error);
 
+// Sets what else a trainer needs to continue: its epoch, its best score, how far its data loader is. It is UTF-8, at
+// most 65,536 bytes, in a form of your own. Every later checkpoint has a copy of these words. NULL or "" removes them.
+// Needs weir_runtime_options.checkpoints.
+//
+// A checkpoint has the words that were set when it was made, and keeps them. weir_runtime_step() makes those that are
+// due. So set the words of a step before it; within weir_runtime_train(), `after` sets those of the next step.
+bool weir_runtime_set_words(struct weir_runtime *runtime, const char *words, struct weir_error *error);
+
+// The words set last, or else those of the checkpoint from which the run was resumed. "" if there are none. They are
+// borrowed until the next weir_runtime_set_words().
+const char *weir_runtime_words(const struct weir_runtime *runtime);
+
 void weir_runtime_set_rate(struct weir_runtime *runtime, float rate);
 
 struct weir_train_options {

@@ -6,6 +6,7 @@
 
 #include "api/weir_running.h"
 #include "common/hash.h"
+#include "common/utf8.h"
 
 // --- the layers ------------------------------------------------------------------------------
 
@@ -166,15 +167,15 @@ static bool is_worth(const struct running_part *part)
 }
 
 // A step of a runtime is one pass, whatever the schedule.
-static struct checkpoint_moment moment_of(const struct session *session)
+static struct checkpoint_moment moment_of(const struct weir_runtime *runtime, const struct session *session)
 {
     return (struct checkpoint_moment){ .step = session_steps(session), .passes = session_steps(session),
-                                       .loss = session_last(session)->loss };
+                                       .loss = session_last(session)->loss, .words = runtime->words };
 }
 
-bool keeping_step(struct running_part *part, struct error *error)
+bool keeping_step(const struct weir_runtime *runtime, struct running_part *part, struct error *error)
 {
-    const struct checkpoint_moment moment = moment_of(part->pipeline->session);
+    const struct checkpoint_moment moment = moment_of(runtime, part->pipeline->session);
     return !is_worth(part) || checkpoints_pass(part->checkpoints, &moment, error);
 }
 
@@ -184,11 +185,25 @@ bool keeping_save(const struct weir_runtime *runtime, struct running_part *part,
     if (!is_worth(part))
         return error_set_kind(error, ERROR_ANSWER, "the loss of step %llu is no number: no checkpoint of it is made",
                               (unsigned long long)session_steps(session) - 1);
-    const struct checkpoint_moment moment = moment_of(session);
+    const struct checkpoint_moment moment = moment_of(runtime, session);
     return checkpoints_end(part->checkpoints, &moment, error)
         && (!checkpoints_have_failed(part->checkpoints)
             || error_set_kind(error, ERROR_MACHINE, "%.300s: the checkpoint of step %llu could not be written",
                               runtime->options.checkpoints->folder, (unsigned long long)session_steps(session)));
+}
+
+bool keeping_fits(const char *words, struct error *error)
+{
+    const size_t bytes = strlen(words);
+    if (bytes > MANIFEST_MOST_WORDS)
+        return error_set(error, "words: a checkpoint has at most %d bytes of them, and these are %zu",
+                         MANIFEST_MOST_WORDS, bytes);
+    for (size_t at = 0, length; at < bytes; at += length) {
+        length = utf8_length(words + at, bytes - at);
+        if (length == 0)
+            return error_set(error, "words: byte %zu is not UTF-8", at);
+    }
+    return true;
 }
 
 void keeping_close(struct running_part *part)

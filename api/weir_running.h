@@ -39,6 +39,7 @@ struct weir_runtime {
     struct launch launch;
     struct places *places;
     struct lasting_model *lasting;  // the layers as checkpoints know them
+    char *words;                    // the author's, which the next checkpoint has; NULL: none
     uint32_t part_count;
     struct running_part *parts;
 };
@@ -65,8 +66,11 @@ uint32_t keeping_kept(const struct weir_checkpoint_options *options);
 // Opens the checkpoints of a part that has its pipeline, and resumes from the newest if that is asked for.
 bool keeping_open(const struct weir_runtime *runtime, struct running_part *part, struct error *error);
 // After a step: begins a checkpoint if one is due, and looks at the result of those under way.
-bool keeping_step(struct running_part *part, struct error *error);
+bool keeping_step(const struct weir_runtime *runtime, struct running_part *part, struct error *error);
 bool keeping_save(const struct weir_runtime *runtime, struct running_part *part, struct error *error);
 void keeping_close(struct running_part *part);
+
+// Whether a checkpoint can have these words.
+bool keeping_fits(const char *words, struct error *error);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "api/weir_options.h"
 #include "api/weir_running.h"
+#include "common/hash.h"
 #include "common/number.h"
 #include "runtime/evaluation.h"
 #include "runtime/forward_losses.h"
@@ -126,7 +127,10 @@ static bool open_runtime(struct weir_runtime *runtime, struct error *error)
     if (!runtime->parts)
         return error_no_memory(error, "the ranks of a process");
     runtime->part_count = places_count(runtime->places);
-    return places_do(runtime->places, open_part, runtime, error);
+    if (!places_do(runtime->places, open_part, runtime, error))
+        return false;
+    runtime->words = options->checkpoints ? checkpoints_take_words(first_part(runtime)->checkpoints) : NULL;
+    return true;
 }
 
 // Reads the options, with defaults in place of zeroes. Those of checkpoints, if there are any, go to `checkpoints`.
@@ -197,6 +201,7 @@ uint64_t weir_runtime_free(struct weir_runtime *runtime)
         is_left = is_left || runtime->parts[i].is_left;
     }
     lasting_model_free(runtime->lasting);
+    free(runtime->words);
     if (is_left)
         return left_bytes;
     places_close(runtime->places);
@@ -216,7 +221,7 @@ uint32_t weir_runtime_process(const struct weir_runtime *runtime, uint32_t *proc
 static bool step_part(void *self, struct place *place, struct error *error)
 {
     struct running_part *part = part_at(self, place);
-    return session_step(part->pipeline->session, error) && (!part->checkpoints || keeping_step(part, error));
+    return session_step(part->pipeline->session, error) && (!part->checkpoints || keeping_step(self, part, error));
 }
 
 // Whether the runtime can do more than be freed.
@@ -289,6 +294,59 @@ bool weir_runtime_save(struct weir_runtime *runtime, struct weir_error *error)
     else if (places_do(runtime->places, save_part, runtime, &reason))
         return true;
     return tell(error, &reason);
+}
+
+// Words that are given to all processes, and why they are refused.
+struct wording {
+    char *words;  // a copy; NULL: there was no memory for it
+    struct error refused;
+};
+
+// Words that are refused are the caller's mistake, behind which the run goes on. So a place fails only if ranks have
+// lost each other or memory is missing.
+static bool agree_on_words(void *self, struct place *place, struct error *error)
+{
+    struct wording *wording = self;
+    struct error reason = { 0 };
+    struct agreed hash = { .what = "hash of words" };
+    bool good = wording->words ? keeping_fits(wording->words, &reason)
+                               : error_no_memory(&reason, "the words of checkpoints");
+    if (good)
+        hash_bytes(wording->words, strlen(wording->words), hash.value);
+    good = ranks_all_good(place->group, good, &reason)
+        && (!place->group || ranks_agree(place->group, &hash, 1, &reason));
+    if (!good && reason.kind != ERROR_INPUT)
+        return error_hand_on(error, &reason);
+    if (place->number == 0)
+        wording->refused = reason;
+    return true;
+}
+
+static bool set_words(struct weir_runtime *runtime, const char *words, struct error *error)
+{
+    if (!runtime->lasting)
+        return error_set(error, "weir_runtime_options.checkpoints is needed for the words of checkpoints");
+    struct wording wording = { .words = strdup(words) };
+    const bool good = places_do(runtime->places, agree_on_words, &wording, error)
+                   && (wording.refused.kind == ERROR_NONE || error_hand_on(error, &wording.refused));
+    if (good) {
+        free(runtime->words);
+        runtime->words = words[0] ? wording.words : NULL;
+    }
+    if (!good || !words[0])
+        free(wording.words);
+    return good;
+}
+
+bool weir_runtime_set_words(struct weir_runtime *runtime, const char *words, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    return takes_calls(runtime, error) && (set_words(runtime, words ? words : "", &reason) || tell(error, &reason));
+}
+
+const char *weir_runtime_words(const struct weir_runtime *runtime)
+{
+    return runtime->words ? runtime->words : "";
 }
 
 void weir_runtime_set_rate(struct weir_runtime *runtime, float rate)

@@ -17,6 +17,7 @@ struct checkpoints {
     struct checkpoints_request request;
     struct manifest run;
     struct saver *saver;
+    char *words;    // of the checkpoint that the run was resumed from, until they are taken
     uint64_t last;  // the step that was saved, or resumed from
     int lock;       // rank 0's, on the folder
 };
@@ -106,6 +107,8 @@ static bool resume(struct checkpoints *checkpoints, uint64_t *step, uint64_t *pa
     if (found) {
         *step = checkpoints->last = found->step;
         *passes = found->passes;
+        checkpoints->words = found->words;
+        found->words = NULL;
     }
     manifest_free(found);
     return good;
@@ -186,6 +189,7 @@ void checkpoints_close(struct checkpoints *checkpoints)
         return;
     saver_free(checkpoints->saver);
     run_folder_unlock(checkpoints->lock);
+    free(checkpoints->words);
     free(checkpoints);
 }
 
@@ -200,6 +204,7 @@ static bool save(struct checkpoints *checkpoints, const struct checkpoint_moment
     run->loss = moment->loss;
     run->has_held = moment->has_held && isfinite(moment->held_loss);
     run->held_loss = run->has_held ? moment->held_loss : 0;
+    run->words = (char *)(uintptr_t)moment->words;
     return saver_save(checkpoints->saver, run, error);
 }
 
@@ -239,6 +244,13 @@ bool checkpoints_end(struct checkpoints *checkpoints, const struct checkpoint_mo
 bool checkpoints_wait(struct checkpoints *checkpoints, struct error *error)
 {
     return saver_finish(checkpoints->saver, error);
+}
+
+char *checkpoints_take_words(struct checkpoints *checkpoints)
+{
+    char *words = checkpoints->words;
+    checkpoints->words = NULL;
+    return words;
 }
 
 struct saved_best checkpoints_best(const struct checkpoints *checkpoints)

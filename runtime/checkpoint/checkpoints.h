@@ -40,6 +40,7 @@ struct checkpoint_moment {
     bool has_held;          // whether the loss on held-out data is known here
     double held_loss;       // that loss
     bool is_wanted;         // a checkpoint of this moment was asked for
+    const char *words;      // the author's, or NULL (manifest.h); read during the call only
 };
 
 // Call it after each pass. It makes a checkpoint if one is due or wanted, or if the held-out loss is the best so far.
@@ -49,6 +50,10 @@ bool checkpoints_pass(struct checkpoints *checkpoints, const struct checkpoint_m
 bool checkpoints_end(struct checkpoints *checkpoints, const struct checkpoint_moment *moment, struct error *error);
 // Only waits.
 bool checkpoints_wait(struct checkpoints *checkpoints, struct error *error);
+
+// The words of the checkpoint from which the run was resumed, or NULL. They are the caller's, to be freed by free(); a
+// second call returns NULL.
+char *checkpoints_take_words(struct checkpoints *checkpoints);
 
 // The step of the newest checkpoint; the best one; and whether the last could not be written (saver.h).
 uint64_t checkpoints_newest(const struct checkpoints *checkpoints);

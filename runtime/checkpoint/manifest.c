@@ -97,6 +97,8 @@ static void write_with(const struct manifest *manifest, const char *hash, struct
     json_put_fraction(&json, "loss", manifest->loss);
     if (manifest->has_held)
         json_put_fraction(&json, "held_loss", manifest->held_loss);
+    if (manifest->words)
+        json_put_string(&json, "words", manifest->words);
     write_layers(manifest, &json);
     write_copies(manifest, &json);
     json_put_string(&json, "hash", hash);
@@ -134,6 +136,18 @@ static void read_loss_scale(struct json *root, struct manifest *manifest)
     manifest->loss_scale.made = json_u64(&place, "made", 0, UINT32_MAX);
     manifest->loss_scale.skipped = json_u64(&place, "skipped", 0, JSON_MAX);
     json_end(&place);
+}
+
+static bool read_words(struct json *root, struct manifest *manifest, struct error *error)
+{
+    if (!json_has(root, "words"))
+        return true;
+    const char *words = json_string(root, "words");
+    const size_t bytes = strlen(words);
+    if (bytes == 0 || bytes > MANIFEST_MOST_WORDS)
+        json_refuse_key(root, "words", "has %zu bytes; it must have from 1 to %d", bytes, MANIFEST_MOST_WORDS);
+    manifest->words = strdup(words);
+    return manifest->words || error_no_memory(error, "a checkpoint");
 }
 
 static void read_data(struct json *root, struct manifest *manifest)
@@ -227,7 +241,8 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
     manifest->has_held = json_has(root, "held_loss");
     if (manifest->has_held)
         manifest->held_loss = json_fraction(root, "held_loss");
-    if (!read_layers(root, manifest, error) || !read_copies(root, manifest, error))
+    if (!read_words(root, manifest, error) || !read_layers(root, manifest, error)
+        || !read_copies(root, manifest, error))
         return false;
     json_string_into(root, "hash", hash, HASH_SIZE);
     json_end(root);
@@ -276,5 +291,6 @@ void manifest_free(struct manifest *manifest)
     free(manifest->copies);
     free(manifest->layers);
     free(manifest->model);
+    free(manifest->words);
     free(manifest);
 }

@@ -6,7 +6,8 @@
 #include "runtime/checkpoint/layer_file.h"
 #include "common/text.h"
 
-enum { MANIFEST_WORD = 64 };
+// MANIFEST_MOST_WORDS is the most bytes of `words`.
+enum { MANIFEST_WORD = 64, MANIFEST_MOST_WORDS = 65536 };
 
 struct manifest_layer {
     char *name;
@@ -44,6 +45,9 @@ struct manifest {
     double loss;          // of the last step, with six decimals
     bool has_held;        // whether the loss on held-out data after that step is known, by which checkpoints are better
     double held_loss;     // or worse than others; with six decimals
+    // The text of the trainer's author, UTF-8; NULL: none. Like `model`, manifest_free() frees it in what
+    // manifest_read() returns, and it is borrowed in a manifest that describes a run
+    char *words;
     struct manifest_layer *layers;  // in the order of the model
     size_t layer_count;
     struct manifest_layer *copies;  // what copies of stages keep for themselves (copy_states.h), a file each

@@ -29,7 +29,7 @@ struct saver {
     struct snapshot *snapshots;
     struct copy_files copies;  // what copies of stages keep for themselves
     struct manifest manifest;  // of the checkpoint being written
-    char *model;
+    char *model, *words;
     enum saving saving;
     uint64_t newest;
     struct saved_best best;
@@ -231,6 +231,7 @@ void saver_free(struct saver *saver)
     copy_files_close(&saver->copies);
     free(saver->manifest.layers);
     free(saver->model);
+    free(saver->words);
     free(saver);
 }
 
@@ -396,20 +397,29 @@ static bool take_snapshots(struct saver *saver, struct error *error)
     return good;
 }
 
-bool saver_save(struct saver *saver, const struct manifest *manifest, struct error *error)
+// Copies what the run says of itself, whose texts may change or be freed while the thread writes.
+static bool take_manifest(struct saver *saver, const struct manifest *manifest, struct error *error)
 {
-    if (!saver_finish(saver, error))
-        return false;
     struct manifest_layer *layers = saver->manifest.layers;
     free(saver->model);
+    free(saver->words);
     saver->model = strdup(manifest->model);
+    saver->words = manifest->words ? strdup(manifest->words) : NULL;
     saver->manifest = *manifest;
     saver->manifest.model = saver->model;
+    saver->manifest.words = saver->words;
     saver->manifest.layers = layers;
     saver->manifest.layer_count = saver->settings.layer_count;
     saver->manifest.copies = saver->copies.files;  // empty until the freeze step
     saver->manifest.copy_count = manifest->step > manifest->freeze_step ? saver->copies.states.count : 0;
-    const bool good = (saver->model || error_no_memory(error, "a checkpoint")) && take_snapshots(saver, error);
+    return (saver->model && (saver->words || !manifest->words)) || error_no_memory(error, "a checkpoint");
+}
+
+bool saver_save(struct saver *saver, const struct manifest *manifest, struct error *error)
+{
+    if (!saver_finish(saver, error))
+        return false;
+    const bool good = take_manifest(saver, manifest, error) && take_snapshots(saver, error);
     if (!ranks_all_good(saver->settings.group, good, error))
         return false;
     saver->has_failed = false;

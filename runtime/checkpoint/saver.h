@@ -50,7 +50,8 @@ struct saver *saver_create(const struct saver_settings *settings, struct error *
 // Ends a checkpoint that is being written, which gets no name.
 void saver_free(struct saver *saver);
 
-// The manifest must be complete, except for what is known only afterwards: the saver sets `layers` and their count.
+// The manifest must be complete, except for what is known only afterwards: the saver sets `layers` and their count. It
+// is copied with its texts.
 bool saver_save(struct saver *saver, const struct manifest *manifest, struct error *error);
 bool saver_look(struct saver *saver, struct error *error);
 // Waits for the last checkpoint.

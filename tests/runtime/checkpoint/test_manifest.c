@@ -135,6 +135,54 @@ static void what_copies_keep_is_read_and_written_again(void **state)
     free(example);
 }
 
+static void words_are_read_and_written_again(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct text text = { 0 }, again = { 0 };
+    char *example = test_document("docs/formats/checkpoint.md");
+    struct manifest *manifest = read_text(example, &error);
+    assert_good(manifest, error);
+    assert_null(manifest->words);
+    manifest->words = strdup("epoch 3\n\x01\x7f \"\\ \xc2\x80 \xf0\x9f\x98\x80");
+    manifest_write(manifest, &text);
+    assert_non_null(strstr(text.data, "\"words\": \"epoch 3\\n\\u0001\\u007f \\\"\\\\ \\u0080 \xf0\x9f\x98\x80\",\n"));
+    struct manifest *read = read_text(text.data, &error);
+    assert_good(read, error);
+    assert_string_equal(read->words, manifest->words);
+    manifest_write(read, &again);
+    assert_string_equal(again.data, text.data);
+    manifest_free(manifest);
+    manifest_free(read);
+    text_clear(&text);
+    text_clear(&again);
+    free(example);
+}
+
+static void too_many_words_are_refused(void **state)
+{
+    (void)state;
+    char *example = test_document("docs/formats/checkpoint.md");
+    for (size_t bytes = MANIFEST_MOST_WORDS; bytes <= MANIFEST_MOST_WORDS + 1; bytes++) {
+        struct error error = { 0 };
+        struct text text = { 0 };
+        struct manifest *manifest = read_text(example, &error);
+        assert_good(manifest, error);
+        manifest->words = calloc(1, bytes + 1);
+        assert_non_null(manifest->words);
+        memset(manifest->words, 'w', bytes);
+        manifest_write(manifest, &text);
+        manifest_free(manifest);
+        manifest = read_text(text.data, &error);
+        assert_int_equal(manifest != NULL, bytes == MANIFEST_MOST_WORDS);
+        if (!manifest)
+            assert_error(error, "manifest.json: words: has 65537 bytes; it must have from 1 to 65536");
+        manifest_free(manifest);
+        text_clear(&text);
+    }
+    free(example);
+}
+
 struct changed_row {
     const char *name, *from, *to, *sentence;
 };
@@ -149,6 +197,9 @@ static struct changed_row changed[] = {
       "manifest.json: step: is 13; it must be from 1 to 12" },
     { "more_passes_than_steps_are_refused", "\"passes\": 8", "\"passes\": 9",
       "manifest.json: passes: is 9; it must be" },
+    { "words_without_a_byte_are_refused", "\"layers\"", "\"words\": \"\", \"layers\"",
+      "manifest.json: words: has 0 bytes; it must have from 1 to 65536" },
+    { "words_put_in_are_seen", "\"layers\"", "\"words\": \"epoch 9\", \"layers\"", "manifest.json: hash: is " },
     { "another_number_is_seen", "\"updates\": 8", "\"updates\": 7", "manifest.json: hash: is " },
     { "another_letter_is_seen", "\"head\"", "\"heae\"", "manifest.json: hash: is " },
 };
@@ -184,19 +235,21 @@ static void every_bit_counts(void **state)
     free(example);
 }
 
-enum { CHANGED = sizeof changed / sizeof changed[0] };
+enum { FIXED = 8, CHANGED = sizeof changed / sizeof changed[0] };
 
 int main(void)
 {
-    struct CMUnitTest tests[5 + CHANGED] = {
+    struct CMUnitTest tests[FIXED + CHANGED] = {
         cmocka_unit_test(the_example_is_read_and_written_again),
         cmocka_unit_test(a_batch_is_read_and_written_again),
         cmocka_unit_test(what_copies_keep_is_read_and_written_again),
         cmocka_unit_test(a_held_out_loss_is_read_and_written_again),
         cmocka_unit_test(a_loss_scale_is_read_and_written_again),
+        cmocka_unit_test(words_are_read_and_written_again),
+        cmocka_unit_test(too_many_words_are_refused),
         cmocka_unit_test(every_bit_counts),
     };
     for (size_t i = 0; i < CHANGED; i++)
-        tests[5 + i] = (struct CMUnitTest)TEST_ROW(is_refused, &changed[i]);
+        tests[FIXED + i] = (struct CMUnitTest)TEST_ROW(is_refused, &changed[i]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
