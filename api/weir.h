@@ -612,7 +612,8 @@ struct weir_runtime_options {
     float beta1, beta2, epsilon;  // of adam, adamw, lamb; usual: 0.9, 0.999, 1e-8 (lamb: 1e-6)
     float trust;                  // of lars: a tensor's step at rate 1, relative to its norm; usual: 0.001
     float decay;                  // weight decay, added to g except in adamw and lamb; usual: none
-    float clip;            // maximum norm of all gradients, over all stages; usual: gradients are not clipped
+    // maximum norm of the gradients of all layers that are not frozen, over all stages; usual: they are not clipped
+    float clip;
     // of adam1bit: the last update of the second moment; after it replicas send signs. Usual: 100
     uint64_t freeze_step;
     // An optimizer of your own, in place of the plan's, on the state that the plan's optimizer has. It is called for

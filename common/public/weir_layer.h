@@ -190,6 +190,12 @@ struct weir_layer {
     uint64_t flops;                     // of F; 0: not counted
     const struct weir_range *undecayed;  // parameters without weight decay: biases, norms
     size_t undecayed_count;
+    // The learning rate of this layer's updates is the run's rate times this. 0: the run's rate.
+    float rate_factor;
+    // A frozen layer's parameters stay as they are: nothing updates them, decay included, and the optimizer's state for
+    // them stays as it is. Its gradients are computed, and do not count in the norm that clips. Plans count a frozen
+    // layer's memory as any other's.
+    bool is_frozen;
     // An earlier layer of the model whose parameters this layer reads as well, and adds gradients to (tied
     // parameters): for example a head that uses the embedding's weights. If both layers are on one stage, the
     // parameters are stored once. A plan that allows them on different stages (weir_partition_options.tied) gives the
@@ -226,14 +232,14 @@ struct weir_layer {
     size_t input_count;
 };
 
-// An update by an optimizer of your own: from a layer's parameters to their next version. If the plan has the
-// optimizer on the host, all of this is in host memory, and the queue does each thing at once. On GPUs such plans are
-// refused.
+// An update by an optimizer of your own: from a layer's parameters to their next version. Frozen layers have none. If
+// the plan has the optimizer on the host, all of this is in host memory, and the queue does each thing at once. On GPUs
+// such plans are refused.
 struct weir_update {
     void *queue;
     const struct weir_layer *layer;
     uint64_t number;          // number of the layer's update, from 1
-    float rate;
+    float rate;               // the run's, times the layer's rate_factor
     const float *parameters;
     float *next;              // receives the new parameters; may be `parameters`
     const float *gradients;   // clipped, if that is asked for

@@ -122,6 +122,19 @@ static bool can_measure_norm(const struct interpreter_needs *needs, struct error
     return true;
 }
 
+// A momentum that replicas exchange is that of all parameters of a stage.
+static bool can_freeze(const struct interpreter_needs *needs, struct error *error)
+{
+    for (uint32_t s = 0; s < needs->schedule->stages; s++)
+        for (size_t i = 0; i < needs->stages[s].part_count; i++)
+            if (needs->stages[s].parts[i].is_frozen && placement_copies(needs->weight_plan->placement, s) > 1
+                && optimizer_compresses(needs->optimizer->kind) && !needs->optimizer->own)
+                return error_set(error, "is_frozen: the replicas of stage %u send each other a compressed momentum (%s)"
+                                 " of all its layers, and one of them is frozen; plan with adamw", s,
+                                 optimizer_names[needs->optimizer->kind]);
+    return true;
+}
+
 static bool can_run(const struct interpreter_needs *needs, struct error *error)
 {
     const struct schedule *schedule = needs->schedule;
@@ -138,7 +151,7 @@ static bool can_run(const struct interpreter_needs *needs, struct error *error)
                              "%u take whole sequences only", schedule->splits, s);
     const struct action_list *list = &schedule->lists[needs->rank];
     const struct action *end = list_end(list);
-    if (!can_measure_norm(needs, error))
+    if (!can_measure_norm(needs, error) || !can_freeze(needs, error))
         return false;
     for (const struct action *action = list->at; action < end; action += group_size(action, end))
         if (!can_do(needs, (struct group){ action, group_size(action, end) }, error)

@@ -227,6 +227,7 @@ static struct stage_part part_of(const struct chain *chain, const struct home *h
     return (struct stage_part){ .layer = (uint32_t)(home->layer - layers), .first = first,
                                 .end = first + round_to_256(home->layer->parameter_bytes) / chain->number_bytes,
                                 .numbers = home->layer->parameter_bytes / chain->number_bytes,
+                                .is_frozen = home->layer->is_frozen, .rate_factor = home->layer->rate_factor,
                                 .tensors = home->layer->tensors,
                                 .tensor_count = home->layer->tensors ? home->layer->tensor_count : 0 };
 }

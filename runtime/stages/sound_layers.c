@@ -1,5 +1,6 @@
 #include "runtime/stages/sound_layers.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "runtime/stages/layer_inputs.h"
@@ -96,6 +97,9 @@ static bool is_sound(const struct weir_layer *layer, bool is_last, struct error 
     if (layer->shared_by_parts_bytes > layer->saved_bytes)
         return error_set(error, "shared_by_parts_bytes: %llu is more than saved_bytes, %llu, of which it is a part",
                          (unsigned long long)layer->shared_by_parts_bytes, (unsigned long long)layer->saved_bytes);
+    if (!isfinite(layer->rate_factor) || layer->rate_factor < 0)
+        return error_set(error, "rate_factor: %g is no rate: needs a number above 0, or 0 for the run's own rate",
+                         (double)layer->rate_factor);
     return has_sound_ranges(layer, error) && has_sound_tensors(layer, error) && has_sound_state(layer, error);
 }
 

@@ -105,6 +105,8 @@ struct stage_part {
     uint32_t layer;  // of the model
     uint64_t first, end;
     bool is_copy;
+    bool is_frozen;     // nothing of it is updated
+    float rate_factor;  // of its updates; 0: the usual rate
     uint64_t numbers;  // how many numbers the layer has, from the first on; zeros follow
     uint64_t state, state_end;  // range of bytes in the stage's optimizer state, if that is in blocks
     const struct weir_tensor *tensors;  // tensors by bytes from the first; none: one vector. Borrowed

@@ -153,7 +153,7 @@ static void measure(struct twin *twin)
 {
     queue_zero(twin->queue, twin->norms, twin_norm_count(twin) * sizeof *twin->norms);
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (twin->layers[l].parameter_bytes > 0)
+        if (twin->layers[l].parameter_bytes > 0 && !twin->layers[l].is_frozen)
             measure_layer(twin, l);
 }
 
@@ -214,10 +214,15 @@ static void optimize(struct twin *twin, size_t l)
         .part_count = 1,
         .has_momentum = sends_compressed(twin, l),
     };
+    struct optimizer optimizer = twin->settings.optimizer;
+    optimizer.rate *= layer->rate_factor > 0 ? layer->rate_factor : 1;
     updated->newest++;
     if (layer->parameter_bytes == 0)
         return;
-    optimizer_update(&twin->settings.optimizer, updated->newest, twin->queue, &buffers);
+    if (!layer->is_frozen)
+        optimizer_update(&optimizer, updated->newest, twin->queue, &buffers);
+    else if (buffers.next != buffers.weights)
+        queue_copy(twin->queue, buffers.next, buffers.weights, parameter_bytes(twin, l));
     queue_zero(twin->queue, updated->gradients, buffers.count * sizeof(float));
 }
 

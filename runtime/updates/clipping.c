@@ -65,7 +65,7 @@ void clipping_measure_part(const struct clipping *clipping, struct queue *queue,
 {
     const struct norm_range measured = split_measured(clipping->split, part->layer, clipping->member,
                                                       part->end - part->first);
-    if (!part->is_copy && measured.count > 0)
+    if (!part->is_copy && !part->is_frozen && measured.count > 0)
         kernel_norm(queue, &clipping->norms[(size_t)part->layer * clipping->members + clipping->member],
                     gradients + measured.first, measured.count);
 }

@@ -6,7 +6,7 @@
 //
 // There is a norm for each layer, and then the norm of these in the order of the layers. So the bits are the same
 // wherever a plan cuts. Each rank measures the layers of which it has the first copy; tied parameters count in the
-// layer that owns them. The floats are outside the slab: one for each layer of the model.
+// layer that owns them, and frozen layers not at all. The floats are outside the slab: one for each layer of the model.
 //
 // If layers are split over the members of a tensor-parallel group (shard_pipelines.h), each layer has a norm for each
 // member. The first member measures everything it has of the layer, the others only what they alone have. The norms

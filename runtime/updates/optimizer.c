@@ -314,12 +314,14 @@ static void do_own_call(struct queue *queue, const void *arguments)
 }
 
 // On a GPU the user's function gives its work to the queue; in C it computes when it is called.
-static void update_part(const struct optimizer *optimizer, uint64_t update, struct queue *queue,
-                        const struct optimizer_buffers *buffers, const struct stage_part *part)
+static void update_by_own(const struct work *work, const struct stage_part *part)
 {
+    const struct optimizer *optimizer = work->optimizer;
+    const struct optimizer_buffers *buffers = work->buffers;
+    struct queue *queue = work->queue;
     const enum precision precision = device_precision(queue_device(queue));
     struct own_call call = { optimizer->own, optimizer->self, {
-        .queue = queue, .layer = part->layer, .update = update, .rate = optimizer->rate,
+        .queue = queue, .layer = part->layer, .update = work->update, .rate = optimizer->rate,
         .weights = values_at(buffers->weights, precision, part->first),
         .next = values_at(buffers->next, precision, part->first),
         .gradients = buffers->gradients + part->first, .count = part->end - part->first,
@@ -334,22 +336,54 @@ static void update_part(const struct optimizer *optimizer, uint64_t update, stru
         queue_call(queue, do_own_call, &call, sizeof call);
 }
 
+// --- by parts ------------------------------------------------------------------------------
+
+// The next version of what is frozen has the same bits.
+static void keep(const struct work *work, const struct stage_part *part)
+{
+    const enum precision precision = device_precision(queue_device(work->queue));
+    const struct optimizer_buffers *buffers = work->buffers;
+    if (buffers->next != buffers->weights && part->first < part->end)
+        queue_copy(work->queue, values_at(buffers->next, precision, part->first),
+                   values_at(buffers->weights, precision, part->first),
+                   (part->end - part->first) * precision_bytes(precision));
+}
+
+static void update_part(const struct work *work, const struct stage_part *part)
+{
+    const struct optimizer *optimizer = work->optimizer;
+    if (part->is_frozen)
+        keep(work, part);
+    else if (optimizer->own)
+        update_by_own(work, part);
+    else if (optimizer_keeps_blocks(optimizer->kind))
+        update_block(work, part);
+    else if (is_by_tensor(optimizer->kind))
+        update_tensors(work, part);
+    else
+        walk_range(work, part->first, part->end, update_span);
+}
+
+// Whether one call may update both parts. An empty part goes with any.
+static bool goes_with(const struct optimizer *optimizer, const struct stage_part *part, const struct stage_part *next)
+{
+    const bool is_alike = part->is_frozen == next->is_frozen && part->rate_factor == next->rate_factor;
+    return !optimizer->own && !is_by_tensor(optimizer->kind) && (is_alike || next->first == next->end);
+}
+
 void optimizer_update(const struct optimizer *optimizer, uint64_t update, struct queue *queue,
                       const struct optimizer_buffers *buffers)
 {
-    const struct work work = { optimizer, update, queue, buffers };
+    const bool needs_parts = optimizer->own || optimizer_keeps_blocks(optimizer->kind);
     const struct stage_part whole = { .end = buffers->count }, *parts = buffers->part_count ? buffers->parts : &whole;
+    const size_t count = buffers->part_count > 0 || needs_parts ? buffers->part_count : 1;
     assert(update > 0);
-    for (size_t i = 0; optimizer->own && i < buffers->part_count; i++)
-        update_part(optimizer, update, queue, buffers, &buffers->parts[i]);
-    if (optimizer->own)
-        return;
-    if (!is_by_tensor(optimizer->kind)) {
-        walk_range(&work, 0, buffers->count, update_span);
-        return;
+    for (size_t i = 0, next; i < count; i = next) {
+        struct stage_part part = parts[i];
+        for (next = i + 1; next < count && goes_with(optimizer, &part, &parts[next]); next++)
+            part.end = parts[next].end;
+        struct optimizer paced = *optimizer;
+        paced.rate *= part.rate_factor > 0 ? part.rate_factor : 1;
+        update_part(&(struct work){ &paced, update, queue, buffers }, &part);
     }
-    for (size_t i = 0; i < buffers->part_count && optimizer_keeps_blocks(optimizer->kind); i++)
-        update_block(&work, &parts[i]);
-    for (size_t i = 0; (i < buffers->part_count || i == 0) && !optimizer_keeps_blocks(optimizer->kind); i++)
-        update_tensors(&work, &parts[i]);
 }

@@ -61,7 +61,7 @@ struct optimizer_buffers {
     const struct exempt *exempt;  // elements without decay, ascending and not adjacent
     size_t exempt_count;
     bool has_momentum;  // of a frozen update: replicas have already exchanged its first moment, and gradients are zero
-    // Which layer each element belongs to, for a user-defined optimizer or one that updates by tensors
+    // Which layer each element belongs to, one after the other, with its rate. None: all have the usual one
     const struct stage_part *parts;
     size_t part_count;
 };
@@ -97,7 +97,8 @@ bool optimizer_is_frozen(const struct optimizer *optimizer, uint64_t update);
 void optimizer_begin(const struct optimizer *optimizer, struct queue *queue, const struct values *weights,
                      float *state, uint64_t count);
 
-// Makes one update. `update` counts from 1; it corrects the moments of adamw for their start at zero.
+// Makes one update. `update` counts from 1; it corrects the moments of adamw for their start at zero. Neighbouring
+// parts with the same rate are updated by one call. Frozen ones keep their bits.
 void optimizer_update(const struct optimizer *optimizer, uint64_t update, struct queue *queue,
                       const struct optimizer_buffers *buffers);
 

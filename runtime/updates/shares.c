@@ -97,10 +97,11 @@ static struct stage_part part_within(const struct share *share, const struct sta
     if (first >= numbers)
         return (struct stage_part){ 0 };
     struct stage_part within = { .layer = part->layer, .first = first - share->first, .end = end - share->first,
-                                 .is_copy = part->is_copy, .numbers = numbers - first, .state = state };
+                                 .is_copy = part->is_copy, .is_frozen = part->is_frozen,
+                                 .rate_factor = part->rate_factor, .numbers = numbers - first, .state = state };
     if (stage->unit == UPDATES_BLOCKS)
         within.state_end = state + optimizer_block_bytes(within.numbers);
-    else
+    else if (stage->unit == UPDATES_TENSORS)
         put_tensors(share, part, first - part->first, tensors, &within);
     const bool has_none = stage->unit == UPDATES_TENSORS && within.tensor_count == 0 && part->tensor_count > 0;
     return has_none ? (struct stage_part){ 0 } : within;  // only zeros before the first tensor
@@ -116,12 +117,13 @@ static size_t count_tensors(const struct stage *stage)
 
 static bool open_parts(struct share *share, const struct stage *stage, uint64_t count, struct error *error)
 {
-    share->edges = calloc(share->copies + 1u, sizeof *share->edges);
+    const bool is_even = stage->unit == UPDATES_PARAMETERS;
+    share->edges = is_even ? NULL : calloc(share->copies + 1u, sizeof *share->edges);
     share->parts = calloc(stage->part_count + 1, sizeof *share->parts);
     share->tensors = calloc(count_tensors(stage) + 1, sizeof *share->tensors);
-    if (!share->edges || !share->parts || !share->tensors)
+    if ((!share->edges && !is_even) || !share->parts || !share->tensors)
         return error_no_memory(error, "a share of a stage");
-    for (uint32_t copy = 0; copy <= share->copies; copy++)
+    for (uint32_t copy = 0; share->edges && copy <= share->copies; copy++)
         share->edges[copy] = share_edge(stage, count, copy, share->copies);
     uint64_t state = 0;
     struct weir_tensor *tensors = share->tensors;
@@ -150,9 +152,7 @@ bool share_open(struct share *share, const struct stage *stage, uint64_t count, 
                 struct error *error)
 {
     *share = share_range(stage, count, copy, copies);
-    return share->copies == 1
-        || (open_exempt(share, stage, error)
-            && (stage->unit == UPDATES_PARAMETERS || open_parts(share, stage, count, error)));
+    return share->copies == 1 || (open_exempt(share, stage, error) && open_parts(share, stage, count, error));
 }
 
 bool share_fits(const struct share *share, const struct stage *stage, enum optimizer_kind kind, struct error *error)
@@ -229,7 +229,7 @@ struct optimizer_buffers share_buffers(const struct share *share, enum precision
     buffers.count = share->count;
     buffers.exempt = share->exempt;
     buffers.exempt_count = share->exempt_count;
-    buffers.parts = share->parts;  // none, if parameters are updated by themselves
+    buffers.parts = share->parts;
     buffers.part_count = share->part_count;
     return buffers;
 }

@@ -20,9 +20,9 @@ struct share {
     uint32_t copies;        // replicas that own a share each; 1: this one owns all
     // If blocks or tensors are kept whole: where each copy's share begins, and the end; NULL: even shares
     uint64_t *edges;
-    struct stage_part *parts;  // likewise: what the share has of each layer, counted from its first element,
-    size_t part_count;         // and where the state of that is in the share's own
-    struct weir_tensor *tensors;  // of all parts
+    struct stage_part *parts;  // what the share has of each layer, counted from its first element; for whole blocks or
+    size_t part_count;         // tensors also where the state of that is in the share's own,
+    struct weir_tensor *tensors;  // and the tensors of all parts
     struct exempt *exempt;  // elements without decay within the share, counted from its first element
     size_t exempt_count;
 };

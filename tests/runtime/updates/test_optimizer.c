@@ -94,6 +94,62 @@ static void a_stage_at_once_equals_its_layers_one_by_one(void **state)
     }
 }
 
+// Parts of three rates, one after the other, beside each as a stage of its own.
+static void each_part_has_its_own_rate(void **state)
+{
+    (void)state;
+    static const struct stage_part parts[] = { { .end = 60, .rate_factor = 0.5f },
+                                               { .first = 60, .end = 60, .rate_factor = 3 },
+                                               { .first = 60, .end = 100, .rate_factor = 0.5f },
+                                               { .first = 100, .end = 190 },
+                                               { .first = 190, .end = COUNT, .rate_factor = 2 } };
+    for (enum optimizer_kind kind = OPTIMIZER_SGD; kind <= OPTIMIZER_LARS; kind++) {
+        struct bench bench = bench_open(kind);
+        float whole[COUNT], alone[COUNT], whole_state[2 * COUNT] = { 0 };
+        memcpy(alone, bench.weights, sizeof alone);
+        optimizer_update(&(struct optimizer){ .kind = kind, .rate = 0.5f, .momentum = 0.5f, .decay = 0.25f,
+                                              .beta1 = 0.5f, .beta2 = 0.75f, .epsilon = 1e-6f, .trust = 0.5f },
+                         1, bench.queue,
+                         &(struct optimizer_buffers){ .next = values(whole), .weights = values(bench.weights),
+                                                      .gradients = bench.gradients, .state = whole_state,
+                                                      .count = COUNT, .parts = parts, .part_count = 5 });
+        for (size_t i = 0; i < 5; i++) {
+            const struct optimizer own = { .kind = kind, .momentum = 0.5f, .decay = 0.25f, .beta1 = 0.5f,
+                                           .rate = parts[i].rate_factor > 0 ? 0.5f * parts[i].rate_factor : 0.5f,
+                                           .beta2 = 0.75f, .epsilon = 1e-6f, .trust = 0.5f };
+            float state_of[2 * COUNT] = { 0 }, *numbers = alone + parts[i].first;
+            optimizer_update(&own, 1, bench.queue,
+                             &(struct optimizer_buffers){ .next = values(numbers), .weights = values(numbers),
+                                                          .gradients = bench.gradients + parts[i].first,
+                                                          .state = state_of, .count = parts[i].end - parts[i].first });
+        }
+        assert_memory_equal(whole, alone, sizeof whole);
+        bench_close(&bench);
+    }
+}
+
+static void what_is_frozen_keeps_its_bits(void **state)
+{
+    (void)state;
+    static const struct stage_part parts[] = { { .end = 60 }, { .first = 60, .end = 190, .is_frozen = true },
+                                               { .first = 190, .end = COUNT } };
+    for (enum optimizer_kind kind = OPTIMIZER_SGD; kind <= OPTIMIZER_LARS; kind++) {
+        struct bench bench = bench_open(kind);
+        const struct optimizer optimizer = optimizer_of(kind);
+        float next[COUNT] = { 0 }, moments[2 * COUNT] = { 0 };
+        const float zeroes[130] = { 0 };
+        optimizer_update(&optimizer, 1, bench.queue,
+                         &(struct optimizer_buffers){ .next = values(next), .weights = values(bench.weights),
+                                                      .gradients = bench.gradients, .state = moments, .count = COUNT,
+                                                      .parts = parts, .part_count = 3 });
+        for (size_t i = 0; i < COUNT; i++)
+            assert_true((next[i] == bench.weights[i]) == (i >= 60 && i < 190));
+        assert_memory_equal(moments + 60, zeroes, sizeof zeroes);
+        assert_memory_equal(moments + COUNT + 60, zeroes, sizeof zeroes);
+        bench_close(&bench);
+    }
+}
+
 static void the_next_version_may_be_written_elsewhere(void **state)
 {
     (void)state;
@@ -330,6 +386,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stage_at_once_equals_its_layers_one_by_one),
+        cmocka_unit_test(each_part_has_its_own_rate),
+        cmocka_unit_test(what_is_frozen_keeps_its_bits),
         cmocka_unit_test(the_next_version_may_be_written_elsewhere),
         cmocka_unit_test(exempt_elements_do_not_decay),
         cmocka_unit_test(a_tensor_is_scaled_by_its_own_norm),

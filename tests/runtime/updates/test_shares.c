@@ -46,6 +46,31 @@ static void shares_are_all_there_is_and_begin_where_others_end(void **state)
     }
 }
 
+// A share of 11 of these 33 begins and ends within parts.
+static void a_share_knows_the_rates_of_what_it_has(void **state)
+{
+    (void)state;
+    static const struct stage_part parts[] = {
+        { .layer = 4, .end = 15, .numbers = 15, .rate_factor = 0.5f },
+        { .layer = 5, .first = 15, .end = 20, .numbers = 5, .is_frozen = true },
+        { .layer = 6, .first = 20, .end = 33, .numbers = 13 },
+    };
+    const struct stage paced = { .shard = SHARD_OPTIMIZER, .parts = parts, .part_count = 3 };
+    struct error error = { 0 };
+    struct share share;
+    assert_good(share_open(&share, &paced, 33, 1, 3, &error), error);
+    assert_null(share.edges);
+    const struct optimizer_buffers whole = { .count = 33 }, own = share_buffers(&share, PRECISION_FP32, whole);
+    assert_int_equal(own.part_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        static const uint64_t ends[] = { 0, 4, 9, 11 };
+        assert_true(own.parts[i].first == ends[i] && own.parts[i].end == ends[i + 1]);
+        assert_true(own.parts[i].layer == 4 + i && own.parts[i].is_frozen == parts[i].is_frozen
+                    && own.parts[i].rate_factor == parts[i].rate_factor);
+    }
+    share_close(&share);
+}
+
 static void who_shares_nothing_has_all(void **state)
 {
     (void)state;
@@ -336,6 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_share_knows_what_of_it_does_not_decay),
         cmocka_unit_test(shares_are_all_there_is_and_begin_where_others_end),
+        cmocka_unit_test(a_share_knows_the_rates_of_what_it_has),
         cmocka_unit_test(who_shares_nothing_has_all),
         cmocka_unit_test(what_is_updated_together_is_in_one_share),
         cmocka_unit_test(a_share_of_more_than_was_planned_is_refused),
