@@ -148,15 +148,24 @@ struct weir_range {
 // * Training as well, such as a router's bias: its forwards and backwards get the state as the last update left it.
 //   Schedules without a flush are refused.
 //
+// A fold may also read the layer's parameters, as the update has left them (fold_reads_parameters). So a layer keeps an
+// average of its weights, which evaluations use (Polyak averages, exponential moving averages):
+//
+//     state = d state + (1 - d) parameters
+//
+// Its initialize_state then writes what its initialize writes. Plans that keep parameters on the host, or shard them
+// over replicas, are refused.
+//
 // Layers with state take whole sequences and cannot be split over a tensor-parallel group.
 enum weir_state_reader { WEIR_STATE_READ_BY_EVALUATION, WEIR_STATE_READ_BY_TRAINING };
 
-// One fold: the statistics of `count` micro-batches, ascending by their number within the step. `state` is read and
-// written. All are on the device, and the queue has everything that they wait for. The arrays are there for the call
-// only.
+// One fold: the statistics of `count` micro-batches, ascending by their number within the step. They are NULL if the
+// layer has none. `state` is read and written. All are on the device, and the queue has everything that they wait for.
+// The arrays are there for the call only.
 struct weir_fold {
     void *queue;
     void *state;
+    const void *parameters;  // the newest, behind the update; NULL without fold_reads_parameters
     const void *const *statistics;
     const uint32_t *micro_batches;
     uint32_t count;
@@ -210,6 +219,7 @@ struct weir_layer {
     // names that `tensors` has not. NULL: one vector "state".
     uint64_t state_bytes, statistics_bytes;
     enum weir_state_reader state_reader;
+    bool fold_reads_parameters;
     const struct weir_tensor *states;
     size_t state_count;
     // The size of weir_pass.metrics, if the layer computes the loss; 0: it counts nothing

@@ -257,6 +257,8 @@ static bool check_fold(struct guarding *guarding, struct error *error)
     struct guarded_call *call = begin(guarding, CALL_FOLD, bytes);
     if (!guarding->state)
         return true;
+    if (call->layer->fold_reads_parameters)
+        call->roles[PLACE_PARAMETERS] = reads(guarding->parameters[guarding->l], bytes[PLACE_PARAMETERS]);
     call->roles[PLACE_STATE] = adds(guarding->state, bytes[PLACE_STATE]);
     if (bytes[PLACE_STATISTICS] > 0)
         call->roles[PLACE_STATISTICS] = reads(call->forward->results[0][PLACE_STATISTICS], bytes[PLACE_STATISTICS]);

@@ -183,7 +183,8 @@ static void call_layer(void *data)
     } else if (kind == CALL_FOLD) {
         const void *const statistics[] = { running->pass.statistics, running->pass.statistics };
         const uint32_t micro_batches[] = { 0, 1 };
-        const struct weir_fold fold = { queue, state, statistics, micro_batches, 2 };
+        const struct weir_fold fold = { .queue = queue, .state = state, .statistics = statistics, .count = 2,
+                                        .parameters = running->pass.parameters, .micro_batches = micro_batches };
         running->is_good = layer->fold(layer->self, &fold, &running->trouble);
     } else {
         running->is_good = functions[kind](layer->self, &running->pass, &running->trouble);

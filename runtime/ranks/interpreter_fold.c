@@ -1,5 +1,5 @@
-// State without a gradient: behind an update, each copy of a stage folds the statistics of all micro-batches that it
-// takes in. At REDUCE the copies have brought them together (interpreter_reduce.c).
+// State without a gradient: behind an update and its all-gather, each copy of a stage folds the statistics of all
+// micro-batches that it takes in. At REDUCE the copies have brought them together (interpreter_reduce.c).
 #include <stdlib.h>
 
 #include "runtime/ranks/interpreting.h"
@@ -80,7 +80,8 @@ static void give_back(const struct interpreter *interpreter, const struct local 
 bool fold_statistics(struct interpreter *interpreter, struct local *local, struct error *error)
 {
     const uint32_t most = interpreter->needs.schedule->micro_batches;
-    struct weir_fold fold = { .queue = interpreter->needs.queue, .state = local->memory->state };
+    struct weir_fold fold = { .queue = interpreter->needs.queue, .state = local->memory->state,
+                              .parameters = row_at(&local->memory->weights, local->ring.newest) };
     if (fold.state) {
         const void **statistics = calloc(most + 1u, sizeof *statistics);
         uint32_t *micro_batches = calloc(most + 1u, sizeof *micro_batches);

@@ -179,8 +179,8 @@ static bool update_all(struct interpreter *interpreter, struct local *local, str
                        const struct recording *recording, struct error *error)
 {
     update(interpreter, local, next);
-    return fold_statistics(interpreter, local, error)
-        && gather_weights(interpreter, local, action, error) && end_update(interpreter, recording, error);
+    return gather_weights(interpreter, local, action, error)
+        && fold_statistics(interpreter, local, error) && end_update(interpreter, recording, error);
 }
 
 // If replicas share states and the schedule flushes, their STEPs run after the list, where they wait for each other.

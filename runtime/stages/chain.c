@@ -238,7 +238,7 @@ static bool measure_stage(struct chain *chain, const struct weir_layer *layers, 
     if (good) {
         chain->stage.bytes = stage_bytes_at(profile, chain->first, chain->end, recompute, chain->segment_count,
                                             storage, replicas);
-        good = chain_check_shared(chain, error);
+        good = chain_check_shared(chain, error) && chain_check_folds(chain, error);
     }
     if (good) {
         chain->window = chain->stage.bytes.streams || chain->stage.bytes.comes_ahead ? storage->window : 0;

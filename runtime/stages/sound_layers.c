@@ -73,6 +73,8 @@ static bool has_sound_state(const struct weir_layer *layer, struct error *error)
                          (unsigned long long)layer->state_bytes, (unsigned long long)layer->statistics_bytes);
     if (layer->state_bytes > 0 && !layer->fold)
         return error_set(error, "fold: is NULL, and the layer has a state, which nothing else may change");
+    if (layer->fold_reads_parameters && (layer->state_bytes == 0 || layer->parameter_bytes == 0))
+        return error_set(error, "fold_reads_parameters: the layer has no state, or no parameters of its own");
     if (layer->state_bytes > 0 && layer->most_splits > 1)
         return error_set(error, "most_splits: a layer with a state takes whole sequences");
     return has_sound_states(layer, error);

@@ -81,7 +81,7 @@ struct stage_functions {
     // Writes the initial weights if each replica has a share of them.
     bool (*initialize_share)(void *self, struct queue *queue, const struct first_share *to, struct error *error);
     // Writes the first state without a gradient; and makes the next one, from the statistics of an update's
-    // micro-batches. NULL: the stage has no state.
+    // micro-batches and the stage's newest weights. NULL: the stage has no state.
     bool (*initialize_state)(void *self, struct queue *queue, void *state, struct error *error);
     bool (*fold)(void *self, const struct weir_fold *fold, struct error *error);
 };

@@ -283,7 +283,10 @@ static bool fold(struct twin *twin, const struct update_step *made, struct error
     uint32_t *numbers = calloc(micro_batches + 1u, sizeof *numbers);
     bool good = (statistics && numbers) || error_no_memory(error, "the sequential twin");
     for (size_t l = 0; good && l < twin->layer_count; l++) {
-        struct weir_fold all = { twin->queue, twin->own[l].layer_state, statistics, numbers, 0 };
+        struct weir_fold all = { .queue = twin->queue, .state = twin->own[l].layer_state, .statistics = statistics,
+                                 .parameters = twin->layers[l].fold_reads_parameters
+                                                   ? weights_of(twin, l, twin->own[l].newest) : NULL,
+                                 .micro_batches = numbers };
         if (!all.state || !made->stages[twin->own[l].stage])
             continue;
         for (uint32_t m = 0; m < micro_batches; m++)

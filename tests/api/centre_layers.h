@@ -92,4 +92,34 @@ static inline void fill_centred(struct weir_layer layers[CENTRED])
         layers[l].name = names[l];
 }
 
+// A scale that evaluates by an average of its parameter.
+static inline bool averaged_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    struct weir_pass own = *pass;
+    own.parameters = pass->is_training ? pass->parameters : pass->state;
+    return scale_forward(self, &own, error);
+}
+
+static inline bool averaged_fold(void *self, const struct weir_fold *fold, struct weir_error *error)
+{
+    float *average = fold->state;
+    (void)self;
+    (void)error;
+    *average = 0.75f * *average + 0.25f * *(const float *)fold->parameters;
+    return fold->count > 0 && !fold->statistics[0];
+}
+
+// The same layers, and each scale keeps an average.
+static inline void fill_averaged(struct weir_layer layers[CENTRED])
+{
+    fill_centred(layers);
+    for (int l = 1; l < CENTRED - 1; l += 2) {
+        layers[l].forward = averaged_forward;
+        layers[l].state_bytes = sizeof(float);
+        layers[l].fold_reads_parameters = true;
+        layers[l].initialize_state = scale_initialize;
+        layers[l].fold = averaged_fold;
+    }
+}
+
 #endif

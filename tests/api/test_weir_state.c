@@ -66,7 +66,7 @@ struct loop {
 static void loop_begin(struct loop *loop)
 {
     memset(loop, 0, sizeof *loop);
-    fill_centred(loop->layers);
+    fill_averaged(loop->layers);
     for (int l = 0; l < CENTRED; l++) {
         if (loop->layers[l].initialize)
             loop->layers[l].initialize(NULL, NULL, &loop->parameters[l], NULL);
@@ -79,12 +79,12 @@ static float loop_forward(struct loop *loop, uint64_t step, uint32_t micro_batch
 {
     float loss = 0;
     for (int l = 0; l < CENTRED; l++) {
-        const bool has_state = loop->layers[l].state_bytes > 0;
+        const bool has_state = loop->layers[l].state_bytes > 0, has_statistics = loop->layers[l].statistics_bytes > 0;
         const struct weir_pass pass = {
             .step = step, .micro_batch = micro_batch, .is_training = is_training, .parameters = &loop->parameters[l],
             .input = l > 0 ? loop->values[l - 1] : NULL, .output = loop->values[l], .loss = &loss,
             .state = has_state && !is_training ? loop->states[l] : NULL,
-            .statistics = has_state && is_training ? &loop->statistics[l][micro_batch] : NULL,
+            .statistics = has_statistics && is_training ? &loop->statistics[l][micro_batch] : NULL,
         };
         loop->layers[l].forward(NULL, &pass, NULL);
     }
@@ -116,8 +116,9 @@ static void loop_step(struct loop *loop, uint64_t step)
         loop->parameters[l] -= rate * loop->gradients[l];
         loop->gradients[l] = 0;
         for (uint32_t m = 0; m < MICRO_BATCHES; m++)
-            statistics[m] = &loop->statistics[l][m];
-        const struct weir_fold fold = { NULL, loop->states[l], statistics, numbers, MICRO_BATCHES };
+            statistics[m] = loop->layers[l].statistics_bytes > 0 ? &loop->statistics[l][m] : NULL;
+        const struct weir_fold fold = { .state = loop->states[l], .statistics = statistics, .micro_batches = numbers,
+                                        .count = MICRO_BATCHES, .parameters = &loop->parameters[l] };
         if (loop->layers[l].fold)
             loop->layers[l].fold(NULL, &fold, NULL);
     }
@@ -178,7 +179,7 @@ static void state_is_that_of_a_plain_loop(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct weir_layer layers[CENTRED];
         struct loop loop;
-        fill_centred(layers);
+        fill_averaged(layers);
         loop_begin(&loop);
         struct weir_plan *plan = plan_centred(layers, rows[i].schedule, rows[i].ranks, rows[i].is_small);
         struct weir_runtime *runtime = runtime_of(plan, layers, rows[i].device, NULL);
@@ -201,7 +202,7 @@ static void verify_agrees_by_every_schedule(void **state)
         "interleaved-zb", "zb-v", "v-half", "v-min", "chimera", "dualpipe", "dualpipev", "hanayo",
     };
     struct weir_layer layers[CENTRED];
-    fill_centred(layers);
+    fill_averaged(layers);
     for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++)
         for (int is_small = 0; is_small < 2; is_small++) {
             struct weir_error error = { 0 };
@@ -218,11 +219,11 @@ static void replicas_fold_what_all_have_seen(void **state)
     static const char *const schedules[] = { "gpipe", "1f1b", "pipedream", "pipedream-2bw" };
     static const char *const shards[] = { "none", "optimizer", "gradients", "weights" };
     struct weir_layer layers[CENTRED];
-    fill_centred(layers);
-    struct weir_profile *profile = profile_centred(layers);
     static const uint32_t two[] = { 2, 2 };
     for (size_t i = 0; i < 16; i++) {
         struct weir_error error = { 0 };
+        (i % 4 < 3 ? fill_averaged : fill_centred)(layers);  // if weights are sharded, no fold can read them
+        struct weir_profile *profile = profile_centred(layers);
         struct weir_plan *plan =
             weir_partition(profile, WEIR_OPTIONS(partition, .cluster = "4 devices, 1MiB, 10GB/s 1us",
                                                  .schedule = schedules[i / 4], .micro_batches = MICRO_BATCHES,
@@ -232,8 +233,8 @@ static void replicas_fold_what_all_have_seen(void **state)
         if (!weir_verify(plan, layers, CENTRED, WEIR_OPTIONS(runtime, .rate = rate), 3, &error))
             fail_msg("%s, %s: %s", schedules[i / 4], shards[i % 4], error.text);
         weir_plan_free(plan);
+        weir_profile_free(profile);
     }
-    weir_profile_free(profile);
 }
 
 // Without a flush each update folds its own micro-batches.
@@ -267,7 +268,7 @@ static void a_run_goes_on_with_its_state(void **state)
     struct weir_error error = { 0 };
     struct weir_layer layers[CENTRED];
     struct loop loop;
-    fill_centred(layers);
+    fill_averaged(layers);
     loop_begin(&loop);
     for (uint64_t step = 0; step < STEPS; step++)
         loop_step(&loop, step);
@@ -422,6 +423,56 @@ static void the_guard_names_what_is_no_statistic(void **state)
     assert_named(layers, "layer 2 (ca): fold gives other bits for state, from byte 4 on");
 }
 
+static bool peeking_fold(void *self, const struct weir_fold *fold, struct weir_error *error)
+{
+    *(float *)(uintptr_t)fold->parameters += 1;
+    return averaged_fold(self, fold, error);
+}
+
+static void the_guard_knows_what_a_fold_may_read(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_layer layers[CENTRED];
+    fill_averaged(layers);
+    assert_good(weir_layers_check(layers, CENTRED, NULL, &error), error);
+    layers[1].fold = peeking_fold;
+    assert_named(layers, "layer 1 (a): fold changes parameters, which it may only read");
+    layers[1].fold = averaged_fold;
+    layers[1].fold_reads_parameters = false;
+    assert_named(layers, "layer 1 (a): fold touches memory that it was not given");
+}
+
+// A fold reads all parameters of its layer on the device.
+static void averages_are_refused_where_no_rank_has_all_weights(void **state)
+{
+    (void)state;
+    static const uint32_t two[] = { 2, 2 };
+    static const char *const sentences[] = {
+        "layer a: fold_reads_parameters: its parameters are on the host, and come in a window: plan without a window",
+        "layer a: fold_reads_parameters: its parameters are shared by replicas: plan without sharded weights",
+    };
+    struct weir_layer layers[CENTRED];
+    fill_averaged(layers);
+    struct weir_profile *profile = profile_centred(layers);
+    for (int n = 0; n < 3; n++) {
+        struct weir_error error = { 0 };
+        const struct weir_partition_options planning = {
+            .size = sizeof planning, .cluster = "4 devices, 1MiB, 10GB/s 1us, host 1GiB 25GB/s", .schedule = "1f1b",
+            .micro_batches = MICRO_BATCHES, .replicas = { two, 2 }, .optimizer_on_host = n != 1, .window = n == 0,
+            .shard = n == 1 ? "weights" : "none",
+        };
+        struct weir_plan *plan = weir_partition(profile, &planning, &error);
+        assert_good(plan, error);
+        const bool good = weir_verify(plan, layers, CENTRED, WEIR_OPTIONS(runtime, .rate = rate), 3, &error);
+        assert_int_equal(error.code, n < 2 ? 2 : 0);
+        if (good != (n == 2) || strcmp(error.text, n < 2 ? sentences[n] : "") != 0)
+            fail_msg("%s", error.text);
+        weir_plan_free(plan);
+    }
+    weir_profile_free(profile);
+}
+
 static void states_that_cannot_be_are_refused(void **state)
 {
     (void)state;
@@ -442,6 +493,8 @@ static void states_that_cannot_be_are_refused(void **state)
                    "state_bytes: is 0, and the layer has statistics, a fold or names of a state");
     ASSERT_REFUSED(layers[2].state_bytes = 7, "state_bytes, statistics_bytes: 7 and 4 are not both whole numbers of"
                    " floats");
+    ASSERT_REFUSED(layers[2].fold_reads_parameters = true,
+                   "fold_reads_parameters: the layer has no state, or no parameters of its own");
     ASSERT_REFUSED(layers[2].most_splits = 4, "most_splits: a layer with a state takes whole sequences");
     ASSERT_REFUSED(layers[2].states = twice, "states[1] has the name of another one: mean");
     ASSERT_REFUSED((layers[2].states = beyond, layers[2].state_count = 1),
@@ -461,6 +514,8 @@ int main(void)
         cmocka_unit_test(a_state_is_written_to_every_copy),
         cmocka_unit_test(training_may_read_state_where_a_schedule_flushes),
         cmocka_unit_test(the_guard_names_what_is_no_statistic),
+        cmocka_unit_test(the_guard_knows_what_a_fold_may_read),
+        cmocka_unit_test(averages_are_refused_where_no_rank_has_all_weights),
         cmocka_unit_test(states_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests_name("weir.h, state", tests, make_folder, remove_folder);
