@@ -109,6 +109,7 @@ struct evaluation *evaluation_open(const struct pipeline *pipeline, uint32_t mic
     struct session_settings own = *settings;
     own.lender = pipeline->session;
     own.optimizer.clip = 0;
+    own.optimizer.measures_norm = false;
     own.batch = own.micro_batch = 0;
     own.last_input_bytes =
         layers_prediction_bytes(pipeline->layers, pipeline->plan->stages[pipeline->plan->stage_count - 1].end);
