@@ -33,11 +33,12 @@
 //                  [a, b) + all of its again_l. While it is being re-run, those + forward_l + the part of
 //                  alive(b) that was made before b
 //   transient      the largest of all these
-//   state          sum of state_l; fixed
-//   statistics     sum of statistics_l over all layers; a slot from F until STEP.
 //   again          where the schedule has R of its own: the sum of again_l over all segments, in slots from R
 //                  until B or I. The workspace (transient_with_recompute) is that without it, but with saved_l
 //                  while the forward of a layer of a segment runs
+//
+// The state of its layers without a gradient is fixed: the sum of state_l. The statistics of a micro-batch, the sum of
+// statistics_l, have a slot from F until STEP.
 //
 // The forward workspace has room for alive(l) even if alive(l) is kept, for two reasons. The gradient needs the
 // place anyway when the backward of l runs. And the workspace of a range does not depend on what is recomputed,

@@ -84,8 +84,8 @@ static inline void *chain_offset(const void *base, uint64_t bytes)
 }
 
 // These are called in this order when a chain is made. They find which copies the stage needs, check that tied layers
-// may be on different stages, that replicas may shard them and that folds find them, and find the parameters of tied
-// layers. The last one gives all parameters their places and returns the bytes in all.
+// may be on different stages, that replicas may shard them, and that folds find them. They also find the parameters
+// of tied layers. The last one gives all parameters their places and returns the bytes in all.
 bool chain_find_copies(struct chain *chain, const struct weir_layer *layers, const struct profile *profile,
                        struct error *error);
 bool chain_check_together(const struct chain *chain, const struct storage *storage, struct error *error);
