@@ -104,6 +104,8 @@ class Plans(Case):
             'Its file says that it is proved optimal, which was not checked.'))
         self.assertTrue(plan.proved)
         self.assertFalse(loaded.proved)
+        self.assertEqual((loaded.ranks, loaded.micro_batches), (2, 8))
+        self.assertEqual((loaded.schedule_name, loaded.optimizer), ('1f1b', 'adamw'))
         self.assertNotIn('optimal', repr(loaded))
         loaded.check(made, prove=True)
         self.assertTrue(loaded.proved)

@@ -180,6 +180,26 @@ class Plan(_Shown, _Document):
         """
         return bool(library.LIBRARY.weir_plan_is_proved(self))
 
+    @property
+    def ranks(self) -> int:
+        """Ranks of the pipeline."""
+        return int(library.LIBRARY.weir_plan_ranks(self))
+
+    @property
+    def micro_batches(self) -> int:
+        """Micro-batches of an iteration, over which a trainer shares out a batch."""
+        return int(library.LIBRARY.weir_plan_micro_batches(self))
+
+    @property
+    def schedule_name(self) -> str:
+        """The schedule as it was asked for: '1f1b', 'zb-h1', .."""
+        return str(library.LIBRARY.weir_plan_schedule_name(self).decode())
+
+    @property
+    def optimizer(self) -> str:
+        """The optimizer whose state the plan counts: 'adamw', .."""
+        return str(library.LIBRARY.weir_plan_optimizer(self).decode())
+
     def explain(self, profile: Profile, *, budget: Optional[int] = None,
                 progress: Optional[Progress] = None) -> 'Explanation':
         """Why the plan is not faster, and what a change would gain.

@@ -275,6 +275,10 @@ def _load() -> ctypes.CDLL:
         function.restype, function.argtypes = None, [c_void_p]
     library.weir_answer_clear.restype, library.weir_answer_clear.argtypes = None, [POINTER(Answer)]
     library.weir_plan_is_proved.restype, library.weir_plan_is_proved.argtypes = c_bool, [PLAN]
+    for name, result in (('ranks', c_uint32), ('micro_batches', c_uint32), ('schedule_name', c_char_p),
+                         ('optimizer', c_char_p)):
+        function = getattr(library, 'weir_plan_' + name)
+        function.restype, function.argtypes = result, [PLAN]
     library.weir_version.restype, library.weir_version.argtypes = c_char_p, []
     return library
 
