@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "common/hash.h"
+#include "common/text.h"
 #include "runtime/groups/agreement.h"
 
 static float usual(float given, float otherwise)
@@ -65,11 +67,28 @@ const char *running_device(const struct weir_runtime_options *options, uint32_t 
     return options->device ? options->device : places_usual_device(processes);
 }
 
+// What of the layers changes numbers without changing the plan.
+static bool hash_layers(const struct weir_runtime *runtime, char digits[HASH_SIZE], struct error *error)
+{
+    struct text text = { 0 };
+    for (size_t l = 0; l < runtime->layer_count; l++) {
+        const struct weir_layer *layer = &runtime->layers[l];
+        text_add(&text, "%s %llu %llu %llu %u %.9g %d %d\n", layer->name, (unsigned long long)layer->parameter_bytes,
+                 (unsigned long long)layer->state_bytes, (unsigned long long)layer->statistics_bytes,
+                 layer->metric_count, (double)layer->rate_factor, layer->is_frozen, layer->state_reader);
+    }
+    const bool good = !text.failed || error_no_memory(error, "the layers of a runtime");
+    if (good)
+        hash_bytes(text.data, text.length, digits);
+    text_clear(&text);
+    return good;
+}
+
 bool running_agrees(const struct weir_runtime *runtime, const struct process_group *group, struct error *error)
 {
     const struct weir_runtime_options *options = &runtime->options;
     const struct weir_checkpoint_options *checkpoints = options->checkpoints;
-    enum { NUMBERS = 8, AGREED = NUMBERS + 8 };
+    enum { NUMBERS = 8, AGREED = NUMBERS + 9 };
     const float numbers[NUMBERS] = { options->rate, options->momentum, options->beta1, options->beta2,
                                      options->epsilon, options->decay, options->clip, options->trust };
     struct agreed agreed[AGREED] = {
@@ -80,11 +99,12 @@ bool running_agrees(const struct weir_runtime *runtime, const struct process_gro
         { .what = "weir_runtime_options.runs" }, { .what = "weir_runtime_options.update" },
         { .what = "weir_runtime_options.checkpoints" }, { .what = "weir_runtime_options.nesterov" },
         { .what = "weir_runtime_options.batch" }, { .what = "weir_runtime_options.freeze_step" },
-        { .what = "weir_runtime_options.gradient_norm" },
+        { .what = "weir_runtime_options.gradient_norm" }, { .what = "set of layers" },
     };
     for (size_t i = 0; i < NUMBERS; i++)
         snprintf(agreed[i].value, AGREED_SIZE, "%.9g", (double)numbers[i]);
-    if (!plan_hash(runtime->plan, agreed[NUMBERS].value, error))
+    if (!plan_hash(runtime->plan, agreed[NUMBERS].value, error)
+        || !hash_layers(runtime, agreed[NUMBERS + 8].value, error))
         return false;
     snprintf(agreed[NUMBERS + 1].value, AGREED_SIZE, "%u", options->runs);
     snprintf(agreed[NUMBERS + 2].value, AGREED_SIZE, options->update ? "one's own" : "none");

@@ -148,11 +148,55 @@ static void replicas_evaluate_their_shares(void **state)
     weir_plan_free(plan);
 }
 
+// Weights that come layer by layer, from the host or from other replicas, do so in evaluations as well.
+static void evaluations_work_however_states_are_held(void **state)
+{
+    (void)state;
+    static const uint32_t two[] = { 2, 2 };
+    static const struct {
+        const char *schedule, *shard;
+        bool optimizer, activations;
+        uint32_t window;
+    } rows[] = {
+        { "1f1b", "optimizer", false, false, 0 }, { "gpipe", "gradients", false, false, 0 },
+        { "1f1b", "weights", false, false, 1 },   { "pipedream", "optimizer", false, false, 0 },
+        { "1f1b", "none", true, false, 0 },       { "gpipe", "none", false, true, 0 },
+        { "1f1b", "none", true, false, 1 },
+    };
+    struct weir_layer layers[CENTRED];
+    struct weir_error error = { 0 };
+    fill_counting(layers);
+    struct weir_profile *profile = weir_profile_layers(layers, CENTRED, NULL, &error);
+    assert_good(profile, error);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const bool is_shared = strcmp(rows[i].shard, "none") != 0;
+        struct seen all, none;
+        struct weir_plan *plan =
+            weir_partition(profile, WEIR_OPTIONS(partition, .cluster = "4 devices, 1MiB, 10GB/s 1us, host 1GiB 10GB/s",
+                                                 .schedule = rows[i].schedule, .micro_batches = MICRO_BATCHES,
+                                                 .optimizer = "momentum", .shard = rows[i].shard,
+                                                 .optimizer_on_host = rows[i].optimizer,
+                                                 .activations_on_host = rows[i].activations,
+                                                 .window = rows[i].window,
+                                                 .replicas = { two, is_shared ? 2 : 0 }), &error);
+        assert_good(plan, error);
+        train(plan, layers, NULL, 0, &none);
+        train(plan, layers, NULL, 7, &all);
+        assert_memory_equal(&none.parameter, &all.parameter, sizeof all.parameter);
+        assert_memory_equal(none.trained, all.trained, sizeof all.trained);
+        assert_is_whole(&all, 7);
+        weir_plan_free(plan);
+    }
+    assert_int_equal(calls_of_main, 0);
+    weir_profile_free(profile);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluations_are_the_same_by_any_plan),
         cmocka_unit_test(replicas_evaluate_their_shares),
+        cmocka_unit_test(evaluations_work_however_states_are_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

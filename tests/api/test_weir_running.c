@@ -788,12 +788,18 @@ static void become_rank(uint32_t rank)
 }
 
 // A process that is a rank of two; it writes what it has seen, or why not.
+static float factor_of_rank_1;
+
 static int be_rank(uint32_t rank, const struct weir_plan *plan, const struct weir_layer *layers,
                    const struct weir_runtime_options *running, struct seen *seen)
 {
     struct weir_error error = { 0 };
+    struct weir_layer own[LAYERS];
     become_rank(rank);
-    const bool good = look(plan, layers, running, seen, &error);
+    memcpy(own, layers, sizeof own);
+    if (rank == 1)
+        own[2].rate_factor = factor_of_rank_1;
+    const bool good = look(plan, factor_of_rank_1 > 0 ? own : layers, running, seen, &error);
     if (!good)
         fprintf(stderr, "%s\n", error.text);
     return good ? 0 : error.code;
@@ -846,6 +852,12 @@ static void each_rank_may_be_a_process(void **state)
     both[0].checkpoints = both[1].checkpoints = NULL;
     both[1].clip = 0.25f;  // seen to be another
     run_two(plan, layers, both, seen, status);
+    for (int rank = 0; rank < 2; rank++)
+        assert_true(WIFEXITED(status[rank]) && WEXITSTATUS(status[rank]) == 2);
+    both[1].clip = 0.5f;
+    factor_of_rank_1 = 2;  // of a layer's own rate: the layers are others
+    run_two(plan, layers, both, seen, status);
+    factor_of_rank_1 = 0;
     for (int rank = 0; rank < 2; rank++)
         assert_true(WIFEXITED(status[rank]) && WEXITSTATUS(status[rank]) == 2);
     weir_plan_free(plan);
