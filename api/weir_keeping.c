@@ -15,32 +15,22 @@ static size_t tensors_of(const struct weir_layer *layer)
     return layer->tensors ? layer->tensor_count : layer->parameter_bytes > 0;
 }
 
-static void describe_layer(const struct weir_layer *layer, struct lasting_tensor *to)
-{
-    if (!layer->tensors && layer->parameter_bytes > 0)
-        *to = (struct lasting_tensor){ .name = "parameters", .columns = layer->parameter_bytes / sizeof(float) };
-    for (size_t t = 0; layer->tensors && t < layer->tensor_count; t++) {
-        const struct weir_tensor *from = &layer->tensors[t];
-        to[t] = (struct lasting_tensor){ .name = from->name, .rows = from->rows, .columns = from->columns,
-                                         .first = from->first_byte / sizeof(float) };
-    }
-}
-
 static size_t states_of(const struct weir_layer *layer)
 {
     return layer->states ? layer->state_count : layer->state_bytes > 0;
 }
 
-// The state without a gradient in the same form.
-static void describe_state(const struct weir_layer *layer, struct lasting_tensor *to)
+// Notes a layer's tensors, or one vector of that name if it names none. Returns the place behind them.
+static struct lasting_tensor *describe(const struct weir_tensor *tensors, size_t count, uint64_t bytes,
+                                       const char *otherwise, struct lasting_tensor *to)
 {
-    if (!layer->states && layer->state_bytes > 0)
-        *to = (struct lasting_tensor){ .name = "state", .columns = layer->state_bytes / sizeof(float) };
-    for (size_t s = 0; layer->states && s < layer->state_count; s++) {
-        const struct weir_tensor *from = &layer->states[s];
-        to[s] = (struct lasting_tensor){ .name = from->name, .rows = from->rows, .columns = from->columns,
-                                         .first = from->first_byte / sizeof(float) };
-    }
+    if (!tensors && bytes > 0)
+        *to++ = (struct lasting_tensor){ .name = otherwise, .columns = bytes / sizeof(float) };
+    for (size_t t = 0; tensors && t < count; t++)
+        *to++ = (struct lasting_tensor){ .name = tensors[t].name, .rows = tensors[t].rows,
+                                         .columns = tensors[t].columns,
+                                         .first = tensors[t].first_byte / sizeof(float) };
+    return to;
 }
 
 struct lasting_model *keeping_lasting(const struct weir_layer *layers, size_t count, enum optimizer_kind optimizer,
@@ -63,15 +53,16 @@ struct lasting_model *keeping_lasting(const struct weir_layer *layers, size_t co
     }
     struct lasting_tensor *to = lasting->tensors;
     for (size_t l = 0; l < count; l++) {
-        struct lasting_tensor *states = to + tensors_of(&layers[l]);
-        describe_layer(&layers[l], to);
-        describe_state(&layers[l], states);
-        lasting->layers[l] = (struct lasting_layer){ .name = layers[l].name, .tensors = to,
-                                                     .tensor_count = tensors_of(&layers[l]),
-                                                     .numbers = layers[l].parameter_bytes / sizeof(float),
-                                                     .states = states, .state_count = states_of(&layers[l]),
-                                                     .state_numbers = layers[l].state_bytes / sizeof(float) };
-        to = states + states_of(&layers[l]);
+        const struct weir_layer *layer = &layers[l];
+        struct lasting_tensor *const first = to;
+        struct lasting_tensor *const states =
+            describe(layer->tensors, layer->tensor_count, layer->parameter_bytes, "parameters", to);
+        to = describe(layer->states, layer->state_count, layer->state_bytes, "state", states);
+        lasting->layers[l] = (struct lasting_layer){ .name = layer->name, .tensors = first,
+                                                     .tensor_count = tensors_of(layer),
+                                                     .numbers = layer->parameter_bytes / sizeof(float),
+                                                     .states = states, .state_count = states_of(layer),
+                                                     .state_numbers = layer->state_bytes / sizeof(float) };
     }
     return lasting;
 }

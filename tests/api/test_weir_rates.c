@@ -1,31 +1,13 @@
 // Layers with a rate of their own, and frozen ones, by any plan.
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "tests/api/centre_layers.h"
+#include "tests/api/scratch_folder.h"
 
 // Data, five layers of y = gain x + shift (a gain for each row, one shift for all), and the loss. The numbers of a
 // layer are one more than 256 bytes hold, so that shares of replicas cut them.
 enum { PACED = 7, NUMBERS = ROWS + 1, MICRO_BATCHES = 4, STEPS = 4 };
-
-static char folder[200];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/weir-rates-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state)
-{
-    char command[300];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
 
 static bool line_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {

@@ -8,29 +8,7 @@
 #include <unistd.h>
 
 #include "tests/api/scale_layers.h"
-
-static char folder[200];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/weir-running-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    return mkdtemp(folder) == NULL;
-}
-
-static void empty_folder(void)
-{
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'/*", folder);
-    assert_int_equal(system(command), 0);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    empty_folder();
-    return rmdir(folder);
-}
+#include "tests/api/scratch_folder.h"
 
 static void fill_changing(struct weir_layer layers[LAYERS])
 {
@@ -555,7 +533,7 @@ static void a_run_goes_on_from_its_checkpoint(void **state)
         struct weir_error error = { 0 };
         float whole[LAYERS] = { 0 }, gone_on[LAYERS] = { 0 };
         fill_changing(layers);
-        empty_folder();
+        empty_folder(NULL);
         struct weir_plan *plan =
             plan_for(layers, WEIR_OPTIONS(partition, .schedule = schedules[n], .optimizer = "adamw"));
         const struct weir_checkpoint_options keeping = { .size = sizeof keeping, .every = 2, .data = "made" };
@@ -604,7 +582,7 @@ static void a_run_that_only_measures_goes_on_with_or_without_it(void **state)
     fill_changing(layers);
     struct weir_plan *plan = plan_for(layers, WEIR_OPTIONS(partition, .schedule = "zb-h1", .optimizer = "adamw"));
     for (int n = 0; n < 3; n++) {
-        empty_folder();
+        empty_folder(NULL);
         for (int step = 0; step < 4; step++) {
             const struct weir_checkpoint_options keeping = { .size = sizeof keeping, .folder = folder, .resume = true };
             struct weir_runtime *runtime =
@@ -638,7 +616,7 @@ static void a_run_goes_on_by_another_plan(void **state)
     struct weir_error error = { 0 };
     float was[LAYERS] = { 0 }, is[LAYERS] = { 0 };
     fill_changing(layers);
-    empty_folder();
+    empty_folder(NULL);
     struct weir_plan *plan = plan_for(layers, WEIR_OPTIONS(partition, .schedule = "1f1b", .optimizer = "adamw"));
     struct weir_plan *other =
         plan_for(layers, WEIR_OPTIONS(partition, .schedule = "gpipe", .optimizer = "adamw", .ranks = 1));
@@ -674,7 +652,7 @@ static void tensors_are_kept_by_their_names(void **state)
     struct weir_layer layers[LAYERS];
     struct weir_error error = { 0 };
     fill_changing(layers);
-    empty_folder();
+    empty_folder(NULL);
     layers[2].tensors = named;
     layers[2].tensor_count = 1;
     struct weir_plan *plan = plan_of(layers, "1f1b");
@@ -754,7 +732,7 @@ static void each_rank_may_have_a_device(void **state)
         struct seen threads, devices;
         struct own own = { 0 };
         fill_changing(layers);
-        empty_folder();
+        empty_folder(NULL);
         struct weir_plan *plan =
             plan_for(layers, WEIR_OPTIONS(partition, .schedule = schedules[n], .optimizer = "momentum"));
         const struct weir_checkpoint_options keeping = { .size = sizeof keeping, .folder = folder, .every = 2 };
@@ -836,7 +814,7 @@ static void each_rank_may_be_a_process(void **state)
     struct seen threads, seen[2];
     int status[2];
     fill_changing(layers);
-    empty_folder();
+    empty_folder(NULL);
     struct weir_plan *plan = plan_for(layers, WEIR_OPTIONS(partition, .schedule = "zb-h1", .optimizer = "adamw"));
     struct weir_runtime_options running = { .size = sizeof running, .rate = 0.01f, .clip = 0.5f };
     assert_good(look(plan, layers, &running, &threads, &error), error);
@@ -954,7 +932,7 @@ static void training_ends_with_its_checkpoints_written(void **state)
     fill_changing(layers);
     struct weir_plan *plan = plan_for(layers, WEIR_OPTIONS(partition, .schedule = "1f1b", .optimizer = "adamw"));
     for (int trial = 0; trial < 10; trial++) {
-        empty_folder();
+        empty_folder(NULL);
         struct weir_runtime *runtime = open_kept(plan, layers, (struct weir_checkpoint_options){ .every = 2 }, &error);
         assert_good(runtime, error);
         assert_good(weir_runtime_train(runtime, WEIR_OPTIONS(train, .steps = 4), NULL, &error), error);
@@ -984,7 +962,7 @@ static void a_rank_lost_behind_a_step_is_no_good_end(void **state)
     struct weir_layer layers[LAYERS];
     pid_t ranks[2];
     fill_changing(layers);
-    empty_folder();
+    empty_folder(NULL);
     struct weir_plan *plan = plan_for(layers, WEIR_OPTIONS(partition, .schedule = "1f1b", .optimizer = "adamw"));
     fflush(NULL);
     for (uint32_t rank = 0; rank < 2; rank++) {

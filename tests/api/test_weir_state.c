@@ -1,28 +1,10 @@
 // State without a gradient: folded to the same bits by any plan, read by evaluations, kept in checkpoints.
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "tests/api/centre_layers.h"
+#include "tests/api/scratch_folder.h"
 
 enum { MICRO_BATCHES = 8, STEPS = 4, EVALUATED = 3 };
-static char folder[200];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/weir-state-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state)
-{
-    char command[300];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
 static const float rate = 0.25f;
 static const uint64_t far_away = 1 << 20;
 

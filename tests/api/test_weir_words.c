@@ -5,29 +5,10 @@
 #include <unistd.h>
 
 #include "tests/api/scale_layers.h"
+#include "tests/api/scratch_folder.h"
 
 enum { MOST = 65536 };
-static char folder[200], said[2000];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "%s/weir-words-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    return mkdtemp(folder) == NULL;
-}
-
-static int empty_folder(void **state)
-{
-    char command[300];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'/*", folder);
-    return system(command);
-}
-
-static int remove_folder(void **state)
-{
-    return empty_folder(state) != 0 || rmdir(folder) != 0;
-}
+static char said[2000];
 
 static void note(void *self, const char *sentence)
 {
