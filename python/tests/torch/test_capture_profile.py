@@ -1,5 +1,6 @@
 """Profiles of real models: documents that `weir` reads and plans with, and models that are left as they were."""
 
+import gc
 import json
 import os
 import shutil
@@ -57,6 +58,18 @@ class Progress(unittest.TestCase):
         document(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.randn(2, 8), repeats=3, progress=said.append)
         self.assertEqual(["taking the model apart", "counting the bytes of 2 layers", "warming up"], said[:3])
         self.assertEqual("3 of 3 repeats", said[-1])
+
+    def test_a_freeze_of_the_callers_stays(self):
+        gc.freeze()
+        try:
+            frozen = gc.get_freeze_count()
+            with torch.device("meta"):
+                hollow = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+            for model in (nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), hollow):
+                document(model, torch.ones(2, 4), repeats=1)
+                self.assertEqual(gc.get_freeze_count(), frozen)
+        finally:
+            gc.unfreeze()
 
     def test_a_layer_at_a_time_is_said(self):
         said = []

@@ -27,7 +27,7 @@ from .memory import Bytes, count_bytes
 from .parts import Parts, attributes_kept, device_kind, left_as_it_was, parts
 from .recording import as_call, caches_off
 from .replay import Loss, PartReplay, Replay
-from .times import Times, measure_times, new_times
+from .times import Times, frozen, measure_times, new_times
 
 
 def profile(model: Any, sample: Any, loss_fn: Optional[Callable] = None, target: Any = None, *,
@@ -103,16 +103,13 @@ def measured_alone(whole: Parts, sample: Any, loss: Loss, place: torch.device, w
     for number, part in enumerate(whole):
         tell(f"measuring {part.name}, layer {number + 1} of {len(whole)}", number == 0)
         with materialized(whole.model, part.module, init_fn, place):
-            gc.freeze()  # or each collection looks at all that PyTorch has
-            replay = PartReplay(whole, number, values, asking, sample, loss)
-            try:
+            with frozen():  # or each collection looks at all that PyTorch has
+                replay = PartReplay(whole, number, values, asking, sample, loss)
                 values.update(replay.outputs())
                 add_gradients(part.module)
                 flops += count_flops(replay)
                 books += count_bytes(replay, place)
                 found = measure_times(replay, watch, None, repeats)
-            finally:
-                gc.unfreeze()
         for phase, samples in found.samples.items():
             times.samples[phase][number] = samples[0]
         times.unsplit.update((number, why) for why in found.unsplit.values())

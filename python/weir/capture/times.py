@@ -11,8 +11,9 @@ Each part finds the caches as the others have left them, as in training. Run alo
 
 import gc
 import statistics
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, Iterator, List, Optional
 
 import torch
 
@@ -160,24 +161,36 @@ def new_times(count: int) -> Times:
     return Times({phase: [[] for _ in range(count)] for phase in PHASES})
 
 
+@contextmanager
+def frozen() -> Iterator[None]:
+    """Collections leave out what is there by now. A caller's own freeze stays as it is."""
+    is_frozen = gc.get_freeze_count() > 0
+    if not is_frozen:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if not is_frozen:
+            gc.unfreeze()
+
+
 def measure_times(replay: Replay, clock: Clock, whole: Optional[Callable[[], None]], repeats: int,
                   tell: Callable[..., None] = lambda line, important=False: None) -> Times:
     """Samples of all times; `whole` runs the model's own forward and backward, if there is one. Leaves gradients behind. `tell` is told
     between repeats how many are done."""
     watch = Stopwatch(replay, clock, whole)
     collecting = gc.isenabled()
-    gc.freeze()
-    gc.disable()
-    try:
-        tell("warming up", True)
-        watch.warm_up(min(MOST_PASSES, repeats + 1))
-        for count in range(repeats):
-            watch.repeat(count)
-            tell(f"{count + 1} of {repeats} repeats", count + 1 == repeats)
-    finally:
-        gc.unfreeze()
-        if collecting:
-            gc.enable()
+    with frozen():
+        gc.disable()
+        try:
+            tell("warming up", True)
+            watch.warm_up(min(MOST_PASSES, repeats + 1))
+            for count in range(repeats):
+                watch.repeat(count)
+                tell(f"{count + 1} of {repeats} repeats", count + 1 == repeats)
+        finally:
+            if collecting:
+                gc.enable()
     return watch.times
 
 
