@@ -48,16 +48,16 @@ static uint32_t picture_of(const struct weir_pass *pass, int lane, uint64_t *pla
     return (uint32_t)(pass->is_training ? *place % TRAIN * factor % TRAIN : *place % TEST);
 }
 
-// In training a picture is moved by up to two pixels, and half of them are mirrored.
+// In training a picture is moved by up to one pixel, and half of them are mirrored.
 static bool data_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     for (int lane = 0; lane < PICTURES; lane++) {
         uint64_t place;
         const unsigned char *from = pictures[!pass->is_training][picture_of(pass, lane, &place)];
-        const uint64_t chance = pass->is_training ? (place + 1) * 0x9e3779b97f4a7c15u >> 40 : 12;
+        const uint64_t chance = pass->is_training ? (place + 1) * 0x9e3779b97f4a7c15u >> 40 : 4;
         for (int p = 0; p < PIXELS; p++) {
-            const int column = pass->is_training && chance / 25 % 2 ? SIDE - 1 - p % SIDE : p % SIDE;
-            const int x = column + (int)(chance / 5 % 5) - 2, y = p / SIDE + (int)(chance % 5) - 2;
+            const int column = pass->is_training && chance / 9 % 2 ? SIDE - 1 - p % SIDE : p % SIDE;
+            const int x = column + (int)(chance / 3 % 3) - 1, y = p / SIDE + (int)(chance % 3) - 1;
             const bool is_inside = y >= 0 && y < SIDE && x >= 0 && x < SIDE;
             ((float *)pass->output)[p * PICTURES + lane] = is_inside ? (float)from[y * SIDE + x] / 255 : 0;
         }

@@ -45,11 +45,23 @@ static bool add_forwards(struct schedule *order, struct error *error)
     return good;
 }
 
-static struct schedule *order_of(const struct schedule *trained, uint32_t micro_batches, struct error *error)
+// One micro-batch after the other: it takes the fewest slots, and ranks with several stages wait.
+static bool add_in_turn(struct schedule *order, struct error *error)
+{
+    bool good = true;
+    for (uint32_t m = 0; m < order->micro_batches; m++)
+        for (uint32_t s = 0; good && s < order->stages; s++)
+            good = schedule_add(order, schedule_rank(order, s, m),
+                                (struct action){ .stage = (uint16_t)s, .kind = ACTION_F, .micro_batch = m }, error);
+    return good;
+}
+
+static struct schedule *order_of(const struct schedule *trained, uint32_t micro_batches, bool in_turn,
+                                 struct error *error)
 {
     struct schedule *order =
         schedule_create("evaluation", WEIGHTS_FLUSH, trained->ranks, trained->stages, micro_batches, error);
-    if (order && take_routes(order, trained, error) && add_forwards(order, error))
+    if (order && take_routes(order, trained, error) && (in_turn ? add_in_turn : add_forwards)(order, error))
         return order;
     schedule_free(order);
     return NULL;
@@ -71,23 +83,26 @@ static bool has_room(const struct pipeline *pipeline, const struct schedule *for
     return good;
 }
 
-// Forwards alone that fit into the pipeline's slots: with receives early or, since that takes fewer slots, late. NULL
-// without an error if neither does.
+// Forwards alone that fit into the pipeline's slots. The first of these ways that does is taken; receives that stand
+// late take fewer slots than early ones. NULL without an error if none does.
 static struct schedule *forwards_of(const struct pipeline *pipeline, uint32_t micro_batches, struct error *error)
 {
-    struct schedule *(*const lower[])(const struct schedule *, struct error *) = { schedule_lower,
-                                                                                   schedule_lower_late };
-    struct schedule *order = order_of(pipeline->schedule, micro_batches, error), *found = NULL;
-    for (size_t i = 0; order && !found && error->kind == ERROR_NONE && i < 2; i++) {
+    static const struct {
+        bool in_turn;
+        struct schedule *(*lower)(const struct schedule *order, struct error *error);
+    } ways[] = { { false, schedule_lower }, { false, schedule_lower_late }, { true, schedule_lower_late } };
+    struct schedule *found = NULL;
+    for (size_t i = 0; !found && error->kind == ERROR_NONE && i < sizeof ways / sizeof ways[0]; i++) {
         struct error unproved = { 0 };
         bool fits = false;
-        found = lower[i](order, error);
+        struct schedule *order = order_of(pipeline->schedule, micro_batches, ways[i].in_turn, error);
+        found = order ? ways[i].lower(order, error) : NULL;
+        schedule_free(order);
         if (found && has_room(pipeline, found, &fits, error) && fits && pipeline_prove(found, &unproved))
-            break;
+            return found;
         schedule_free(found);
         found = NULL;
     }
-    schedule_free(order);
     return found;
 }
 

@@ -3,6 +3,7 @@
 
 #include "tests/api/centre_layers.h"
 #include "tests/api/scratch_folder.h"
+#include "tests/sanitizer.h"
 
 enum { MICRO_BATCHES = 8, STEPS = 4, EVALUATED = 3 };
 static const float rate = 0.25f;
@@ -399,7 +400,8 @@ static void the_guard_names_what_is_no_statistic(void **state)
     assert_named(layers, "layer 2 (ca): forward in an evaluation gives the same whatever state is");
     assert_good(weir_layers_check(layers, CENTRED, WEIR_OPTIONS(check_layers, .unread_state = true), &error), error);
     layers[2].forward = folding_forward;
-    assert_named(layers, "layer 2 (ca): forward touches memory that it was not given");
+    if (!HAS_SANITIZER)  // which would end the program there
+        assert_named(layers, "layer 2 (ca): forward touches memory that it was not given");
     layers[2].forward = keeping_forward;
     layers[2].fold = keeping_fold;
     assert_named(layers, "layer 2 (ca): fold gives other bits for state, from byte 4 on");
