@@ -113,7 +113,8 @@ struct weir_check_layers_options {
 //   * the function writes beyond a buffer (checked on both sides, for 64 KiB or the buffer's size, whichever is
 //     larger), changes what it may only read, or touches memory that is not there. SIGSEGV and SIGBUS are caught
 //     during the check, one check at a time.
-//   * it gives different bits when called again, after another micro-batch, or as a forward without `loss`.
+//   * it gives different bits when called again, after another micro-batch, or as a forward without `loss`
+//     and `auxiliary_loss`.
 //   * its result depends on memory that has no meaning for it: its outputs, the workspace, an input that input_kept
 //     does not keep, bytes of `saved` and `held` that no call wrote, memory around buffers. All of these are filled
 //     with NaN first.
@@ -124,7 +125,8 @@ struct weir_check_layers_options {
 //   * in an evaluation, a layer with state gives the same whatever the state is.
 //   * `backward` gives other bits than backward_input and backward_weight.
 //   * gradients are not those of forward. Each eighth of the numbers must agree to 2 % with differences of the output
-//     (of the loss, if the layer computes it), as far as those are exact in floats.
+//     (of the loss, if the layer computes it), as far as those are exact in floats. If a layer has an auxiliary loss,
+//     its share counts with the output, and then alone.
 //
 // Use this while writing layers, not in training: a wild write can destroy more than this finds. `options` may be
 // NULL.
@@ -679,6 +681,9 @@ bool weir_verify(const struct weir_plan *plan, const struct weir_layer *layers, 
 
 struct weir_result {
     double loss;             // mean over the micro-batches, weighted by their samples if `batch` was given
+    // The same mean of the auxiliary losses, which each micro-batch adds up over the layers that have one; 0: none has.
+    // `loss` does not count them
+    double auxiliary_loss;
     // The norm of all gradients over all stages, before clipping. 0 unless weir_runtime_options.clip or .gradient_norm
     // is set
     double gradient_norm;
@@ -743,6 +748,7 @@ struct weir_evaluate_options {
     uint64_t step;
     uint32_t micro_batches;  // needed: any number
     float *losses;           // one of each micro-batch; or NULL
+    float *auxiliary_losses; // of each micro-batch the sum over the layers that have one; or NULL
     uint64_t *metrics;       // what the layer that computes the loss counts, metric_count of it, over all; or NULL
     // The model's predictions: what the layer that computes the loss reads first, as many bytes as that has, one
     // micro-batch behind the other; or NULL
@@ -760,6 +766,11 @@ bool weir_runtime_evaluate(const struct weir_runtime *runtime, const struct weir
 // happened, as Chrome trace events.
 const float *weir_runtime_losses(const struct weir_runtime *runtime, uint32_t *count);
 char *weir_runtime_trace(const struct weir_runtime *runtime, struct weir_error *error);
+
+// Copies the auxiliary losses of a layer in the last step into `losses`: as many as weir_runtime_losses() counts, one
+// per micro-batch. Code 2 if the layer has none.
+bool weir_runtime_auxiliary_losses(const struct weir_runtime *runtime, uint32_t layer, float *losses,
+                                   struct weir_error *error);
 
 // Copies a layer's newest parameters into `parameters`, parameter_bytes of host memory.
 bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void *parameters,

@@ -154,7 +154,8 @@ bool keeping_open(const struct weir_runtime *runtime, struct running_part *part,
 // Whether a checkpoint is worth making: a run whose loss is not a finite number is not worth resuming.
 static bool is_worth(const struct running_part *part)
 {
-    return isfinite(session_last(part->pipeline->session)->loss);
+    const struct session_result *last = session_last(part->pipeline->session);
+    return isfinite(last->loss) && isfinite(last->auxiliary_loss);
 }
 
 // A step of a runtime is one pass, whatever the schedule.

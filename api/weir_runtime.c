@@ -261,6 +261,7 @@ bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result,
     if (result)
         *result = (struct weir_result){
             .loss = last->loss,
+            .auxiliary_loss = last->auxiliary_loss,
             .gradient_norm = last->gradient_norm,
             .iteration_ns = last->iteration_ns,
             .makespan_bubble = last->bubble.makespan,
@@ -495,16 +496,20 @@ static bool evaluate_part(void *self, struct place *place, struct error *error)
     if (place->number > 0)
         into = (struct forward_results){
             .losses = malloc(options->micro_batches * sizeof *into.losses),
+            .auxiliary_losses =
+                into.auxiliary_losses ? malloc(options->micro_batches * sizeof *into.auxiliary_losses) : NULL,
             .metrics = into.metrics ? malloc(counts * sizeof *into.metrics + 1) : NULL,
             .predictions = into.predictions ? malloc(options->micro_batches * predictions + 1) : NULL,
         };
     if (!into.losses || (evaluating->into.metrics && !into.metrics)
+        || (evaluating->into.auxiliary_losses && !into.auxiliary_losses)
         || (evaluating->into.predictions && !into.predictions))
         good = error_no_memory(error, "what a rank hears of others");
     good = good && evaluation_fits(part->pipeline, options->micro_batches, &fits, error);
     good = good && (fits ? evaluate_together(part, runtime, options, &into, error)
                          : evaluate_alone(part, options, &into, error));
     free_more(into.losses, place);
+    free_more(into.auxiliary_losses, place);
     free_more(into.metrics, place);
     free_more(into.predictions, place);
     return good;
@@ -517,7 +522,9 @@ bool weir_runtime_evaluate(const struct weir_runtime *runtime, const struct weir
     if (!takes_calls(runtime, error) || !given_evaluate_options(options, &chosen, error))
         return false;
     struct error reason = { 0 };
-    struct evaluating evaluating = { runtime, &chosen, { chosen.losses, chosen.metrics, chosen.predictions } };
+    struct evaluating evaluating = { runtime, &chosen, { .losses = chosen.losses, .metrics = chosen.metrics,
+                                                         .auxiliary_losses = chosen.auxiliary_losses,
+                                                         .predictions = chosen.predictions } };
     if (chosen.micro_batches == 0 || chosen.micro_batches > NO_MICRO_BATCH) {
         error_set(&reason, "weir_evaluate_options.micro_batches: is %u; it must be from 1 to %u", chosen.micro_batches,
                   NO_MICRO_BATCH - 1u);
@@ -637,6 +644,22 @@ static bool has_state(const struct weir_runtime *runtime, uint32_t layer, struct
             || error_set(error, "layer: layer %s has no state without a gradient", runtime->layers[layer].name));
 }
 
+bool weir_runtime_auxiliary_losses(const struct weir_runtime *runtime, uint32_t layer, float *losses,
+                                   struct weir_error *error)
+{
+    if (!takes_calls(runtime, error) || !is_there(losses, "losses", error))
+        return false;
+    struct error reason = { 0 };
+    if (!has_layer(runtime, layer, &reason))
+        return tell(error, &reason);
+    if (!runtime->layers[layer].has_auxiliary_loss) {
+        error_set(&reason, "layer: layer %s has no auxiliary loss", runtime->layers[layer].name);
+        return tell(error, &reason);
+    }
+    pipeline_auxiliary_losses(first_part(runtime)->pipeline, layer, losses);
+    return true;
+}
+
 static bool read_state_part(void *self, struct place *place, struct error *error)
 {
     const struct transfer *transfer = self;
@@ -702,6 +725,9 @@ static bool judge(const struct verification *found, struct error *error)
     if (found->states_differing > 0)
         return error_set_kind(error, ERROR_ANSWER, "%llu numbers of states without a gradient differ, the first in layer"
                               " %s", (unsigned long long)found->states_differing, found->state_layer);
+    if (found->auxiliary_differing > 0)
+        return error_set_kind(error, ERROR_ANSWER, "%u auxiliary losses of micro-batches differ, the first of layer %s",
+                              found->auxiliary_differing, found->auxiliary_layer);
     return found->losses_differing == 0
         || error_set_kind(error, ERROR_ANSWER, "the losses of %u micro-batches differ", found->losses_differing);
 }

@@ -112,6 +112,9 @@ static void print(const struct plan *plan, const struct model *model, const stru
     if (result->states_differing)
         text_add(text, "different: %llu numbers of states without a gradient, the first in layer %s\n",
                  (unsigned long long)result->states_differing, result->state_layer);
+    if (result->auxiliary_differing)
+        text_add(text, "different: %u auxiliary losses, the first of layer %s\n", result->auxiliary_differing,
+                 result->auxiliary_layer);
     if (result->losses_differing)
         text_add(text, "different: the losses of %u micro-batches\n", result->losses_differing);
 }

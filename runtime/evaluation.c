@@ -128,6 +128,7 @@ struct evaluation *evaluation_open(const struct pipeline *pipeline, uint32_t mic
     own.batch = own.micro_batch = 0;
     own.last_input_bytes =
         layers_prediction_bytes(pipeline->layers, pipeline->plan->stages[pipeline->plan->stage_count - 1].end);
+    own.auxiliary_order = pipeline->auxiliary_order;
     own.opened = NULL;
     own.failed = NULL;
     if (!evaluation)
@@ -164,6 +165,9 @@ bool evaluation_run(struct evaluation *evaluation, uint64_t step, const struct f
     const struct session_result *last = session_last(evaluation->session);
     if (into->losses)
         memcpy(into->losses, last->losses, evaluation->micro_batches * sizeof *into->losses);
+    if (into->auxiliary_losses)
+        memcpy(into->auxiliary_losses, last->auxiliary_sums,
+               evaluation->micro_batches * sizeof *into->auxiliary_losses);
     if (into->metrics)
         memcpy(into->metrics, last->metrics, last->metric_count * sizeof *into->metrics);
     return true;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "runtime/auxiliary_losses.h"
 #include "runtime/groups/agreement.h"
 #include "runtime/stages/layer_inputs.h"
 #include "runtime/stages/layer_kept.h"
@@ -26,6 +27,7 @@ struct forward {
     uint64_t output_bytes;  // size of an output buffer for one micro-batch
     uint32_t *room_of;      // which buffer in OUTPUTS a layer writes: one that no later layer still has to read
     uint32_t room_count;
+    struct auxiliary_losses auxiliary;
     void *host;  // staging buffer for parameters
     void *places[PLACES];
 };
@@ -74,7 +76,9 @@ static bool take_memory(struct forward *forward, struct error *error)
 {
     struct device *device = forward->request.device;
     uint64_t bytes[PLACES] = { 0 };
-    if (!find_rooms(forward, error))
+    if (!find_rooms(forward, error)
+        || !auxiliary_losses_open(&forward->auxiliary, layers_auxiliary_count(forward->layers, forward->layer_count),
+                                  forward->request.micro_batches, 1, error))
         return false;
     find_bytes(forward, bytes);
     forward->host = malloc(max_u64(bytes[PARAMETERS], bytes[STATE]) + 1);
@@ -100,6 +104,7 @@ void forward_close(struct forward *forward)
         device_release(forward->request.device, forward->places[place]);
     free(forward->host);
     free(forward->room_of);
+    auxiliary_losses_close(&forward->auxiliary);
     free(forward);
 }
 
@@ -165,6 +170,13 @@ static void download_prediction(const struct forward *forward, const void *from,
         queue_download(forward->queue, to + micro_batch * bytes, from, bytes);
 }
 
+static float *auxiliary_of(const struct forward *forward, size_t l, uint32_t micro_batch)
+{
+    return forward->layers[l].has_auxiliary_loss
+               ? auxiliary_losses_at(&forward->auxiliary, micro_batch, 0) + layers_auxiliary_count(forward->layers, l)
+               : NULL;
+}
+
 static bool run_layer(const struct forward *forward, size_t l, uint64_t step, uint32_t first,
                       const struct forward_results *into, struct error *error)
 {
@@ -179,6 +191,7 @@ static bool run_layer(const struct forward *forward, size_t l, uint64_t step, ui
             .tied_parameters = layer->tied ? forward->places[TIED] : NULL,
             .output = output_of(forward, l, i - first),
             .workspace = forward->places[WORKSPACE], .loss = &into->losses[i],
+            .auxiliary_loss = auxiliary_of(forward, l, i),
             .metrics = layer->metric_count > 0 ? into->metrics : NULL,
         };
         pass_put_share(&pass, &(struct update_samples){ .micro_batches = forward->request.micro_batches });
@@ -193,6 +206,15 @@ static bool run_layer(const struct forward *forward, size_t l, uint64_t step, ui
     return good;
 }
 
+// Layers in an order of the plan's are those of the pipeline.
+static void add_up_auxiliary(struct forward *forward, const struct forward_results *into)
+{
+    auxiliary_losses_add_up(&forward->auxiliary, forward->order ? forward->request.pipeline->auxiliary_order : NULL);
+    if (into->auxiliary_losses)
+        memcpy(into->auxiliary_losses, forward->auxiliary.sums,
+               forward->request.micro_batches * sizeof *into->auxiliary_losses);
+}
+
 // What the first rank has computed, for all of them.
 static bool tell_all(const struct forward *forward, const struct forward_results *into, struct error *error)
 {
@@ -200,12 +222,15 @@ static bool tell_all(const struct forward *forward, const struct forward_results
     const uint32_t micro_batches = forward->request.micro_batches;
     const uint32_t counts = forward->layers[forward->layer_count - 1].metric_count;
     return group->broadcast(group->self, 0, into->losses, micro_batches * sizeof *into->losses, error)
+        && (!into->auxiliary_losses
+            || group->broadcast(group->self, 0, into->auxiliary_losses,
+                                micro_batches * sizeof *into->auxiliary_losses, error))
         && (!into->metrics || group->broadcast(group->self, 0, into->metrics, counts * sizeof *into->metrics, error))
         && (!into->predictions
             || group->broadcast(group->self, 0, into->predictions, micro_batches * layers_prediction_bytes(forward->layers, forward->layer_count), error));
 }
 
-bool forward_losses(const struct forward *forward, uint64_t step, const struct forward_results *into,
+bool forward_losses(struct forward *forward, uint64_t step, const struct forward_results *into,
                     struct error *error)
 {
     const uint32_t micro_batches = forward->request.micro_batches;
@@ -217,6 +242,8 @@ bool forward_losses(const struct forward *forward, uint64_t step, const struct f
         for (size_t l = 0; good && l < forward->layer_count; l++)
             good = run_layer(forward, l, step, first, into, error);
     good = good && (!forward->computes || queue_wait(forward->queue, error));
+    if (good)
+        add_up_auxiliary(forward, into);
     if (good && group)
         good = tell_all(forward, into, error);
     else if (group)

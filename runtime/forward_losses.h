@@ -34,13 +34,14 @@ void forward_close(struct forward *forward);
 // What it gives of the micro-batches. All but `losses` may be NULL, and is then not wanted.
 struct forward_results {
     float *losses;      // of each
+    float *auxiliary_losses;  // of each, the sum over the layers that have one
     uint64_t *metrics;  // what the last layer counts, over all of them
     void *predictions;  // what the last layer reads (its first input), one micro-batch behind the other
 };
 
 // Computes it for micro-batches 0 to micro_batches - 1, with the data that a step of that number would have.
 // False with the reason if a rank has failed; the group is then abandoned.
-bool forward_losses(const struct forward *forward, uint64_t step, const struct forward_results *into,
+bool forward_losses(struct forward *forward, uint64_t step, const struct forward_results *into,
                     struct error *error);
 
 #endif

@@ -141,6 +141,18 @@ static bool match_memory(const struct pipeline *pipeline, uint32_t member, struc
     return good;
 }
 
+static bool order_auxiliary(struct pipeline *pipeline, size_t layer_count, struct error *error)
+{
+    uint32_t count = 0;
+    pipeline->auxiliary_order = calloc(layer_count + 1, sizeof pipeline->auxiliary_order[0]);
+    if (!pipeline->auxiliary_order)
+        return error_no_memory(error, "the layers of a model");
+    for (size_t l = 0; l < layer_count; l++)
+        if (pipeline->layers[pipeline->place[l]].has_auxiliary_loss)
+            pipeline->auxiliary_order[count++] = layers_auxiliary_count(pipeline->layers, pipeline->place[l]);
+    return true;
+}
+
 // Puts the layers in the order in which the plan's stages hold them, and notes the position of each layer of the
 // model.
 static bool put_in_order(struct pipeline *pipeline, const struct weir_layer *layers, size_t layer_count,
@@ -154,7 +166,7 @@ static bool put_in_order(struct pipeline *pipeline, const struct weir_layer *lay
         pipeline->place[layer_of(plan, l)] = l;
     pipeline->ordered = plan->order ? layers_copy(layers, plan->order, layer_count, error) : NULL;
     pipeline->layers = plan->order ? pipeline->ordered : layers;
-    return pipeline->layers != NULL;
+    return pipeline->layers != NULL && (!plan->order || order_auxiliary(pipeline, layer_count, error));
 }
 
 // Takes the schedule, which may be NULL after an error.
@@ -175,8 +187,10 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
                       && pipeline_prove(schedule, error)
                       && make_stages(pipeline, layer_count, settings->never_warms_up, error)
                       && match_memory(pipeline, settings->member, error);
+    struct session_settings own = *settings;
+    own.auxiliary_order = pipeline->auxiliary_order;
     if (good)
-        pipeline->session = session_create(schedule, pipeline->stages, device, settings, error);
+        pipeline->session = session_create(schedule, pipeline->stages, device, &own, error);
     if (good && !pipeline->session && device_is_stuck(device))
         return NULL;  // a rank was left in a layer, with the stages
     if (!good || !pipeline->session) {
@@ -223,6 +237,7 @@ uint64_t pipeline_free(struct pipeline *pipeline)
     free(pipeline->stages);
     free(pipeline->ordered);
     free(pipeline->place);
+    free(pipeline->auxiliary_order);
     schedule_free(pipeline->schedule);
     free(pipeline);
     return 0;
@@ -265,6 +280,14 @@ bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, u
         return shards_read_parameters(pipeline, layer, copy, host, error);
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     return session_read_weights(pipeline->session, stage, copy, offset, bytes, host, error);
+}
+
+void pipeline_auxiliary_losses(const struct pipeline *pipeline, uint32_t layer, float *losses)
+{
+    const struct session_result *last = session_last(pipeline->session);
+    const uint32_t number = layers_auxiliary_count(pipeline->layers, pipeline->place[layer]);
+    for (uint32_t m = 0; m < pipeline->schedule->micro_batches; m++)
+        losses[m] = last->auxiliary_losses[(size_t)m * last->auxiliary_count + number];
 }
 
 // --- state that lasts --------------------------------------------------------------------

@@ -34,6 +34,8 @@ struct pipeline {
     struct weir_layer *ordered;       // the same array, owned, if the plan has an order of its own; else NULL
     // position of each layer of the model in that order; callers use the model's numbers
     uint32_t *place;
+    // In the model's order of layers, the number of each auxiliary loss (auxiliary_losses.h); NULL: they are in it
+    uint32_t *auxiliary_order;
     uint64_t number_bytes;  // bytes of one weight
     const struct pipeline_shards *shards;  // only in the first of several pipelines; NULL: layers are whole
 };
@@ -65,6 +67,9 @@ bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, u
 uint32_t pipeline_state_copies(const struct pipeline *pipeline, uint32_t layer);
 bool pipeline_read_state(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, void *host,
                          struct error *error);
+
+// The auxiliary losses of the last step, of a layer that has one: one of each micro-batch.
+void pipeline_auxiliary_losses(const struct pipeline *pipeline, uint32_t layer, float *losses);
 
 // --- state that lasts from one step to the next (run.h), by layer ----------------------
 //

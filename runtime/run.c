@@ -107,6 +107,7 @@ uint64_t session_free(struct session *session)
     placement_free(session->placement);
     free(session->losses);
     free(session->part_losses);
+    auxiliary_losses_close(&session->auxiliary);
     free(session->metrics);
     free(session->workers);
     free(session->per_rank);
@@ -162,6 +163,16 @@ static bool sum_metrics(struct session *session, struct error *error)
     return good;
 }
 
+// Those of all ranks, added up.
+static bool measure_auxiliary(struct session *session, struct error *error)
+{
+    const struct process_group *group = session->settings.group;
+    if (group && !auxiliary_losses_share(&session->auxiliary, group, session->schedule, session->stages, error))
+        return false;
+    auxiliary_losses_add_up(&session->auxiliary, session->settings.auxiliary_order);
+    return true;
+}
+
 // Measurements of this process, and, in a process group, of all processes.
 static bool measure(struct session *session, struct error *error)
 {
@@ -180,7 +191,8 @@ static bool measure(struct session *session, struct error *error)
         session->host_ns[rank] = session->recorder.ranks[rank].host_ns;
         session->replayed[rank] = session->recorder.ranks[rank].replayed;
     }
-    return (!group || share_pass(group, &session->recorder, &pass, error)) && sum_metrics(session, error);
+    return (!group || share_pass(group, &session->recorder, &pass, error)) && measure_auxiliary(session, error)
+        && sum_metrics(session, error);
 }
 
 // The weight of a micro-batch in the mean loss: its samples, if the last micro-batch may have fewer, else 1.
@@ -190,12 +202,12 @@ static uint64_t weight_of(const struct session_settings *settings, uint32_t micr
     return settings->batch > 0 ? samples_of(&all, micro_batch) : 1;
 }
 
-static double mean_loss(const struct session *session)
+static double mean_of(const struct session *session, const float *losses)
 {
     double sum = 0, weights = 0;
     for (uint32_t i = 0; i < session->schedule->micro_batches; i++) {
         const double weight = (double)weight_of(&session->settings, i);
-        sum += weight * (double)session->losses[i];
+        sum += weight * (double)losses[i];
         weights += weight;
     }
     return weights > 0 ? sum / weights : 0;
@@ -213,7 +225,8 @@ static void sum_up(struct session *session)
     for (uint32_t s = 1; s < session->schedule->stages; s++)
         if (session->stage_ns[s] > session->stage_ns[last->slowest_stage])
             last->slowest_stage = s;
-    last->loss = mean_loss(session);
+    last->loss = mean_of(session, session->losses);
+    last->auxiliary_loss = mean_of(session, session->auxiliary.sums);
 }
 
 // All ranks begin a pass together.

@@ -42,6 +42,8 @@ struct session_settings {
     struct shard_group *shards;
     uint32_t member;  // which member of the groups over which stages are split this session is
     const struct split_norms *split;  // how gradients of split layers are clipped (clipping.h). Borrowed
+    // The order in which auxiliary losses are added up (auxiliary_losses.h). Borrowed. NULL: that of the stages
+    const uint32_t *auxiliary_order;
     bool never_warms_up;  // stages are called for micro-batches only, not ahead of the first pass (stage.h)
     bool one_communicator;  // one communicator for all messages; only in a process group
     // The session in whose memory this one works, between two of that one's steps, with its newest weights
@@ -68,9 +70,13 @@ struct session_result {
     const uint64_t *replayed;
     uint32_t slowest_stage;              // with the most busy time
     const float *losses;                 // by micro-batch
+    // By micro-batch, then by layer that has an auxiliary loss, in the order of the stages; and by micro-batch the sum
+    const float *auxiliary_losses, *auxiliary_sums;
+    uint32_t auxiliary_count;
     const uint64_t *metrics;             // what the last layer has counted, over all micro-batches
     uint32_t metric_count;
     double loss;                         // mean of the losses, weighted by samples
+    double auxiliary_loss;               // the same of auxiliary_sums
     double gradient_norm;                // before clipping; 0 if it is not measured (clipping.h)
     bool is_skipped;                     // no stage made an update, since gradients overflowed (loss_scaling.h)
 };

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "runtime/auxiliary_losses.h"
 #include "runtime/groups/pass_report.h"
 #include "runtime/run.h"
 #include "runtime/transport/threads.h"
@@ -53,6 +54,7 @@ struct session {
     struct folds folds;
     float *losses;       // by micro-batch
     float *part_losses;  // by micro-batch, one for each part of its sequences
+    struct auxiliary_losses auxiliary;
     uint64_t *metrics;   // those of the pass, then by rank what each has counted; NULL: nothing is counted
     char *last_inputs;   // the caller's, while an evaluation wants them
     struct worker *workers;

@@ -100,6 +100,13 @@ static uint32_t metric_count(const struct session *session)
     return session->stages[session->schedule->stages - 1].metric_count;
 }
 
+// Those of all stages.
+static uint32_t auxiliary_count(const struct session *session)
+{
+    const struct stage *last = &session->stages[session->schedule->stages - 1];
+    return last->first_auxiliary + last->auxiliary_count;
+}
+
 static bool open_worker(struct worker *worker, const struct slots *slots, struct error *error)
 {
     struct session *session = worker->session;
@@ -131,6 +138,8 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .status = &session->status,
         .samples = { session->weight_plan.samples, session->settings.batch, session->settings.micro_batch },
         .losses = session->part_losses,
+        .auxiliary_losses = session->auxiliary.parts,
+        .auxiliary_count = session->auxiliary.count,
         .metrics = session->metrics ? session->metrics + (worker->rank + 1) * metric_count(session) : NULL,
         .last_inputs = session->settings.lender ? &session->last_inputs : NULL,
         .last_input_bytes = session->settings.last_input_bytes,
@@ -160,6 +169,9 @@ static bool open_results(struct session *session, struct error *error)
     const struct schedule *schedule = session->schedule;
     session->losses = calloc(schedule->micro_batches + 1u, sizeof *session->losses);
     session->part_losses = calloc(parts_of(schedule) + 1u, sizeof *session->part_losses);
+    if (!auxiliary_losses_open(&session->auxiliary, auxiliary_count(session), schedule->micro_batches,
+                               schedule->splits, error))
+        return false;
     if (metric_count(session) > 0) {
         session->metrics = calloc((schedule->ranks + 1u) * (size_t)metric_count(session), sizeof *session->metrics);
         if (!session->metrics)
@@ -176,6 +188,9 @@ static bool open_results(struct session *session, struct error *error)
     session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
                                              .waited_ns = session->waited_ns, .host_ns = session->host_ns,
                                              .replayed = session->replayed, .losses = session->losses,
+                                             .auxiliary_losses = session->auxiliary.whole,
+                                             .auxiliary_sums = session->auxiliary.sums,
+                                             .auxiliary_count = session->auxiliary.count,
                                              .metrics = session->metrics, .metric_count = metric_count(session) };
     if (!session->losses || !session->part_losses || !session->workers || !session->per_rank || !session->waited_ns
         || !session->host_ns || !session->replayed || !session->stage_ns || !session->bytes || !session->updates_before)

@@ -112,10 +112,13 @@ static bool make_one(struct shard_pipelines *pipelines, uint32_t member, void *s
 {
     const struct shard_request *request = self;
     const struct session_settings settings = settings_of(pipelines, member, request);
-    for (size_t l = 0; l < request->layer_count && pipelines->count > 1; l++)
-        if (request->layers[member][l].state_bytes > 0)
-            return error_set(error, "layer %s has a state without a gradient, and layers are split over groups: plan"
-                             " without tensor parallelism", request->layers[member][l].name);
+    for (size_t l = 0; l < request->layer_count && pipelines->count > 1; l++) {
+        const struct weir_layer *layer = &request->layers[member][l];
+        if (layer->state_bytes > 0 || layer->has_auxiliary_loss)
+            return error_set(error, "layer %s has %s, and layers are split over groups: plan without tensor"
+                             " parallelism", layer->name,
+                             layer->state_bytes > 0 ? "a state without a gradient" : "an auxiliary loss");
+    }
     pipelines->of[member] = request->schedule
         ? pipeline_create_on(request->schedule, request->plan, request->layers[member], request->layer_count,
                              request->device, &settings, error)

@@ -42,6 +42,7 @@ enum { WEIR_MOST_INPUTS = 8 };
 //     statistics           writes***                           *** sets all of it; NULL in an evaluation
 //     workspace            scratch  scratch  scratch  scratch
 //     loss                 writes                                if the layer computes it
+//     auxiliary_loss       sets                                  if it has one; NULL if a forward is recomputed
 //     metrics              adds                                  if it has metric_count; NULL if nobody counts
 //
 // Gradients are sums over the micro-batches of an update. Weir does not divide them. Under schedules that flush, the
@@ -57,6 +58,17 @@ enum { WEIR_MOST_INPUTS = 8 };
 // must give no gradient.
 //
 // The field `loss` is the micro-batch's own loss; struct weir_result has the mean.
+//
+// A layer in the middle of the model may have an auxiliary loss (has_auxiliary_loss): deep supervision, the balance
+// loss of a router, a penalty on activations. Training then minimizes the loss plus all auxiliary losses. The forward
+// sets *auxiliary_loss as it is to count: if it has a weight, such as 0.01, the layer multiplies by it. If sequences
+// come in parts, each part sets its own, and these are added up.
+//
+// The gradient is the layer's business, as that of the loss is. Its backward adds the gradient of share times
+// *auxiliary_loss to what comes from above: in backward_input for the inputs, in backward_weight for the parameters.
+// An example is a penalty on the input x, *auxiliary_loss = c * sum(x * x) / 2. With g, the gradient without it:
+//
+//     input_gradient[i] = g[i] + share * c * x[i];
 //
 // If several layers read an output, each writes a gradient of its own for it (floats), and Weir adds these up. It
 // starts with the gradient of the last reader, adds that of the reader before it, and so on to the first. So the sum
@@ -111,6 +123,9 @@ struct weir_pass {
     void *shared_by_parts, *shared_by_parts_gradient;
     void *workspace;
     float *loss;  // of this micro-batch; NULL if a forward is recomputed
+    // The layer's own loss of this micro-batch, in host memory, as it counts in the whole loss. NULL in backwards, if a
+    // forward is recomputed, and without has_auxiliary_loss
+    float *auxiliary_loss;
     // metric_count counts in the host's memory, to which the forward adds: how many were right, a histogram of scores.
     // Counts are whole numbers, so their sums have the same bits by any plan. NULL if a forward is recomputed
     uint64_t *metrics;
@@ -224,6 +239,9 @@ struct weir_layer {
     size_t state_count;
     // The size of weir_pass.metrics, if the layer computes the loss; 0: it counts nothing
     uint32_t metric_count;
+    // The layer sets weir_pass.auxiliary_loss, and its backwards add that loss's gradient. The last layer has none: it
+    // has the loss. Layers that have one cannot be split over a tensor-parallel group.
+    bool has_auxiliary_loss;
     void *self;
     // All three are needed. If there is nothing to do, give a function that returns true.
     bool (*forward)(void *self, const struct weir_pass *pass, struct weir_error *error);

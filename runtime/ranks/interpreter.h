@@ -66,6 +66,8 @@ struct interpreter_needs {
     struct rank_status *status;
     struct update_samples samples;
     float *losses;  // by micro-batch, then by part of its sequences
+    float *auxiliary_losses;   // the same, then by layer that has one, of all stages; NULL: no layer has one
+    uint32_t auxiliary_count;  // how many have
     uint64_t *metrics;  // of this rank; NULL: nothing is counted
     // Memory for what the model's last layer reads in an evaluation: `last_input_bytes` of each micro-batch. NULL: it
     // is not wanted

@@ -14,6 +14,15 @@ static void *last_input_of(const struct interpreter *interpreter, struct action 
                ? all + action.micro_batch * interpreter->needs.last_input_bytes : NULL;
 }
 
+static float *auxiliary_of(const struct interpreter *interpreter, struct action action)
+{
+    const struct interpreter_needs *needs = &interpreter->needs;
+    const struct stage *does = &needs->stages[action.stage];
+    return action.kind == ACTION_F && does->auxiliary_count > 0
+               ? needs->auxiliary_losses + part_place(needs->schedule, action) * needs->auxiliary_count
+                     + does->first_auxiliary : NULL;
+}
+
 static struct stage_pass pass_of(struct interpreter *interpreter, struct action action, struct group group,
                                  struct stopwatch *reruns)
 {
@@ -46,6 +55,7 @@ static struct stage_pass pass_of(struct interpreter *interpreter, struct action 
             .workspace = memory->workspace > 0 ? interpreter->needs.slab->workspace : NULL,
             .loss = action.kind == ACTION_F
                       ? &interpreter->needs.losses[part_place(interpreter->needs.schedule, action)] : NULL,
+            .auxiliary_loss = auxiliary_of(interpreter, action),
             .metrics = action.kind == ACTION_F && is_last(interpreter, action) ? interpreter->needs.metrics : NULL,
         },
         .last_input = last_input_of(interpreter, action),

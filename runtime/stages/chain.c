@@ -278,8 +278,13 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     chain->segment_count = recompute_count;
     for (size_t i = 0; i < recompute_count; i++)
         segments[i] = recompute[i];
+    chain->stage.first_auxiliary = layers_auxiliary_count(layers, first);
+    chain->stage.auxiliary_count = layers_auxiliary_count(layers, end) - chain->stage.first_auxiliary;
     for (uint32_t l = first; l < end; l++)
-        chain->links[l - first] = (struct placed){ .layer = &layers[l], .segment = find_segment(chain, l) };
+        chain->links[l - first] = (struct placed){
+            .layer = &layers[l], .segment = find_segment(chain, l),
+            .auxiliary = layers_auxiliary_count(layers, l) - chain->stage.first_auxiliary,
+        };
     chain->stage.functions = &chain_functions;
     chain->stage.warms_up = true;
     chain->stage.takes_splits = splits > 1;

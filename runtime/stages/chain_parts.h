@@ -30,6 +30,7 @@ struct placed {  // a layer of the chain, and where its tensors are
     uint64_t held;         // within held
     uint64_t shared_by_parts;  // within that of the stage
     uint64_t state, statistics;  // within those of the stage
+    uint32_t auxiliary;    // its auxiliary loss, if it has one, among those of the stage
     bool is_through;       // its output is kept from F to the backward
     uint64_t through;      // offset within kept_through
     bool is_held;          // inside a segment: its output is kept for a W

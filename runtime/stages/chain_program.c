@@ -378,6 +378,8 @@ static bool run_call(const struct step *step, const struct stage_pass *pass, str
         layer_pass.loss = NULL;
     if (step->is_rerun || link->layer->metric_count == 0)
         layer_pass.metrics = NULL;
+    layer_pass.auxiliary_loss = link->layer->has_auxiliary_loss && !step->is_rerun && pass->base.auxiliary_loss
+                                  ? pass->base.auxiliary_loss + link->auxiliary : NULL;
     for (size_t i = 0; i < WEIR_MOST_INPUTS; i++) {
         layer_pass.inputs[i] = at_spot(pass, step->spots[SPOT_INPUTS + i]);
         layer_pass.input_gradients[i] = at_spot(pass, step->spots[SPOT_INPUT_GRADIENTS + i]);

@@ -31,6 +31,15 @@ static inline uint64_t layers_prediction_bytes(const struct weir_layer *layers, 
     return layer_input_count(layers, last) > 0 ? layers[layer_input(layers, last, 0)].output_bytes : 0;
 }
 
+// How many of the first layers have an auxiliary loss. If layer `first` has one, this is its number among them.
+static inline uint32_t layers_auxiliary_count(const struct weir_layer *layers, size_t first)
+{
+    uint32_t count = 0;
+    for (size_t l = 0; l < first; l++)
+        count += layers[l].has_auxiliary_loss;
+    return count;
+}
+
 // For each layer the last layer that reads it; 0: none does. `last` has room for all layers.
 static inline void layers_find_last_readers(const struct weir_layer *layers, size_t layer_count, uint32_t *last)
 {

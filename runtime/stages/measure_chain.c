@@ -29,7 +29,7 @@ struct measured_chain {
     struct device *device;
     struct queue *queue;
     uint64_t step;
-    float loss;
+    float loss, auxiliary_loss;
     struct event **marks;  // only for a device that runs ahead
     size_t mark_count;
     struct measured_layer own[];
@@ -102,6 +102,7 @@ static struct weir_pass pass_of(struct measured_chain *chain, size_t l, bool for
         .output_gradient = l + 1 < chain->layer_count ? measured->output_gradient.at : NULL,
         .workspace = forward ? measured->workspace.at : measured->backward_workspace.at,
         .loss = forward ? &chain->loss : NULL,
+        .auxiliary_loss = forward && chain->layers[l].has_auxiliary_loss ? &chain->auxiliary_loss : NULL,
     };
     layer_kept_give(&chain->layers[l], measured->saved.at, &pass);
     layer_state_give(&chain->layers[l], measured->state.at, measured->statistics.at, forward, &pass);
@@ -142,6 +143,8 @@ static bool run(void *self, size_t l, enum phase phase, struct error *error)
         chain->step++;
     struct weir_pass pass = pass_of(chain, l, phase == PHASE_FORWARD || phase == PHASE_RECOMPUTE);
     pass.is_rerun = phase == PHASE_RECOMPUTE;
+    if (pass.is_rerun)
+        pass.auxiliary_loss = NULL;
     switch (phase) {
     case PHASE_BACKWARD_INPUT:
         return run_input(chain, l, &pass, error);

@@ -93,6 +93,8 @@ static bool is_sound(const struct weir_layer *layer, bool is_last, struct error 
         return error_set(error, "output_bytes: the last layer computes the loss and hands nothing on");
     if (!is_last && layer->metric_count > 0)
         return error_set(error, "metric_count: only the last layer, which computes the loss, counts beside it");
+    if (is_last && layer->has_auxiliary_loss)
+        return error_set(error, "has_auxiliary_loss: the last layer computes the loss itself: add it to that");
     if (!is_last && layer->held_for_weight_bytes > 0 && layer->held_for_weight_bytes < layer->output_bytes)
         return error_set(error, "held_for_weight_bytes: %llu has no room for the output's gradient (%llu bytes)",
                          (unsigned long long)layer->held_for_weight_bytes, (unsigned long long)layer->output_bytes);

@@ -35,7 +35,8 @@ struct stage_exchange {
 struct stage_pass {
     // The stage as if it were one layer. Each of its layers gets a copy with places of its own. The weight version of
     // `parameters` is the one that this micro-batch uses. The runtime zeroes `gradients` at a STEP. Asynchronous runs
-    // have step 0. `loss` receives the loss of this part.
+    // have step 0. `loss` receives the loss of this part, and `auxiliary_loss` those of the layers that have one, in
+    // order.
     struct weir_pass base;
     void *last_input;        // F: host memory for what the model's last layer reads; NULL: it is not wanted
     void *kept_through;
@@ -134,6 +135,8 @@ struct stage {
     size_t part_count;
     bool takes_splits;  // whether it accepts parts of sequences
     uint32_t metric_count;  // counts beside the loss, of the last stage
+    // How many of its layers have an auxiliary loss, and how many of the layers of the stages before it
+    uint32_t auxiliary_count, first_auxiliary;
     const char *trains_by;  // the first layer whose state training reads; NULL: none. Borrowed
     // Whether it may be called ahead of the first pass, with the first micro-batch of each kind of action and
     // meaningless data. Then all that is done only once (such as loading kernels) is done before there are messages

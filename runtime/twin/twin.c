@@ -126,6 +126,9 @@ static bool open_updates(struct twin *twin, struct error *error)
 {
     const struct schedule *schedule = twin->settings.schedule;
     twin->splits = schedule ? schedule->splits : 1;
+    if (!auxiliary_losses_open(&twin->auxiliary, layers_auxiliary_count(twin->layers, twin->layer_count),
+                               (schedule ? schedule->micro_batches : 0) + 1u, twin->splits, error))
+        return false;
     if (!schedule)
         return true;
     twin->begun = calloc(schedule->stages, sizeof *twin->begun);
@@ -198,7 +201,15 @@ void twin_free(struct twin *twin)
         updates_close(&twin->updates);
     free(twin->begun);
     free(twin->part_losses);
+    auxiliary_losses_close(&twin->auxiliary);
     free(twin);
+}
+
+void twin_auxiliary_losses(const struct twin *twin, size_t layer, float *losses)
+{
+    const uint32_t number = layers_auxiliary_count(twin->layers, layer);
+    for (uint32_t m = 0; m + 1 < twin->auxiliary.micro_batches; m++)
+        losses[m] = twin->auxiliary.whole[(size_t)m * twin->auxiliary.count + number];
 }
 
 const void *twin_parameters(const struct twin *twin, size_t layer)

@@ -45,6 +45,9 @@ void twin_free(struct twin *twin);
 // stages. `losses`, by micro-batch, may be NULL.
 bool twin_step(struct twin *twin, uint64_t step, float *losses, struct error *error);
 
+// The auxiliary losses of that pass, of a layer that has one: one of each micro-batch.
+void twin_auxiliary_losses(const struct twin *twin, size_t layer, float *losses);
+
 // The newest parameters of a layer: layers[layer].parameter_bytes bytes on the device.
 const void *twin_parameters(const struct twin *twin, size_t layer);
 

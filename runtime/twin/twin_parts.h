@@ -7,6 +7,7 @@
 #define RUNTIME_TWIN_TWIN_PARTS_H
 
 #include "common/number.h"
+#include "runtime/auxiliary_losses.h"
 #include "runtime/stages/layer_inputs.h"
 #include "runtime/twin/twin.h"
 #include "runtime/twin/twin_compressed.h"
@@ -42,6 +43,8 @@ struct twin {
     void *workspace;
     uint32_t splits;     // parts into which sequences are split in training
     float *part_losses;  // by micro-batch, then part
+    // Those of training, and behind the last micro-batch those of twin_loss()
+    struct auxiliary_losses auxiliary;
     void *parts[WEIR_MOST_INPUTS];  // a layer's own gradients of inputs that already have a gradient
     struct updates updates;
     uint64_t *begun;  // per stage: the newest version when the pass began

@@ -63,6 +63,15 @@ static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t vers
     return pass;
 }
 
+static float *auxiliary_of(const struct twin *twin, size_t l, const struct piece *piece)
+{
+    const struct auxiliary_losses *losses = &twin->auxiliary;
+    const uint32_t micro_batch = piece->is_evaluated ? losses->micro_batches - 1 : piece->micro_batch;
+    return twin->layers[l].has_auxiliary_loss
+               ? auxiliary_losses_at(losses, micro_batch, piece->split) + layers_auxiliary_count(twin->layers, l)
+               : NULL;
+}
+
 static bool forward(struct twin *twin, size_t l, uint64_t version, const struct piece *piece, float *loss,
                     struct error *error)
 {
@@ -70,6 +79,7 @@ static bool forward(struct twin *twin, size_t l, uint64_t version, const struct 
     struct weir_pass pass = pass_of(twin, l, version, piece);
     pass.output = of_part(twin, twin->own[l].output, layer->output_bytes, piece->split);
     pass.loss = loss;
+    pass.auxiliary_loss = auxiliary_of(twin, l, piece);
     layer_state_give(layer, twin->own[l].layer_state, twin_statistics(twin, l, piece->micro_batch), true, &pass);
     struct weir_error trouble = { 0 };
     return twin_layer_returned(layer, layer->forward(layer->self, &pass, &trouble), &trouble, error);

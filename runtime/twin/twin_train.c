@@ -343,8 +343,9 @@ static bool make_updates(struct twin *twin, uint64_t step, struct error *error)
 }
 
 // In the order of the parts.
-static void add_up_losses(const struct twin *twin, float *losses)
+static void add_up_losses(struct twin *twin, float *losses)
 {
+    auxiliary_losses_add_up(&twin->auxiliary, NULL);
     for (uint32_t m = 0; m < twin->settings.schedule->micro_batches; m++) {
         losses[m] = twin->part_losses[(size_t)m * twin->splits];
         for (uint32_t split = 1; split < twin->splits; split++)

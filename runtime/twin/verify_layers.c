@@ -19,6 +19,7 @@ struct pair {
     struct weir_layer *ordered;  // `theirs` in the plan's order, if that is another one
     uint32_t *first_of_stage;
     float *losses;    // the twin's losses
+    float *own_auxiliary, *their_auxiliary;  // a layer's auxiliary losses, the pipeline's and the twin's
     uint32_t runs;    // iterations in one pass through the schedule
 };
 
@@ -32,6 +33,8 @@ static void pair_clear(struct pair *pair)
     free(pair->ordered);
     free(pair->first_of_stage);
     free(pair->losses);
+    free(pair->own_auxiliary);
+    free(pair->their_auxiliary);
 }
 
 static struct pipeline *make_pipeline(struct pair *pair, struct error *error)
@@ -65,7 +68,9 @@ static bool make_pair(struct pair *pair, struct error *error)
 
     pair->first_of_stage = calloc(plan->stage_count + 1, sizeof pair->first_of_stage[0]);
     pair->losses = calloc(pair->pipeline->schedule->micro_batches + 1u, sizeof pair->losses[0]);
-    if (!pair->first_of_stage || !pair->losses)
+    pair->own_auxiliary = calloc(pair->pipeline->schedule->micro_batches + 1u, sizeof pair->own_auxiliary[0]);
+    pair->their_auxiliary = calloc(pair->pipeline->schedule->micro_batches + 1u, sizeof pair->their_auxiliary[0]);
+    if (!pair->first_of_stage || !pair->losses || !pair->own_auxiliary || !pair->their_auxiliary)
         return error_no_memory(error, "a verification");
     for (size_t s = 0; s < plan->stage_count; s++)
         pair->first_of_stage[s + 1] = plan->stages[s].end;
@@ -99,6 +104,24 @@ static const struct pipeline *member_of(const struct pair *pair, uint32_t member
     return pair->all ? pair->all->of[member] : pair->pipeline;
 }
 
+// Layers that are split have none.
+static void compare_auxiliary(struct pair *pair, struct verification *result)
+{
+    for (uint32_t l = 0; l < pair->what->layer_count; l++) {
+        const struct weir_layer *layer = &pair->what->ours[l];
+        if (!layer->has_auxiliary_loss)
+            continue;
+        pipeline_auxiliary_losses(pair->pipeline, l, pair->own_auxiliary);
+        twin_auxiliary_losses(pair->twin, pair->pipeline->place[l], pair->their_auxiliary);
+        for (uint32_t i = 0; i < pair->pipeline->schedule->micro_batches; i++) {
+            if (memcmp(&pair->own_auxiliary[i], &pair->their_auxiliary[i], sizeof(float)) == 0)
+                continue;
+            if (result->auxiliary_differing++ == 0)
+                snprintf(result->auxiliary_layer, sizeof result->auxiliary_layer, "%s", layer->name);
+        }
+    }
+}
+
 static bool run_pair(struct pair *pair, struct verification *result, struct error *error)
 {
     const uint32_t micro_batches = pair->pipeline->schedule->micro_batches;
@@ -107,6 +130,7 @@ static bool run_pair(struct pair *pair, struct verification *result, struct erro
             || !twin_step(pair->twin, step / pair->runs, pair->losses, error))
             return false;
         const struct session_result *last = session_last(pair->pipeline->session);
+        compare_auxiliary(pair, result);
         result->loss = 0;
         for (uint32_t i = 0; i < micro_batches; i++)
             result->loss += last->losses[i];
@@ -223,7 +247,8 @@ bool verify_layers(const struct verify_layers *what, struct verification *result
     const bool good = make_pair(&pair, error) && run_pair(&pair, result, error) && compare_pair(&pair, result, error);
     result->splits = pair.pipeline ? pair.pipeline->schedule->splits : 1;
     result->equal =
-        good && result->differing == 0 && result->states_differing == 0 && result->losses_differing == 0;
+        good && result->differing == 0 && result->states_differing == 0 && result->losses_differing == 0
+        && result->auxiliary_differing == 0;
     pair_clear(&pair);
     return good;
 }

@@ -21,6 +21,8 @@ struct verification {
     uint64_t states_differing;   // numbers of states without a gradient whose bits differ, on any copy
     char state_layer[64];        // the first layer with such a difference, or empty
     uint32_t losses_differing;   // micro-batches whose losses differ
+    uint32_t auxiliary_differing;  // auxiliary losses of layers and micro-batches that differ
+    char auxiliary_layer[64];    // the first layer with such a difference, or empty
     double loss;                 // the mean over the micro-batches of the last pass of the schedule
 };
 

@@ -215,6 +215,68 @@ static void parts_hear_what_earlier_parts_have_said(void **state)
     trains_as_plain(3);
 }
 
+// An auxiliary loss of a part: the sum of what it hands on. Its gradient is of no interest here.
+static bool telling_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const struct part part = part_of(pass);
+    float sum = 0;
+    if (!echo_forward(self, pass, error))
+        return false;
+    for (size_t i = 0; i < part.end - part.first; i++)
+        sum += ((const float *)pass->output)[i];
+    if (pass->auxiliary_loss)
+        *pass->auxiliary_loss = sum;
+    return true;
+}
+
+// The first step of a plain loop, of which layer b (number 2) tells.
+static void tell_plain(const struct plain *plain, uint32_t micro_batch, uint32_t splits, float *loss)
+{
+    float values[COUNT][POSITIONS], saved[POSITIONS];
+    *loss = 0;
+    for (int l = 0; l < 3; l++)
+        plain->layers[l].forward(NULL, &(struct weir_pass){
+            .micro_batch = micro_batch, .parameters = &plain->parameters[l], .output = values[l], .saved = saved,
+            .input = l > 0 ? values[l - 1] : NULL }, NULL);
+    for (uint32_t s = 0; s < splits; s++) {
+        float sum = 0;
+        for (size_t t = s * POSITIONS / splits; t < (s + 1) * POSITIONS / splits; t++)
+            sum += values[2][t];
+        *loss = s > 0 ? *loss + sum : sum;
+    }
+}
+
+static void auxiliary_losses_of_parts_add_up(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct plain plain = { .parameters = { 0, 0.5f, 0.5f, 0.5f, 0 } };
+    fill(plain.layers);
+    plain.layers[2].forward = telling_forward;
+    plain.layers[2].has_auxiliary_loss = true;
+    struct weir_plan *plan = plan_of(plain.layers, 3);
+    assert_good(weir_verify(plan, plain.layers, COUNT, NULL, 2, &error), error);
+    for (int is_apart = 0; is_apart < 2; is_apart++) {  // a process group of three
+        float found[MICRO_BATCHES], told[MICRO_BATCHES], whole[MICRO_BATCHES], evaluated[MICRO_BATCHES];
+        struct weir_runtime *runtime = weir_runtime_create(
+            plan, plain.layers, COUNT, WEIR_OPTIONS(runtime, .device = is_apart ? "cpu:queued,cpu:queued,cpu:queued"
+                                                                                : NULL), &error);
+        assert_good(runtime, error);
+        assert_good(weir_runtime_evaluate(runtime, WEIR_OPTIONS(evaluate, .step = 0, .micro_batches = MICRO_BATCHES,
+                                                                .auxiliary_losses = evaluated), &error), error);
+        assert_good(weir_runtime_step(runtime, NULL, &error), error);
+        assert_good(weir_runtime_auxiliary_losses(runtime, 2, found, &error), error);
+        for (uint32_t m = 0; m < MICRO_BATCHES; m++) {
+            tell_plain(&plain, m, 4, &told[m]);
+            tell_plain(&plain, m, 1, &whole[m]);
+        }
+        assert_memory_equal(found, told, sizeof told);
+        assert_memory_equal(evaluated, whole, sizeof whole);
+        weir_runtime_free(runtime);
+    }
+    weir_plan_free(plan);
+}
+
 static void layers_in_parts_pass_the_check_as_a_whole(void **state)
 {
     (void)state;
@@ -241,6 +303,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_hear_what_earlier_parts_have_said),
+        cmocka_unit_test(auxiliary_losses_of_parts_add_up),
         cmocka_unit_test(layers_in_parts_pass_the_check_as_a_whole),
         cmocka_unit_test(what_is_carried_is_saved),
     };
