@@ -70,6 +70,7 @@ static void find_bytes(const struct guarding *guarding, bool is_forward, uint64_
         [PLACE_TIED_PARAMETERS] = tied,
         [PLACE_TIED_GRADIENTS] = tied,
         [PLACE_LOSS] = sizeof(float),
+        [PLACE_AUXILIARY_LOSS] = sizeof(float),
         [PLACE_STATE] = layer->state_bytes,
         [PLACE_STATISTICS] = layer->statistics_bytes,
     };
@@ -123,6 +124,13 @@ static void ask_for_input_gradients(const struct guarding *guarding, struct guar
 {
     for (size_t i = 0; i < input_count(guarding); i++)
         call->roles[PLACE_INPUT_GRADIENT + i] = writes;
+}
+
+static void ask_for_losses(const struct guarding *guarding, struct guarded_call *call)
+{
+    call->roles[PLACE_LOSS] = is_last(guarding) ? writes : scratch;
+    if (call->layer->has_auxiliary_loss)
+        call->roles[PLACE_AUXILIARY_LOSS] = writes;
 }
 
 static void give_gradients(const struct guarding *guarding, struct guarded_call *call, const uint64_t bytes[PLACES])
@@ -240,13 +248,15 @@ static bool check_forward(struct guarding *guarding, struct error *error)
     give_parameters(guarding, call, bytes);
     give_input(guarding, call, bytes, true);
     call->roles[PLACE_OUTPUT] = call->roles[PLACE_SAVED] = writes;
-    call->roles[PLACE_LOSS] = is_last(guarding) ? writes : scratch;
+    ask_for_losses(guarding, call);
     if (bytes[PLACE_STATISTICS] > 0)
         call->roles[PLACE_STATISTICS] = writes;
     return guarded_call_create(call, bytes, error) && guarded_call_check(call, error)
         && is_whole(call, PLACE_STATISTICS, error) && is_whole(call, PLACE_OUTPUT, error) && is_whole(call, PLACE_LOSS, error)
+        && is_whole(call, PLACE_AUXILIARY_LOSS, error)
         && (!guarding->handed[guarding->l].is_trained || has_numbers(guarding, call, PLACE_OUTPUT, error))
-        && (!is_last(guarding) || has_numbers(guarding, call, PLACE_LOSS, error));
+        && (!is_last(guarding) || has_numbers(guarding, call, PLACE_LOSS, error))
+        && has_numbers(guarding, call, PLACE_AUXILIARY_LOSS, error);
 }
 
 // --- state without a gradient --------------------------------------------------------
@@ -278,8 +288,8 @@ static bool depends_on_state(struct guarding *guarding, struct guarded_call *cal
     call->roles[PLACE_STATE] = reads(other, count * sizeof *other);
     if (!guarded_call_run(call, error))
         return false;
-    for (enum place place = PLACE_OUTPUT; place <= PLACE_LOSS; place++)
-        if (call->roles[place].is_result && (place == PLACE_OUTPUT || place == PLACE_LOSS)
+    for (enum place place = PLACE_OUTPUT; place <= PLACE_AUXILIARY_LOSS; place++)
+        if (call->roles[place].is_result && (place == PLACE_OUTPUT || place_is_loss(place))
             && memcmp(call->results[0][place], call->fences[place].at, call->fences[place].bytes) != 0)
             return true;
     return guarded_call_blame(call, error, "gives the same whatever state is: it has to read it there, and not what the"
@@ -298,9 +308,9 @@ static bool check_evaluate(struct guarding *guarding, struct error *error)
     call->roles[PLACE_STATE] = reads(fold->results[0][PLACE_STATE], bytes[PLACE_STATE]);
     call->roles[PLACE_OUTPUT] = writes;
     call->roles[PLACE_SAVED] = scratch;
-    call->roles[PLACE_LOSS] = is_last(guarding) ? writes : scratch;
+    ask_for_losses(guarding, call);
     return guarded_call_create(call, bytes, error) && guarded_call_check(call, error)
-        && is_whole(call, PLACE_OUTPUT, error)
+        && is_whole(call, PLACE_OUTPUT, error) && is_whole(call, PLACE_AUXILIARY_LOSS, error)
         && (guarding->options.unread_state || depends_on_state(guarding, call, error));
 }
 
@@ -436,6 +446,7 @@ static bool check_differences(struct guarding *guarding, struct error *error)
         .output_gradient = is_last(guarding) ? NULL : guarding->output_gradient,
         .output_count = guarded_call_written(&guarding->calls[CALL_FORWARD], PLACE_OUTPUT) / sizeof(float),
         .loss_share = share_of(guarding),
+        .has_auxiliary_loss = layer->has_auxiliary_loss,
     };
     if (options->other_numbers || options->other_gradients)
         return true;
@@ -479,6 +490,27 @@ static bool hand_on(struct guarding *guarding, struct error *error)
     return true;
 }
 
+static bool check_backwards(struct guarding *guarding, struct error *error)
+{
+    return check_backward_input(guarding, error) && check_backward_weight(guarding, error)
+        && check_sums(guarding, error) && check_backward(guarding, error) && check_differences(guarding, error);
+}
+
+// Checks the backwards again, with a gradient of 0 from above, so that there is only that of the auxiliary loss. Such
+// losses often have a small weight, and beside another gradient theirs would go unseen.
+static bool check_auxiliary(struct guarding *guarding, struct error *error)
+{
+    const struct weir_layer *layer = layer_of(guarding);
+    if (!layer->has_auxiliary_loss)
+        return true;
+    for (enum layer_call kind = CALL_BACKWARD_INPUT; kind <= CALL_BACKWARD; kind++)
+        guarded_call_clear(&guarding->calls[kind]);
+    if (!prepare(guarding, error))
+        return false;
+    memset(guarding->output_gradient, 0, layer->output_bytes);
+    return check_backwards(guarding, error);
+}
+
 static bool check_layer(struct guarding *guarding, struct error *error)
 {
     const struct weir_layer *layer = layer_of(guarding);
@@ -489,9 +521,8 @@ static bool check_layer(struct guarding *guarding, struct error *error)
     const bool good = prepare(guarding, error) && check_initialize(guarding, error)
                    && check_initialize_state(guarding, error) && check_forward(guarding, error)
                    && check_fold(guarding, error) && check_evaluate(guarding, error)
-                   && check_backward_input(guarding, error) && check_backward_weight(guarding, error)
-                   && check_sums(guarding, error) && check_backward(guarding, error)
-                   && check_differences(guarding, error) && hand_on(guarding, error);
+                   && check_backwards(guarding, error) && check_auxiliary(guarding, error)
+                   && hand_on(guarding, error);
     for (enum layer_call kind = 0; kind < CALLS; kind++)
         guarded_call_clear(&guarding->calls[kind]);
     arrays_clear(&guarding->own);

@@ -22,18 +22,41 @@ struct part {
     double size;   // root mean square of all numbers
 };
 
+// A loss of forward, times the part of it that gradients are of.
+static double share_of(const struct differing *differing, enum place place)
+{
+    float loss;
+    memcpy(&loss, differing->forward->fences[place].at, sizeof loss);
+    return loss * differing->loss_share;
+}
+
+// The words at the end of a sentence about a gradient.
+static const char *advice(const struct differing *differing)
+{
+    if (!differing->output_gradient)
+        return " (is it multiplied by weir_pass.share? if it is of another part of the loss, say"
+               " weir_check_layers_options.loss_share)";
+    return differing->has_auxiliary_loss ? " (is weir_pass.share times the gradient of auxiliary_loss in it?)" : "";
+}
+
+static const char *value_words(const struct differing *differing)
+{
+    if (!differing->output_gradient)
+        return "the loss";
+    return differing->has_auxiliary_loss ? "forward's output and auxiliary_loss" : "forward's output";
+}
+
 // The result of forward as one number, and the size of the terms that it is the sum of.
 static double value_of(const struct differing *differing, double *size)
 {
     const struct guarded_call *forward = differing->forward;
     if (!differing->output_gradient) {
-        float loss;
-        memcpy(&loss, forward->fences[PLACE_LOSS].at, sizeof loss);
-        *size = fabs(loss * differing->loss_share);
-        return loss * differing->loss_share;
+        const double loss = share_of(differing, PLACE_LOSS);
+        *size = fabs(loss);
+        return loss;
     }
     const float *output = (const float *)forward->fences[PLACE_OUTPUT].at;
-    double sum = 0, squares = 0;
+    double sum = differing->has_auxiliary_loss ? share_of(differing, PLACE_AUXILIARY_LOSS) : 0, squares = sum * sum;
     for (size_t i = 0; i < differing->output_count; i++) {
         const double term = (double)output[i] * differing->output_gradient[i];
         sum += term;
@@ -84,10 +107,7 @@ static bool part_agrees(const struct differing *differing, const struct part *pa
     return error_set_kind(error, ERROR_ANSWER, "%s computes a gradient of %s %zu to %zu that is not forward's: along"
                           " its signs it sums up to %.4g, and differences of %s to %.4g%s", name,
                           place_names[part->place], part->first, part->end - 1, claimed,
-                          differing->output_gradient ? "forward's output" : "the loss", found,
-                          differing->output_gradient ? "" : " (is it multiplied by weir_pass.share? if it is of"
-                                                            " another part of the loss, say"
-                                                            " weir_check_layers_options.loss_share)");
+                          value_words(differing), found, advice(differing));
 }
 
 static double root_mean_square(const float *numbers, size_t count)

@@ -5,8 +5,8 @@
 //
 // Here v consists of +1 and -1, with the signs of the gradient. For the model's last layer, loss is its loss times
 // the part of it that gradients are of. For any other layer it is the sum of its output, number by number times a
-// given gradient. Both sides must agree to 2 % (plus rounding) for one of two h: 2^-7 and 2^-11 of the numbers' root
-// mean square.
+// given gradient, plus its auxiliary loss, if it has one, times that part. Both sides must agree to 2 % (plus
+// rounding) for one of two h: 2^-7 and 2^-11 of the numbers' root mean square.
 #ifndef RUNTIME_GUARD_DIFFERENCES_H
 #define RUNTIME_GUARD_DIFFERENCES_H
 
@@ -17,6 +17,7 @@ struct differing {
     const float *output_gradient;  // NULL: the layer computes the loss
     size_t output_count;           // how many numbers both have
     double loss_share;
+    bool has_auxiliary_loss;
 };
 
 // Compares `gradient` with the differences. It is the gradient of the first `count` numbers of `place`, an input of

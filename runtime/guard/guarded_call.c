@@ -16,7 +16,8 @@ const char *const place_names[PLACES] = {
     "output", "saved", "output_gradient",
     "input_gradient", "input_gradients[1]", "input_gradients[2]", "input_gradients[3]", "input_gradients[4]",
     "input_gradients[5]", "input_gradients[6]", "input_gradients[7]",
-    "held", "gradients", "workspace", "tied_parameters", "tied_gradients", "loss", "state", "statistics"
+    "held", "gradients", "workspace", "tied_parameters", "tied_gradients", "loss",
+    "auxiliary_loss", "state", "statistics"
 };
 
 const char *const call_names[CALLS] = { "initialize", "forward", "backward_input", "backward_weight", "backward",
@@ -86,6 +87,7 @@ static const char *size_name(const struct guarded_call *call, enum place place)
     case PLACE_TIED_GRADIENTS:
         return "parameter_bytes of the layer it is tied to";
     case PLACE_LOSS:
+    case PLACE_AUXILIARY_LOSS:
         return "a float";
     case PLACE_STATE:
         return "state_bytes";
@@ -126,6 +128,7 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
         .gradients = at(call, PLACE_GRADIENTS),
         .workspace = at(call, PLACE_WORKSPACE),
         .loss = trial->without_loss ? NULL : at(call, PLACE_LOSS),
+        .auxiliary_loss = trial->without_loss ? NULL : at(call, PLACE_AUXILIARY_LOSS),
         .tied_parameters = at(call, PLACE_TIED_PARAMETERS),
         .tied_gradients = at(call, PLACE_TIED_GRADIENTS),
         .state = at(call, PLACE_STATE),
@@ -207,8 +210,9 @@ static bool blame_fault(const struct guarded_call *call, const struct trial *tri
     }
     const bool is_recomputed = trial->without_loss && call->kind == CALL_FORWARD;
     return guarded_call_blame(call, error, "touches memory that it was not given: fields that the table of struct"
-                              " weir_pass does not give it are NULL%s",
-                              is_recomputed ? ", and so is the loss when a forward is run again" : "");
+                              " weir_pass does not give it are NULL%s%s",
+                              is_recomputed ? ", and so is the loss when a forward is run again" : "",
+                              is_recomputed && call->layer->has_auxiliary_loss ? ", and auxiliary_loss" : "");
 }
 
 static bool check_fences(const struct guarded_call *call, const struct trial *trial, struct error *error)
@@ -280,7 +284,7 @@ static enum place find_difference(const struct guarded_call *call, const struct 
 {
     for (enum place place = 0; place < PLACES; place++) {
         if (!call->roles[place].is_result || call->fences[place].bytes == 0
-            || (place == PLACE_LOSS && trial->without_loss))
+            || (place_is_loss(place) && trial->without_loss))
             continue;
         *byte = first_difference(call, place, trial->inner[place]);
         if (*byte < call->fences[place].bytes)

@@ -1,4 +1,4 @@
-// Auxiliary losses in the middle of a model: the same bits by any plan, trained by, and told.
+// Auxiliary losses in the middle of a model: the same bits by any plan, trained by, told, and checked by the guard.
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -512,6 +512,88 @@ static void sums_do_not_depend_on_the_order_of_a_plan(void **state)
     assert_true(orders > 0);
 }
 
+// --- the guard -------------------------------------------------------------------------------------
+
+static void assert_named(const struct weir_layer *layers, const char *sentence)
+{
+    struct weir_error error = { 0 };
+    assert_false(weir_layers_check(layers, DEEP, NULL, &error));
+    assert_int_equal(error.code, 1);
+    if (!strstr(error.text, sentence))
+        fail_msg("%s", error.text);
+}
+
+static bool forgetting_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    return scale_backward_input(NULL, pass, error);
+}
+
+// Without the share.
+static bool sharing_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    struct weir_pass own = *pass;
+    own.share = 1;
+    return penalized_backward_input(self, &own, error);
+}
+
+static bool silent_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    (void)self;
+    return scale_forward(NULL, pass, error);
+}
+
+static bool heedless_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    *pass->auxiliary_loss = 1;
+    return penalized_forward(self, pass, error);
+}
+
+// The gradient reaches the parameters, and not the inputs.
+static bool late_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    return scale_backward_input(NULL, pass, error) && penalized_backward_input(self, &(struct weir_pass){
+        .share = pass->share, .input = pass->input, .parameters = pass->parameters, .held = pass->held,
+        .output_gradient = (const float[ROWS]){ 0 }, .input_gradient = (float[ROWS]){ 0 } }, error);
+}
+
+static void the_guard_knows_the_gradient_of_an_auxiliary_loss(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    struct weir_layer layers[DEEP];
+    float light = 0.001f;
+    for (int is_light = 0; is_light < 2; is_light++) {
+        fill_deep(layers);
+        layers[3].self = is_light ? &light : layers[3].self;
+        assert_good(weir_layers_check(layers, DEEP, NULL, &error), error);
+        layers[3].backward_input = forgetting_backward_input;
+        assert_named(layers, "layer 3 (c): backward_input computes a gradient of input");
+        assert_named(layers, "differences of forward's output and auxiliary_loss to");
+        assert_named(layers, "(is weir_pass.share times the gradient of auxiliary_loss in it?)");
+        layers[3].backward_input = sharing_backward_input;
+        assert_named(layers, "layer 3 (c): backward_input computes a gradient of input");
+        layers[3].backward_input = late_backward_input;
+        assert_named(layers, "layer 3 (c): backward_input computes a gradient of input");
+    }
+    layers[3].has_auxiliary_loss = false;
+    layers[3].forward = plain_forward;
+    layers[3].backward_input = forgetting_backward_input;
+    assert_good(weir_layers_check(layers, DEEP, NULL, &error), error);
+}
+
+static void the_guard_knows_when_it_is_set(void **state)
+{
+    (void)state;
+    struct weir_layer layers[DEEP];
+    fill_deep(layers);
+    layers[3].forward = silent_forward;
+    assert_named(layers, "layer 3 (c): forward leaves bytes 0 to 3 unwritten of auxiliary_loss: a float is 4");
+    layers[3].forward = heedless_forward;
+    assert_named(layers, "layer 3 (c): forward touches memory that it was not given");
+    assert_named(layers, "and so is the loss when a forward is run again, and auxiliary_loss");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,6 +605,8 @@ int main(void)
         cmocka_unit_test(a_model_without_them_has_none),
         cmocka_unit_test(a_loss_that_is_no_number_makes_no_checkpoint),
         cmocka_unit_test(sums_do_not_depend_on_the_order_of_a_plan),
+        cmocka_unit_test(the_guard_knows_the_gradient_of_an_auxiliary_loss),
+        cmocka_unit_test(the_guard_knows_when_it_is_set),
     };
     return cmocka_run_group_tests_name("weir.h, auxiliary losses", tests, NULL, NULL);
 }
