@@ -5,6 +5,7 @@
 
 #include "tests/api/scale_layers.h"
 #include "tests/runtime/graph_layers.h"
+#include "tests/sanitizer.h"
 
 enum { DEEP = 8, MICRO_BATCHES = 8, STEPS = 3, EVALUATED = 3 };
 static const float rate = 0.25f;
@@ -590,7 +591,8 @@ static void the_guard_knows_when_it_is_set(void **state)
     layers[3].forward = silent_forward;
     assert_named(layers, "layer 3 (c): forward leaves bytes 0 to 3 unwritten of auxiliary_loss: a float is 4");
     layers[3].forward = heedless_forward;
-    assert_named(layers, "layer 3 (c): forward touches memory that it was not given");
+    if (!HAS_SANITIZER)  // which would end the program there
+        assert_named(layers, "layer 3 (c): forward touches memory that it was not given");
     assert_named(layers, "and so is the loss when a forward is run again, and auxiliary_loss");
 }
 

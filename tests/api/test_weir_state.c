@@ -424,7 +424,8 @@ static void the_guard_knows_what_a_fold_may_read(void **state)
     assert_named(layers, "layer 1 (a): fold changes parameters, which it may only read");
     layers[1].fold = averaged_fold;
     layers[1].fold_reads_parameters = false;
-    assert_named(layers, "layer 1 (a): fold touches memory that it was not given");
+    if (!HAS_SANITIZER)
+        assert_named(layers, "layer 1 (a): fold touches memory that it was not given");
 }
 
 // A fold reads all parameters of its layer on the device.
