@@ -169,14 +169,24 @@ struct weir_runtime *weir_runtime_create(const struct weir_plan *plan, const str
     return NULL;
 }
 
+static uint64_t allocated_bytes(const struct pipeline *pipeline)
+{
+    uint64_t bytes = 0;
+    for (uint32_t rank = 0; rank < pipeline->plan->ranks; rank++)
+        bytes += session_slab_bytes(pipeline->session, rank);
+    return bytes;
+}
+
 // Runs on all places at once, since all ranks close communicators together.
 static bool close_part(void *self, struct place *place, struct error *error)
 {
     struct running_part *part = part_at(self, place);
     (void)error;
     keeping_close(part);
-    part->left_bytes = evaluation_free(part->evaluation);  // first: it works in the pipeline's memory
-    if (part->left_bytes == 0)
+    // First, since it works in the pipeline's memory, which then has to stay as well.
+    if (evaluation_free(part->evaluation) > 0)
+        part->left_bytes = allocated_bytes(part->pipeline);
+    else
         part->left_bytes = pipeline_free(part->pipeline);
     part->is_left = part->is_left || part->left_bytes > 0;
     if (part->is_left)
@@ -242,14 +252,6 @@ static bool takes_calls(const struct weir_runtime *runtime, struct weir_error *e
     return is_there(runtime, "runtime", error) && (is_usable(runtime, &reason) || tell(error, &reason));
 }
 
-static uint64_t allocated_bytes(const struct weir_runtime *runtime)
-{
-    uint64_t bytes = 0;
-    for (uint32_t rank = 0; rank < runtime->plan->ranks; rank++)
-        bytes += session_slab_bytes(first_part(runtime)->pipeline->session, rank);
-    return bytes;
-}
-
 bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result, struct weir_error *error)
 {
     if (!takes_calls(runtime, error))
@@ -266,7 +268,7 @@ bool weir_runtime_step(struct weir_runtime *runtime, struct weir_result *result,
             .iteration_ns = last->iteration_ns,
             .makespan_bubble = last->bubble.makespan,
             .slowest_stage = last->slowest_stage,
-            .allocated_bytes = allocated_bytes(runtime),
+            .allocated_bytes = allocated_bytes(first_part(runtime)->pipeline),
             .metrics = last->metrics,
             .metric_count = last->metric_count,
         };
@@ -460,10 +462,11 @@ static bool evaluate_alone(const struct running_part *part, const struct weir_ev
 }
 
 // Keeps the evaluation for the next call with as many micro-batches.
-static bool evaluate_together(struct running_part *part, const struct weir_runtime *runtime,
+static bool evaluate_together(struct place *place, const struct weir_runtime *runtime,
                               const struct weir_evaluate_options *options, const struct forward_results *into,
                               struct error *error)
 {
+    struct running_part *part = part_at(runtime, place);
     if (part->evaluation && evaluation_micro_batches(part->evaluation) != options->micro_batches) {
         evaluation_free(part->evaluation);
         part->evaluation = NULL;
@@ -471,6 +474,7 @@ static bool evaluate_together(struct running_part *part, const struct weir_runti
     if (!part->evaluation) {
         struct session_settings settings = running_settings(runtime->plan, &runtime->options, NULL);
         settings.group = part->group;
+        settings.is_stuck = &place->is_stuck;
         part->evaluation = evaluation_open(part->pipeline, options->micro_batches, part->device, &settings, error);
     }
     struct error none = { 0 };
@@ -506,7 +510,7 @@ static bool evaluate_part(void *self, struct place *place, struct error *error)
         || (evaluating->into.predictions && !into.predictions))
         good = error_no_memory(error, "what a rank hears of others");
     good = good && evaluation_fits(part->pipeline, options->micro_batches, &fits, error);
-    good = good && (fits ? evaluate_together(part, runtime, options, &into, error)
+    good = good && (fits ? evaluate_together(place, runtime, options, &into, error)
                          : evaluate_alone(part, options, &into, error));
     free_more(into.losses, place);
     free_more(into.auxiliary_losses, place);
