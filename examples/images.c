@@ -3,7 +3,7 @@
 //
 //     images profile FILE             measures the layers; `weir partition FILE ...` then makes a plan
 //     images verify PLAN              checks the layers, and compares the pipeline with a sequential run
-//     images train PLAN STEPS FOLDER  trains up to so many steps; goes on from the best checkpoint in FOLDER
+//     images train PLAN STEPS FOLDER  trains up to so many steps; keeps the best and the last in FOLDER
 //     images train PLAN STEPS FOLDER NOW   ends after so many of them
 //
 // IMAGES_DEVICE names a device other than the usual one, such as "cpu:queued,mpi".
@@ -177,16 +177,18 @@ static bool look(void *self, uint64_t step, const struct weir_result *result)
     if (good && weir_runtime_process(training->runtime, &processes) == 0)
         printf("%s, loss %.6f, norm %.4f, %llu of %llu right in the step\n", words, result->loss,
                result->gradient_norm, (unsigned long long)result->metrics[0], (unsigned long long)in_step);
-    if (good && (double)right / TEST > training->best)
-        good = weir_runtime_set_words(training->runtime, words, &training->error)
-            && weir_runtime_save(training->runtime, &training->error);
+    const bool is_better = (double)right / TEST > training->best;
+    if (good && is_better)
+        good = weir_runtime_set_words(training->runtime, words, &training->error);
+    if (good && (is_better || step + 1 == training->until))
+        good = weir_runtime_save(training->runtime, &training->error);
     training->best = fmax(training->best, (double)right / TEST);
     return good;
 }
 
 static bool train(const struct weir_plan *plan, const struct weir_layer *layers, char **words, struct weir_error *error)
 {
-    const struct weir_checkpoint_options keeping = { .size = sizeof keeping, .folder = words[1], .keep = 1,
+    const struct weir_checkpoint_options keeping = { .size = sizeof keeping, .folder = words[1], .keep = 2,
                                                      .resume = true, .data = "Fashion-MNIST" };
     struct training training = { .steps = strtoull(words[0], NULL, 10) };
     training.until = words[2] ? strtoull(words[2], NULL, 10) : training.steps;
@@ -231,7 +233,7 @@ int main(int argc, char **argv)
     bool good = false;
     if (plan && argc == 3 && strcmp(argv[1], "verify") == 0)
         good = weir_layers_check(layers, LAYERS, NULL, &error)
-            && weir_verify(plan, layers, LAYERS, WEIR_OPTIONS(runtime, .rate = 0.1f, .clip = 1), 3, &error);
+            && weir_verify(plan, layers, LAYERS, WEIR_OPTIONS(runtime, .rate = 0.1f), 3, &error);
     else if (plan && argc >= 5 && strcmp(argv[1], "train") == 0)
         good = train(plan, layers, argv + 3, &error);
     weir_plan_free(plan);
