@@ -120,7 +120,7 @@ struct weir_check_layers_options {
 //     with NaN first.
 //   * it leaves a part of `output` or `input_gradient` unwritten (except fewer than 256 bytes at the end, to which
 //     sizes may be rounded up), or gives NaN.
-//   * it sets gradients, instead of adding to them; or adds to statistics, instead of setting them.
+//   * it sets gradients or metrics, instead of adding to them; or adds to statistics, instead of setting them.
 //   * fold depends on what forwards of other micro-batches have left behind self.
 //   * in an evaluation, a layer with state gives the same whatever the state is.
 //   * `backward` gives other bits than backward_input and backward_weight.

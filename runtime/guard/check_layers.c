@@ -73,6 +73,7 @@ static void find_bytes(const struct guarding *guarding, bool is_forward, uint64_
         [PLACE_AUXILIARY_LOSS] = sizeof(float),
         [PLACE_STATE] = layer->state_bytes,
         [PLACE_STATISTICS] = layer->statistics_bytes,
+        [PLACE_METRICS] = layer->metric_count * sizeof(uint64_t),
     };
     memcpy(bytes, by_place, sizeof by_place);
     for (size_t i = 0; i < input_count(guarding); i++)
@@ -241,6 +242,27 @@ static bool check_initialize_state(struct guarding *guarding, struct error *erro
     return true;
 }
 
+// Whether counts that start with other values grow by the same.
+static bool are_counted(struct guarding *guarding, struct guarded_call *call, struct error *error)
+{
+    const uint32_t count = call->layer->metric_count;
+    const uint64_t *from_zero = (const uint64_t *)call->results[0][PLACE_METRICS];
+    const uint64_t *sums = (const uint64_t *)call->fences[PLACE_METRICS].at;
+    uint64_t *begin_as = arrays_add(&guarding->own, count, sizeof *begin_as);
+    if (!begin_as)
+        return error_no_memory(error, "the metrics of a layer");
+    for (uint32_t i = 0; i < count; i++)
+        begin_as[i] = 1000 + i;
+    call->roles[PLACE_METRICS].content = begin_as;
+    if (count > 0 && !guarded_call_run(call, error))
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (sums[i] != begin_as[i] + from_zero[i])
+            return guarded_call_blame(call, error, "sets metrics, number %u, where it has to add to them: they are"
+                                      " summed over the micro-batches", i);
+    return true;
+}
+
 static bool check_forward(struct guarding *guarding, struct error *error)
 {
     uint64_t bytes[PLACES];
@@ -251,8 +273,14 @@ static bool check_forward(struct guarding *guarding, struct error *error)
     ask_for_losses(guarding, call);
     if (bytes[PLACE_STATISTICS] > 0)
         call->roles[PLACE_STATISTICS] = writes;
+    void *no_counts = arrays_add(&guarding->own, bytes[PLACE_METRICS] + 1, 1);
+    if (!no_counts)
+        return error_no_memory(error, "the metrics of a layer");
+    if (bytes[PLACE_METRICS] > 0)
+        call->roles[PLACE_METRICS] = adds(no_counts, bytes[PLACE_METRICS]);
     return guarded_call_create(call, bytes, error) && guarded_call_check(call, error)
-        && is_whole(call, PLACE_STATISTICS, error) && is_whole(call, PLACE_OUTPUT, error) && is_whole(call, PLACE_LOSS, error)
+        && is_whole(call, PLACE_STATISTICS, error) && is_whole(call, PLACE_OUTPUT, error)
+        && is_whole(call, PLACE_LOSS, error) && are_counted(guarding, call, error)
         && is_whole(call, PLACE_AUXILIARY_LOSS, error)
         && (!guarding->handed[guarding->l].is_trained || has_numbers(guarding, call, PLACE_OUTPUT, error))
         && (!is_last(guarding) || has_numbers(guarding, call, PLACE_LOSS, error))

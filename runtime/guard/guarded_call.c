@@ -17,7 +17,7 @@ const char *const place_names[PLACES] = {
     "input_gradient", "input_gradients[1]", "input_gradients[2]", "input_gradients[3]", "input_gradients[4]",
     "input_gradients[5]", "input_gradients[6]", "input_gradients[7]",
     "held", "gradients", "workspace", "tied_parameters", "tied_gradients", "loss",
-    "auxiliary_loss", "state", "statistics"
+    "auxiliary_loss", "state", "statistics", "metrics"
 };
 
 const char *const call_names[CALLS] = { "initialize", "forward", "backward_input", "backward_weight", "backward",
@@ -93,6 +93,8 @@ static const char *size_name(const struct guarded_call *call, enum place place)
         return "state_bytes";
     case PLACE_STATISTICS:
         return "statistics_bytes";
+    case PLACE_METRICS:
+        return "metric_count in bytes";
     default:
         return call->layer->inputs ? "output_bytes of the layer that it reads" : "output_bytes of the layer before";
     }
@@ -133,6 +135,7 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
         .tied_gradients = at(call, PLACE_TIED_GRADIENTS),
         .state = at(call, PLACE_STATE),
         .statistics = at(call, PLACE_STATISTICS),
+        .metrics = trial->without_loss ? NULL : at(call, PLACE_METRICS),
     };
     layer_kept_give(call->layer, at(call, PLACE_SAVED), &pass);
     for (int i = 0; i < WEIR_MOST_INPUTS; i++) {

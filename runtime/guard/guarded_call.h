@@ -18,7 +18,8 @@
 enum place {
     PLACE_PARAMETERS, PLACE_INPUT, PLACE_OUTPUT = PLACE_INPUT + WEIR_MOST_INPUTS, PLACE_SAVED, PLACE_OUTPUT_GRADIENT,
     PLACE_INPUT_GRADIENT, PLACE_HELD = PLACE_INPUT_GRADIENT + WEIR_MOST_INPUTS, PLACE_GRADIENTS, PLACE_WORKSPACE,
-    PLACE_TIED_PARAMETERS, PLACE_TIED_GRADIENTS, PLACE_LOSS, PLACE_AUXILIARY_LOSS, PLACE_STATE, PLACE_STATISTICS, PLACES
+    PLACE_TIED_PARAMETERS, PLACE_TIED_GRADIENTS, PLACE_LOSS, PLACE_AUXILIARY_LOSS, PLACE_STATE, PLACE_STATISTICS,
+    PLACE_METRICS, PLACES
 };
 static inline bool place_is_input(enum place place)
 {
@@ -26,7 +27,7 @@ static inline bool place_is_input(enum place place)
 }
 static inline bool place_is_loss(enum place place)
 {
-    return place == PLACE_LOSS || place == PLACE_AUXILIARY_LOSS;
+    return place == PLACE_LOSS || place == PLACE_AUXILIARY_LOSS || place == PLACE_METRICS;
 }
 extern const char *const place_names[PLACES];  // "input_gradient"
 

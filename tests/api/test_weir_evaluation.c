@@ -191,12 +191,45 @@ static void evaluations_work_however_states_are_held(void **state)
     weir_profile_free(profile);
 }
 
+static bool setting_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    if (pass->metrics)
+        pass->metrics[1] = ROWS;  // of this micro-batch alone
+    return loss_forward(self, pass, error);
+}
+
+static bool beyond_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    if (pass->metrics)
+        pass->metrics[COUNTS]++;
+    return loss_forward(self, pass, error);
+}
+
+static void the_guard_names_what_counts_wrong(void **state)
+{
+    (void)state;
+    struct weir_layer layers[CENTRED];
+    struct weir_error error = { 0 };
+    fill_counting(layers);
+    assert_good(weir_layers_check(layers, CENTRED, NULL, &error), error);
+    layers[CENTRED - 1].forward = setting_forward;
+    assert_false(weir_layers_check(layers, CENTRED, NULL, &error));
+    assert_string_equal(error.text, "layer 9 (loss): forward sets metrics, number 1, where it has to add to them: they"
+                        " are summed over the micro-batches");
+    error = (struct weir_error){ 0 };
+    layers[CENTRED - 1].forward = beyond_forward;
+    assert_false(weir_layers_check(layers, CENTRED, NULL, &error));
+    assert_string_equal(error.text, "layer 9 (loss): forward writes up to 8 bytes beyond metrics: metric_count in bytes"
+                        " is 24");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluations_are_the_same_by_any_plan),
         cmocka_unit_test(replicas_evaluate_their_shares),
         cmocka_unit_test(evaluations_work_however_states_are_held),
+        cmocka_unit_test(the_guard_names_what_counts_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
