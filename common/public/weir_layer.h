@@ -174,9 +174,9 @@ struct weir_range {
 // Layers with state take whole sequences and cannot be split over a tensor-parallel group.
 enum weir_state_reader { WEIR_STATE_READ_BY_EVALUATION, WEIR_STATE_READ_BY_TRAINING };
 
-// One fold: the statistics of `count` micro-batches, ascending by their number within the step. They are NULL if the
-// layer has none. `state` is read and written. All are on the device, and the queue has everything that they wait for.
-// The arrays are there for the call only.
+// One fold: the statistics of `count` micro-batches (1 or more), ascending by their number within the step. They are
+// NULL if the layer has none. `state` is read and written. All are on the device, and the queue has everything that
+// they wait for. The arrays are there for the call only.
 struct weir_fold {
     void *queue;
     void *state;

@@ -90,7 +90,7 @@ bool fold_statistics(struct interpreter *interpreter, struct local *local, struc
             find_statistics(interpreter, local, statistics, micro_batches, &fold.count);
             fold.statistics = statistics;
             fold.micro_batches = micro_batches;
-            good = local->does->functions->fold(local->does->self, &fold, error);
+            good = fold.count == 0 || local->does->functions->fold(local->does->self, &fold, error);
             give_back(interpreter, local);
         }
         free(statistics);

@@ -294,7 +294,7 @@ static bool fold(struct twin *twin, const struct update_step *made, struct error
                 statistics[all.count] = twin_statistics(twin, l, m);
                 numbers[all.count++] = m;
             }
-        good = layer_fold(&twin->layers[l], &all, error);
+        good = all.count == 0 || layer_fold(&twin->layers[l], &all, error);
     }
     free(statistics);
     free(numbers);
