@@ -63,6 +63,8 @@ static void multiply(const struct shape *s, enum product what, const struct weir
 
 static bool multiply_all(const struct shape *s, enum product what, const struct weir_pass *pass)
 {
+    if (what == INPUT && !pass->input_gradient)
+        return true;
     if (what == INPUT)
         memset(pass->input_gradient, 0, sizeof(lanes) * (size_t)(s->from * s->side * s->side));
     for (int o = 0; o < s->to; o++)

@@ -137,6 +137,7 @@ static void build(struct weir_layer layers[LAYERS])
     layers[14] = (struct weir_layer){ .name = names[14], .kind = "loss", .self = &shapes[14], .metric_count = 1,
                                       .input_kept = WEIR_INPUT_KEPT_BOTH, .forward = loss_forward,
                                       .backward_input = loss_backward_input, .backward_weight = nothing };
+    layers[1].has_constant_inputs = true;
     for (int i = 0; i < 2; i++) {  // norm2 reads norm0 as well, and norm5 norm3
         skips[i][0] = &layers[6 * i + 5];
         skips[i][1] = &layers[6 * i + 2];

@@ -32,7 +32,8 @@ enum { WEIR_MOST_INPUTS = 8 };
 //     output               writes
 //     saved                writes   reads             reads
 //     output_gradient               reads             reads      NULL if the layer computes the loss
-//     input_gradient                writes            writes     NULL for the first layer of the model
+//     input_gradient                writes            writes     NULL for the first layer of the model, and with
+//                                                                has_constant_inputs
 //     held                          writes   reads               starts with the output's gradient,
 //                                                                which is there already when I begins, and may
 //                                                                be overwritten by I
@@ -220,6 +221,12 @@ struct weir_layer {
     // them stays as it is. Its gradients are computed, and do not count in the norm that clips. Plans count a frozen
     // layer's memory as any other's.
     bool is_frozen;
+    // No gradient of what the layer reads is wanted: images, tokens, the outputs of frozen layers. Its backwards find
+    // NULL in input_gradients. A layer whose output nobody wants a gradient of has no backward: neither time nor memory
+    // is planned for one, and no message. Such a layer has no parameters of its own, or they are frozen.
+    //
+    // The layer and those that it reads are on one stage: profiles of the layers say so (no_cut_after).
+    bool has_constant_inputs;
     // An earlier layer of the model whose parameters this layer reads as well, and adds gradients to (tied
     // parameters): for example a head that uses the embedding's weights. If both layers are on one stage, the
     // parameters are stored once. A plan that allows them on different stages (weir_partition_options.tied) gives the

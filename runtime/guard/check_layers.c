@@ -30,6 +30,7 @@ struct guarding {
     struct handed *handed;    // output of each layer so far
     struct guarded_call calls[CALLS];  // of the current layer
     float *output_gradient, *gradients, *tied_gradients;  // gradients and tied_gradients start with these values
+    bool *has_backward;          // by layer
     struct arrays lasting, own;  // memory for all layers, and for the current one
 };
 
@@ -123,7 +124,7 @@ static void give_input(const struct guarding *guarding, struct guarded_call *cal
 
 static void ask_for_input_gradients(const struct guarding *guarding, struct guarded_call *call)
 {
-    for (size_t i = 0; i < input_count(guarding); i++)
+    for (size_t i = 0; !call->layer->has_constant_inputs && i < input_count(guarding); i++)
         call->roles[PLACE_INPUT_GRADIENT + i] = writes;
 }
 
@@ -490,7 +491,7 @@ static bool check_differences(struct guarding *guarding, struct error *error)
     };
     bool good = true;
     for (size_t i = 0; good && i < input_count(guarding); i++)
-        good = !input_of(guarding, i)->is_trained
+        good = !input_of(guarding, i)->is_trained || layer->has_constant_inputs
             || differences_agree(&differing, PLACE_INPUT + i,
                                  (const float *)input->results[0][PLACE_INPUT_GRADIENT + i],
                                  input_of(guarding, i)->written / sizeof(float), call_names[CALL_BACKWARD_INPUT],
@@ -520,6 +521,8 @@ static bool hand_on(struct guarding *guarding, struct error *error)
 
 static bool check_backwards(struct guarding *guarding, struct error *error)
 {
+    if (!guarding->has_backward[guarding->l])
+        return true;
     return check_backward_input(guarding, error) && check_backward_weight(guarding, error)
         && check_sums(guarding, error) && check_backward(guarding, error) && check_differences(guarding, error);
 }
@@ -561,8 +564,10 @@ static bool check_layers(struct guarding *guarding, struct error *error)
 {
     guarding->parameters = arrays_add(&guarding->lasting, guarding->count, sizeof guarding->parameters[0]);
     guarding->handed = arrays_add(&guarding->lasting, guarding->count, sizeof guarding->handed[0]);
-    if (!guarding->parameters || !guarding->handed)
+    guarding->has_backward = arrays_add(&guarding->lasting, guarding->count, sizeof guarding->has_backward[0]);
+    if (guarding->lasting.failed)
         return error_no_memory(error, "the parameters of layers");
+    layers_find_backwards(guarding->layers, guarding->count, guarding->has_backward);
     if (!faults_begin(error))
         return false;
     bool good = true;

@@ -26,8 +26,14 @@ bool chain_note_shapes(const struct weir_layer *layer, uint64_t number_bytes, st
 struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, const char *dtype,
                               struct error *error)
 {
-    struct profile *profile = profile_create("", dtype, 1, layer_count, error);
-    for (size_t l = 0; profile && l < layer_count; l++) {
+    bool *has_backward = calloc(layer_count + 1, sizeof *has_backward);
+    struct profile *profile = has_backward ? profile_create("", dtype, 1, layer_count, error) : NULL;
+    if (!has_backward)
+        error_no_memory(error, "a profile");
+    else
+        layers_find_backwards(layers, layer_count, has_backward);
+    bool good = profile != NULL;
+    for (size_t l = 0; good && l < layer_count; l++) {
         const struct weir_layer *from = &layers[l];
         struct profile_layer *to = &profile->layers[l];
         to->parameter_bytes = round_to_256(from->parameter_bytes);  // rounded, as measurements count it
@@ -39,13 +45,12 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
         to->state_bytes = from->state_bytes;
         to->statistics_bytes = from->statistics_bytes;
         to->workspace_bytes = from->workspace_bytes;
-        to->backward_workspace_bytes = layer_backward_room(layers, layer_count, l);
-        if (!chain_note_shapes(from, profile_dtype_bytes(dtype), to, error)) {
-            profile_free(profile);
-            return NULL;
-        }
+        to->backward_workspace_bytes =
+            layer_planned_room(layers, has_backward, l, layer_backward_room(layers, layer_count, has_backward, l));
+        good = chain_note_shapes(from, profile_dtype_bytes(dtype), to, error);
     }
-    if (profile && !chain_note_layers(layers, layer_count, profile, error)) {
+    free(has_backward);
+    if (!good || !chain_note_layers(layers, layer_count, profile, error)) {
         profile_free(profile);
         return NULL;
     }
@@ -208,6 +213,20 @@ static bool check_numbers(const struct chain *chain, struct error *error)
     return true;
 }
 
+// What has no gradient goes over no cut.
+static bool check_cut(const struct chain *chain, size_t layer_count, struct error *error)
+{
+    for (size_t l = chain->first; chain->first < chain->end && l < layer_count; l++)
+        for (size_t i = 0; i < layer_input_count(chain->layers, l); i++) {
+            const size_t from = layer_input(chain->layers, l, i);
+            if (from < chain->first && !layer_gives_gradients(chain->layers, chain->has_backward, l))
+                return error_set(error, "the plan cuts between layer %s and layer %s, which gives no gradient of it"
+                                 " (has_constant_inputs): plan with a profile of these layers, whose no_cut_after"
+                                 " says so", chain->layers[from].name, chain->layers[l].name);
+        }
+    return true;
+}
+
 // Whether the layers accept this number of parts of a sequence.
 static bool check_splits(const struct chain *chain, struct error *error)
 {
@@ -260,10 +279,12 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     struct chain *chain = calloc(1, sizeof *chain + (end - first) * sizeof chain->links[0]);
     struct segment *segments = calloc(recompute_count + 1, sizeof *segments);
     uint32_t *last_reader = calloc(layer_count + 1, sizeof *last_reader);
-    if (!chain || !segments || !last_reader) {
+    bool *has_backward = calloc(layer_count + 1, sizeof *has_backward);
+    if (!chain || !segments || !last_reader || !has_backward) {
         free(chain);
         free(segments);
         free(last_reader);
+        free(has_backward);
         error_no_memory(error, "a stage");
         return NULL;
     }
@@ -274,6 +295,8 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     chain->layers = layers;
     chain->last_reader = last_reader;
     layers_find_last_readers(layers, layer_count, last_reader);
+    chain->has_backward = has_backward;
+    layers_find_backwards(layers, layer_count, has_backward);
     chain->segments = segments;
     chain->segment_count = recompute_count;
     for (size_t i = 0; i < recompute_count; i++)
@@ -295,7 +318,7 @@ struct chain *chain_create(const struct weir_layer *layers, size_t layer_count, 
     chain->stage.self = chain;
     chain->stage.shard = storage->shard;
     chain->stage.unit = optimizer_unit(storage->optimizer);
-    if (!check_numbers(chain, error) || !check_splits(chain, error)
+    if (!check_numbers(chain, error) || !check_cut(chain, layer_count, error) || !check_splits(chain, error)
         || !measure_stage(chain, layers, layer_count, recompute, storage, replicas, error)
         || !chain_collect_exempt(chain, error)) {
         chain_free(chain);
@@ -310,6 +333,7 @@ void chain_free(struct chain *chain)
         return;
     free(chain->segments);
     free(chain->last_reader);
+    free(chain->has_backward);
     struct program *const programs[] = { &chain->forward, &chain->backward, &chain->backward_input,
                                          &chain->backward_weight, &chain->forward_with_slot, &chain->recompute,
                                          &chain->backward_after_r, &chain->backward_with_slot, &chain->input_after_r,

@@ -48,6 +48,7 @@ struct chain {
     uint32_t first, end;
     const struct weir_layer *layers;  // all layers of the model
     uint32_t *last_reader;            // of each layer's output; 0: none
+    bool *has_backward;               // by layer of the model
     uint64_t number_bytes;            // bytes of one weight
     // layers that are on the device at a time; 0: all are there, or they come one by one from shares
     uint32_t window;

@@ -326,7 +326,8 @@ static struct spot gradient_of(const struct writer *writer, uint32_t from)
 static void write_input_gradients(struct writer *writer, uint32_t layer, struct step *call)
 {
     const struct weir_layer *layers = writer->chain->layers;
-    const size_t count = layer_input_count(layers, layer);
+    const bool gives = layer_gives_gradients(layers, writer->chain->has_backward, layer);
+    const size_t count = gives ? layer_input_count(layers, layer) : 0;
     if (is_first(call->link, writer))
         call->spots[SPOT_INPUT_GRADIENTS] = (struct spot){ AT_INPUT_GRADIENT, 0 };
     for (size_t i = 0; i < count; i++) {
@@ -376,11 +377,21 @@ static void write_two(struct writer *writer, uint32_t layer, struct step *input)
         program_call(writer->program, &weight);
 }
 
+static bool has_backward(const struct writer *writer, const struct segment *segment)
+{
+    bool has = false;
+    for (uint32_t l = segment->first; l < segment->end; l++)
+        has |= writer->chain->has_backward[l];
+    return has;
+}
+
 static void write_layer_backward(struct writer *writer, uint32_t layer)
 {
     const struct placed *link = link_of(writer, layer);
-    if (link->segment && layer + 1 == link->segment->end)
+    if (link->segment && layer + 1 == link->segment->end && has_backward(writer, link->segment))
         write_segment(writer, link->segment);
+    if (!writer->chain->has_backward[layer])
+        return;
     struct step call = call_of(writer, link, link->layer->backward);
     if (link->segment)
         call.spots[SPOT_PARAMETERS] = writer->weights[layer];
@@ -417,6 +428,8 @@ static void write_backward_weight(struct writer *writer)
     for (uint32_t l = chain->end; l-- > chain->first;) {
         const struct placed *link = link_of(writer, l);
         struct step call = call_of(writer, link, link->layer->backward_weight);
+        if (!chain->has_backward[l])
+            continue;
         put_needed_inputs(writer, link, &call);
         call.spots[SPOT_HELD] = (struct spot){ AT_HELD, link->held };
         call.spots[SPOT_WORKSPACE] = scratch(writer, link->layer->backward_workspace_bytes);

@@ -50,11 +50,27 @@ static inline void layers_find_last_readers(const struct weir_layer *layers, siz
             last[layer_input(layers, l, i)] = (uint32_t)l;
 }
 
-// Bytes of a layer's backward: its own workspace and, if it has no function for B, `held`. For each input that other
-// layers read as well, it also needs room for its own gradient, until that is added to theirs.
-uint64_t layer_backward_room(const struct weir_layer *layers, size_t layer_count, size_t layer);
+// Which layers have a backward: the last one, and those of whose output a layer with a backward wants a gradient.
+// `has_backward` has room for all layers.
+void layers_find_backwards(const struct weir_layer *layers, size_t layer_count, bool *has_backward);
 
-// Notes the inputs of these layers in a profile, as edges if the layers are not a chain.
+// Whether a layer writes gradients of its inputs.
+static inline bool layer_gives_gradients(const struct weir_layer *layers, const bool *has_backward, size_t layer)
+{
+    return has_backward[layer] && !layers[layer].has_constant_inputs;
+}
+
+// Bytes of a layer's backward: its own workspace and, if it has no function for B, `held`. For each input that other
+// layers read as well, it also needs room for its own gradient, until that is added to theirs. 0 without a backward.
+uint64_t layer_backward_room(const struct weir_layer *layers, size_t layer_count, const bool *has_backward,
+                             size_t layer);
+
+// The same for a plan, which adds the outputs that are there at the layer, for their gradients. Those of inputs without
+// a gradient are taken off here.
+uint64_t layer_planned_room(const struct weir_layer *layers, const bool *has_backward, size_t layer, uint64_t room);
+
+// Notes the inputs of these layers in a profile, as edges if the layers are not a chain. Also notes that there is no
+// cut between a layer and its inputs if it gives them no gradient.
 bool layers_note_inputs(const struct weir_layer *layers, size_t layer_count, struct profile *profile,
                         struct error *error);
 

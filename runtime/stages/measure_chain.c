@@ -32,6 +32,7 @@ struct measured_chain {
     float loss, auxiliary_loss;
     struct event **marks;  // only for a device that runs ahead
     size_t mark_count;
+    bool *has_backward;    // by layer
     struct measured_layer own[];
 };
 
@@ -62,8 +63,8 @@ static bool allocate_layer(struct measured_chain *chain, size_t l, struct error 
         || !allocate(chain, &measured->state, layer->state_bytes, error)
         || !allocate(chain, &measured->statistics, layer->statistics_bytes, error)
         || !allocate(chain, &measured->workspace, layer->workspace_bytes, error)
-        || !allocate(chain, &measured->backward_workspace, layer_backward_room(chain->layers, chain->layer_count, l),
-                     error))
+        || !allocate(chain, &measured->backward_workspace,
+                     layer_backward_room(chain->layers, chain->layer_count, chain->has_backward, l), error))
         return false;
     if (layer->initialize && !layer->initialize(layer->self, chain->queue, measured->parameters.at, &trouble))
         return error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble.text);
@@ -109,7 +110,8 @@ static struct weir_pass pass_of(struct measured_chain *chain, size_t l, bool for
     for (size_t i = 0; i < layer_input_count(chain->layers, l); i++) {
         const struct measured_layer *from = &chain->own[layer_input(chain->layers, l, i)];
         pass.inputs[i] = from->output.at;
-        pass.input_gradients[i] = from->output_gradient.at;
+        if (layer_gives_gradients(chain->layers, chain->has_backward, l))
+            pass.input_gradients[i] = from->output_gradient.at;
     }
     return pass;
 }
@@ -145,6 +147,8 @@ static bool run(void *self, size_t l, enum phase phase, struct error *error)
     pass.is_rerun = phase == PHASE_RECOMPUTE;
     if (pass.is_rerun)
         pass.auxiliary_loss = NULL;
+    if (!chain->has_backward[l] && phase != PHASE_FORWARD && phase != PHASE_RECOMPUTE)
+        return true;
     switch (phase) {
     case PHASE_BACKWARD_INPUT:
         return run_input(chain, l, &pass, error);
@@ -201,7 +205,8 @@ static bool describe(void *self, size_t l, struct profile_layer *into, struct er
     into->state_bytes = measured->state.bytes;
     into->statistics_bytes = measured->statistics.bytes;
     into->workspace_bytes = measured->workspace.bytes;
-    into->backward_workspace_bytes = measured->backward_workspace.bytes;
+    into->backward_workspace_bytes =
+        layer_planned_room(chain->layers, chain->has_backward, l, measured->backward_workspace.bytes);
     into->flops = layer->flops;
     return ((into->name && into->kind) || error_no_memory(error, "a layer's name"))
         && chain_note_shapes(layer, precision_bytes(device_precision(chain->device)), into, error);
@@ -234,12 +239,15 @@ struct measured_chain *measured_chain_create(const struct weir_layer *layers, si
     }
     chain->layers = layers;
     chain->layer_count = layer_count;
+    chain->has_backward = calloc(layer_count + 1, sizeof chain->has_backward[0]);
     chain->device = device;
     chain->queue = queue_create(device, error);
     chain->callbacks.has_sequences = layer_count > 0;
     for (size_t l = 0; l < layer_count; l++)
         chain->callbacks.has_sequences &= layers[l].most_splits > 1;
-    bool good = chain->queue != NULL;
+    bool good = chain->queue != NULL && (chain->has_backward || error_no_memory(error, "layers to measure"));
+    if (good)
+        layers_find_backwards(layers, layer_count, chain->has_backward);
     for (size_t l = 0; good && l < layer_count; l++)
         good = allocate_layer(chain, l, error);
     if (!good || !queue_wait(chain->queue, error)) {
@@ -262,6 +270,7 @@ void measured_chain_free(struct measured_chain *chain)
     for (size_t i = 0; i < chain->mark_count; i++)
         event_free(chain->marks[i]);
     free(chain->marks);
+    free(chain->has_backward);
     free(chain);
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/stages/sound_layers.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/stages/layer_inputs.h"
@@ -146,6 +147,32 @@ static bool is_name_taken(const struct weir_layer *layers, size_t layer)
     return false;
 }
 
+// What only layers with constant inputs read has no gradient, and so nothing before it can be trained.
+static bool is_trainable(const struct weir_layer *layer, struct error *error)
+{
+    const bool owner_trains = layer->tied && !layer->tied->is_frozen;
+    if ((layer->parameter_bytes > 0 && !layer->is_frozen) || owner_trains)
+        return error_set(error, "has parameters to train, and all layers that need its output say that no gradient of"
+                         " it is wanted: freeze it (is_frozen), or take has_constant_inputs away there");
+    return !layer->has_auxiliary_loss
+        || error_set(error, "has an auxiliary loss to train by, and all layers that need its output say that no"
+                     " gradient of it is wanted: take has_constant_inputs away there");
+}
+
+static bool are_trainable(const struct weir_layer *layers, size_t count, struct error *error)
+{
+    bool *has_backward = calloc(count, sizeof *has_backward);
+    if (!has_backward)
+        return error_no_memory(error, "the layers of a model");
+    layers_find_backwards(layers, count, has_backward);
+    bool good = true;
+    for (size_t l = 0; good && l < count; l++)
+        good = has_backward[l] || is_trainable(&layers[l], error)
+            || error_at(error, "layer %zu (%s)", l, layers[l].name);
+    free(has_backward);
+    return good;
+}
+
 bool layers_are_sound(const struct weir_layer *layers, size_t count, struct error *error)
 {
     if (!layers || count == 0)
@@ -163,5 +190,5 @@ bool layers_are_sound(const struct weir_layer *layers, size_t count, struct erro
     for (size_t l = 0; l < count; l++)
         if (!is_read(layers, count, l, error))
             return error_at(error, "layer %zu (%s)", l, layers[l].name);
-    return true;
+    return are_trainable(layers, count, error);
 }

@@ -88,7 +88,7 @@ static bool forward(struct twin *twin, size_t l, uint64_t version, const struct 
 // Each gradient goes to its place. If a later layer has written one there already, it goes beside it.
 static void put_input_gradients(struct twin *twin, size_t l, struct weir_pass *pass)
 {
-    for (size_t i = 0; i < layer_input_count(twin->layers, l); i++) {
+    for (size_t i = 0; !twin->layers[l].has_constant_inputs && i < layer_input_count(twin->layers, l); i++) {
         const struct twin_layer *from = &twin->own[layer_input(twin->layers, l, i)];
         pass->input_gradients[i] = from->has_gradient ? twin->parts[i] : from->output_gradient;
     }
@@ -96,7 +96,7 @@ static void put_input_gradients(struct twin *twin, size_t l, struct weir_pass *p
 
 static void add_input_gradients(struct twin *twin, size_t l, uint32_t splits)
 {
-    for (size_t i = 0; i < layer_input_count(twin->layers, l); i++) {
+    for (size_t i = 0; !twin->layers[l].has_constant_inputs && i < layer_input_count(twin->layers, l); i++) {
         const size_t from = layer_input(twin->layers, l, i);
         struct twin_layer *source = &twin->own[from];
         if (source->has_gradient)
@@ -112,6 +112,8 @@ static bool backward(struct twin *twin, size_t l, uint64_t version, const struct
 {
     const struct weir_layer *layer = &twin->layers[l];
     const struct twin_layer *memory = &twin->own[l];
+    if (l + 1 < twin->layer_count && !memory->has_gradient)
+        return true;
     struct weir_pass pass = pass_of(twin, l, version, piece);
     layer_state_give(layer, memory->layer_state, NULL, false, &pass);
     pass.gradients = memory->gradients;

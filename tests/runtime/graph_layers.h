@@ -85,6 +85,8 @@ static inline bool graph_backward_input(void *it, const struct weir_pass *pass, 
         memset(pass->workspace, 0xff, 4 * self->out);
     for (size_t i = 0; i < self->count; i++) {
         float *dx = pass->input_gradients[i];
+        if (!dx)
+            continue;
         for (size_t k = 0; k < self->in[i]; k++)
             dx[k] = self->kind == GRAPH_LOSS ? graph_floats(pass->inputs[i])[k] : 0;
         for (size_t j = 0; j < self->out; j++)
@@ -198,6 +200,17 @@ static inline void graph_random(uint64_t *seed, struct graph *graph)
         graph_put_layer(graph, l, random_below(seed, 2));
 }
 
+// Some layers want no gradient of what they read. Layers of which nobody wants one are frozen.
+static inline void graph_random_constants(uint64_t *seed, struct graph *graph)
+{
+    bool has_backward[GRAPH_MOST];
+    for (size_t l = 1; l + 1 < graph->count; l++)
+        graph->layers[l].has_constant_inputs = graph->selves[l].count > 0 && random_below(seed, 6) == 0;
+    layers_find_backwards(graph->layers, graph->count, has_backward);
+    for (size_t l = 0; l < graph->count; l++)
+        graph->layers[l].is_frozen = !has_backward[l];
+}
+
 // Every layer with memory of its own. Gradients of what several read: the last reader's, and the others' added to it.
 struct graph_plain {
     float y[GRAPH_MOST][GRAPH_WIDEST], dy[GRAPH_MOST][GRAPH_WIDEST], part[GRAPH_READS][GRAPH_WIDEST];
@@ -222,16 +235,19 @@ static inline void graph_run_plain(const struct graph *graph, struct graph_plain
     bool begun[GRAPH_MOST] = { false };
     for (size_t l = graph->count; l-- > 0;) {
         const struct weir_layer *layer = &graph->layers[l];
+        const size_t writes = layer->has_constant_inputs ? 0 : layer->input_count;
+        if (l + 1 < graph->count && !begun[l])
+            continue;
         struct weir_pass pass = { .parameters = plain->weights[l], .saved = plain->saved[l], .workspace = plain->work,
                                   .output_gradient = plain->dy[l], .held = plain->dy[l],
                                   .gradients = plain->gradients[l] };
         for (size_t i = 0; i < layer->input_count; i++) {
             pass.inputs[i] = plain->y[layer->inputs[i] - graph->layers];
-            pass.input_gradients[i] = plain->part[i];
+            pass.input_gradients[i] = writes > 0 ? plain->part[i] : NULL;
         }
         layer->backward_input(layer->self, &pass, NULL);
         layer->backward_weight(layer->self, &pass, NULL);
-        for (size_t i = 0; i < layer->input_count; i++) {
+        for (size_t i = 0; i < writes; i++) {
             const size_t from = (size_t)(layer->inputs[i] - graph->layers);
             for (size_t k = 0; k < graph->selves[from].out; k++)
                 plain->dy[from][k] = begun[from] ? plain->dy[from][k] + plain->part[i][k] : plain->part[i][k];

@@ -104,6 +104,14 @@ static void hand_over(const struct ran *from, int sent, const struct ran *to, in
     memcpy(to->at[received], from->at[sent], from->bytes[sent]);
 }
 
+// Moves the end of a stage on to where there may be a cut.
+static uint32_t cut_from(const struct graph *graph, const struct profile *profile, uint32_t end)
+{
+    while (end > 0 && end < graph->count && !profile_can_cut_after(profile, end - 1))
+        end++;
+    return end;
+}
+
 // Some stages have no layers: they hand on what they get.
 static void run_trial(uint64_t trial, struct queue *queue, struct graph_plain *plain)
 {
@@ -112,15 +120,19 @@ static void run_trial(uint64_t trial, struct queue *queue, struct graph_plain *p
     struct graph graph;
     struct ran ran[STAGES];
     graph_random(&seed, &graph);
+    if (trial % 2)
+        graph_random_constants(&seed, &graph);
+    struct profile *profile = chain_profile(graph.layers, graph.count, "fp32", &error);
+    assert_good(profile, error);
     graph_run_plain(&graph, plain);
     const size_t stages = 1 + random_below(&seed, STAGES);
     const bool split = random_below(&seed, 2);
     float loss = -1;
     uint32_t first = 0;
     for (size_t s = 0; s < stages; s++) {
-        const uint32_t left = (uint32_t)graph.count - first;
-        const uint32_t end = s + 1 == stages ? (uint32_t)graph.count
-                                             : first + (s == 0) + (uint32_t)random_below(&seed, left - (s == 0));
+        const uint32_t left = (uint32_t)graph.count - first, least = first + (s == 0);
+        const uint32_t drawn = left > 0 ? least + (uint32_t)random_below(&seed, left - (s == 0)) : first;
+        const uint32_t end = s + 1 == stages ? (uint32_t)graph.count : cut_from(&graph, profile, drawn);
         make_stage(&ran[s], &graph, first, end, &seed);
         first = end;
     }
@@ -139,6 +151,7 @@ static void run_trial(uint64_t trial, struct queue *queue, struct graph_plain *p
             hand_over(&ran[s + 1], INPUT_GRADIENT, &ran[s], OUTPUT_GRADIENT);
         run_backward(&ran[s], queue, split);
     }
+    profile_free(profile);
     for (size_t s = 0; s < stages; s++) {
         compare(trial, &ran[s], &graph, plain);
         chain_free(ran[s].chain);
