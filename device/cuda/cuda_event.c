@@ -2,14 +2,14 @@
 //
 // CUDA gives the time between two events in milliseconds as a float. It is good to about half a microsecond while
 // they are less than ten seconds apart. Times are therefore computed from an *anchor*, an event of a stream of its
-// own that is renewed now and then. An anchor's time by the host's clock is known to lie in a window:
+// own that is renewed now and then. An anchor's time by the host's clock is known to lie in an interval:
 //
 //     host   ---t0------------------t1---->      t0: before it was recorded
 //                     anchor                     t1: once it was seen to have come
 //
-// The anchor is the one of several tries with the narrowest window. A new anchor's time is computed from the old
-// anchor, and moved into the window if it is outside. The two clocks drift apart by parts per million, so that times
-// continue without a jump. They never leave the window by more than the drift between two anchors (1 us in 50 ms at
+// The anchor is the one of several tries with the narrowest interval. A new anchor's time is computed from the old
+// anchor, and moved into the interval if it is outside. The two clocks drift apart by parts per million, so that times
+// continue without a jump. They never leave the interval by more than the drift between two anchors (1 us in 50 ms at
 // 20 parts per million).
 #include <stdlib.h>
 
@@ -21,25 +21,25 @@ enum {
     PATIENCE_NS = 500000,  // for a try: streams may share a hardware channel with a busy one
 };
 
-struct window {
+struct interval {
     uint64_t from_ns, to_ns;
 };
 
-static inline uint64_t width(const struct window *window)
+static inline uint64_t width(const struct interval *interval)
 {
-    return window->to_ns - window->from_ns;
+    return interval->to_ns - interval->from_ns;
 }
 
 // Records an event on an idle stream and waits for it; cudaErrorNotReady if that takes longer than `patience_ns`.
-static cudaError_t see_come(cudaEvent_t event, cudaStream_t stream, uint64_t patience_ns, struct window *window)
+static cudaError_t see_come(cudaEvent_t event, cudaStream_t stream, uint64_t patience_ns, struct interval *interval)
 {
-    window->from_ns = window->to_ns = clock_now_ns();
+    interval->from_ns = interval->to_ns = clock_now_ns();
     cudaError_t status = cudaEventRecord(event, stream);
     if (status != cudaSuccess)
         return status;
-    for (unsigned round = 0; width(window) < patience_ns; cuda_pause(&round)) {
+    for (unsigned round = 0; width(interval) < patience_ns; cuda_pause(&round)) {
         status = cudaEventQuery(event);
-        window->to_ns = clock_now_ns();
+        interval->to_ns = clock_now_ns();
         if (status != cudaErrorNotReady)
             break;
     }
@@ -47,18 +47,18 @@ static cudaError_t see_come(cudaEvent_t event, cudaStream_t stream, uint64_t pat
 }
 
 // Makes several tries; the best event becomes tries[0].
-static cudaError_t see_best(struct cuda_clock *clock, uint64_t patience_ns, struct window *best)
+static cudaError_t see_best(struct cuda_clock *clock, uint64_t patience_ns, struct interval *best)
 {
     cudaError_t status = see_come(clock->tries[0], clock->stream, patience_ns, best);
     for (unsigned i = 1; status == cudaSuccess && i < CLOCK_TRIES; i++) {
-        struct window window;
-        status = see_come(clock->tries[i], clock->stream, patience_ns, &window);
-        if (status != cudaSuccess || width(&window) >= width(best))
+        struct interval interval;
+        status = see_come(clock->tries[i], clock->stream, patience_ns, &interval);
+        if (status != cudaSuccess || width(&interval) >= width(best))
             continue;
         const cudaEvent_t better = clock->tries[i];
         clock->tries[i] = clock->tries[0];
         clock->tries[0] = better;
-        *best = window;
+        *best = interval;
     }
     return status;
 }
@@ -77,23 +77,23 @@ static cudaError_t since_anchor(const struct cuda_clock *clock, cudaEvent_t even
     return status;
 }
 
-static uint64_t moved_into(const struct window *window, uint64_t ns)
+static uint64_t moved_into(const struct interval *interval, uint64_t ns)
 {
-    return ns < window->from_ns ? window->from_ns : ns > window->to_ns ? window->to_ns : ns;
+    return ns < interval->from_ns ? interval->from_ns : ns > interval->to_ns ? interval->to_ns : ns;
 }
 
 static void put_new_anchor(struct cuda_clock *clock)
 {
-    struct window window;
+    struct interval interval;
     int64_t since;
     clock->due_ns = clock_now_ns() + ANCHOR_NS;
-    if (see_best(clock, PATIENCE_NS, &window) != cudaSuccess
+    if (see_best(clock, PATIENCE_NS, &interval) != cudaSuccess
         || since_anchor(clock, clock->tries[0], &since) != cudaSuccess)
         return;  // the old one is kept; an error of the GPU is reported by its queues
     const cudaEvent_t old = clock->anchor;
     clock->anchor = clock->tries[0];
     clock->tries[0] = old;
-    clock->anchor_ns = moved_into(&window, clock->anchor_ns + (uint64_t)since);
+    clock->anchor_ns = moved_into(&interval, clock->anchor_ns + (uint64_t)since);
 }
 
 // --- the clock of a device -------------------------------------------------------------
@@ -103,14 +103,14 @@ static void put_new_anchor(struct cuda_clock *clock)
 static cudaError_t put_first_anchor(struct cuda_clock *clock)
 {
     enum { LONGEST = 200, EACH_PATIENCE = 20 };  // rounds
-    struct window window;
-    cudaError_t status = see_best(clock, PATIENCE_NS, &window);
+    struct interval interval;
+    cudaError_t status = see_best(clock, PATIENCE_NS, &interval);
     for (int i = 0; i < LONGEST && (i < 4 || status == cudaErrorNotReady); i++)
-        status = see_best(clock, (uint64_t)PATIENCE_NS << i / EACH_PATIENCE, &window);
+        status = see_best(clock, (uint64_t)PATIENCE_NS << i / EACH_PATIENCE, &interval);
     const cudaEvent_t unused = clock->anchor;
     clock->anchor = clock->tries[0];
     clock->tries[0] = unused;
-    clock->anchor_ns = window.from_ns + width(&window) / 2;
+    clock->anchor_ns = interval.from_ns + width(&interval) / 2;
     clock->due_ns = clock->anchor_ns + ANCHOR_NS;
     return status;
 }
