@@ -205,3 +205,54 @@ void cudnn_reshape(struct cudnn_graph *graph, struct cudnn_tensor x, struct cudn
     set_descriptor(graph, operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y.descriptor);
     add_operation(graph, operation, "a reshape");
 }
+
+// --- convolutions ------------------------------------------------------------------------------
+
+static cudnnBackendDescriptor_t how_to_convolve(struct cudnn_graph *graph, const struct cudnn_window *window)
+{
+    static const int64_t axes = 2, dilations[2] = { 1, 1 };
+    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    cudnnBackendDescriptor_t how = make(graph, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    set(graph, how, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    set(graph, how, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    set(graph, how, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes);
+    set(graph, how, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, axes, dilations);
+    set(graph, how, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, axes, window->strides);
+    set(graph, how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, axes, window->padding);
+    set(graph, how, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, axes, window->padding);
+    finish(graph, how, "how a convolution computes");
+    return how;
+}
+
+void cudnn_convolve(struct cudnn_graph *graph, enum cudnn_convolution which, const struct cudnn_window *window,
+                    struct cudnn_tensor x, struct cudnn_tensor w, struct cudnn_tensor y)
+{
+    static const struct {
+        cudnnBackendDescriptorType_t operation;
+        cudnnBackendAttributeName_t x, w, y, how, alpha, beta;
+    } names[CUDNN_CONVOLUTIONS] = {
+        { CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA },
+        { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA },
+        { CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
+    };
+    const float one = 1, zero = 0;
+    cudnnBackendDescriptor_t how = how_to_convolve(graph, window);
+    cudnnBackendDescriptor_t operation = make(graph, names[which].operation);
+    set_descriptor(graph, operation, names[which].x, x.descriptor);
+    set_descriptor(graph, operation, names[which].w, w.descriptor);
+    set_descriptor(graph, operation, names[which].y, y.descriptor);
+    set_descriptor(graph, operation, names[which].how, how);
+    set(graph, operation, names[which].alpha, CUDNN_TYPE_FLOAT, 1, &one);
+    set(graph, operation, names[which].beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    add_operation(graph, operation, "a convolution");
+}

@@ -31,6 +31,7 @@ struct cudnn_graph {
     cudnnBackendDescriptor_t operations[CUDNN_GRAPH_MOST];
     size_t operation_count;
     int64_t next_id;  // of tensors that only operations see
+    uint32_t refused_notes;  // numerical notes, a bit each, that no engine of a plan may have
 };
 
 struct cudnn_tensor {
@@ -65,6 +66,16 @@ void cudnn_reduce(struct cudnn_graph *graph, cudnnReduceTensorOp_t operation, st
                   struct cudnn_tensor y);
 void cudnn_reshape(struct cudnn_graph *graph, struct cudnn_tensor x, struct cudnn_tensor y);
 
+// Convolutions (cross-correlations) and their gradients. Pictures are (batch, channel, row, column) and weights are
+// (channel of the output, channel of the input within its group, row, column), in any order of memory.
+struct cudnn_window {
+    int64_t strides[2], padding[2];  // of rows and columns
+};
+enum cudnn_convolution { CUDNN_CONVOLVE, CUDNN_CONVOLVE_INPUT, CUDNN_CONVOLVE_WEIGHT, CUDNN_CONVOLUTIONS };
+// The result is y, x or w in this order.
+void cudnn_convolve(struct cudnn_graph *graph, enum cudnn_convolution which, const struct cudnn_window *window,
+                    struct cudnn_tensor x, struct cudnn_tensor w, struct cudnn_tensor y);
+
 // --- plans -------------------------------------------------------------------------------
 
 struct cudnn_plan {
@@ -72,10 +83,10 @@ struct cudnn_plan {
     int64_t workspace_bytes;
 };
 
-// Takes the first of cuDNN's suggestions that cuDNN does not refuse and that gives the same bits on every run. Takes
-// none if something else goes wrong. `handle` may be NULL if `chip`, a descriptor of device properties, is given: the
-// plan can then be made but not run. Any status but CUDNN_STATUS_SUCCESS comes with an error; cudnn_has_none() is
-// true of the status if cuDNN has no such plan.
+// Takes the first of cuDNN's suggestions that cuDNN does not refuse, that gives the same bits on every run, and that
+// has none of the graph's refused notes. Takes none if something else goes wrong. `handle` may be NULL if `chip`, a
+// descriptor of device properties, is given: the plan can then be made but not run. Any status but
+// CUDNN_STATUS_SUCCESS comes with an error; cudnn_has_none() is true of the status if cuDNN has no such plan.
 cudnnStatus_t cudnn_plan_make(struct cudnn_plan *plan, struct cudnn_graph *graph, cudnnHandle_t handle,
                               cudnnBackendDescriptor_t chip, struct error *error);
 static inline bool cudnn_has_none(cudnnStatus_t status)

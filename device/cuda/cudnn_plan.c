@@ -1,7 +1,7 @@
 // From a graph of operations to a plan: cuDNN suggests engines, and each is tried.
 #include "device/cuda/cudnn_graph.h"
 
-enum { MOST_SUGGESTIONS = 16 };
+enum { MOST_SUGGESTIONS = 64 };  // of a convolution, of which dozens round to TF32
 
 static cudnnStatus_t set(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                          cudnnBackendAttributeType_t type, int64_t count, const void *values)
@@ -102,9 +102,11 @@ static bool suggest(cudnnBackendDescriptor_t whole, cudnnBackendHeurMode_t mode,
     return good(status, "to suggest an engine", reason);
 }
 
-// Refuses an engine that is marked as giving results that differ from run to run.
-static cudnnStatus_t ask_whether_repeatable(cudnnBackendDescriptor_t configuration)
+// Refuses an engine that is marked as giving results that differ from run to run, or with another note that the graph
+// refuses.
+static cudnnStatus_t ask_for_notes(cudnnBackendDescriptor_t configuration, uint32_t refused_notes)
 {
+    const uint32_t refused = refused_notes | 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     cudnnBackendDescriptor_t engine = NULL;
     int64_t engines = 0, count = 0;
@@ -116,7 +118,7 @@ static cudnnStatus_t ask_whether_repeatable(cudnnBackendDescriptor_t configurati
         status = cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                           CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes);
     for (int64_t i = 0; status == CUDNN_STATUS_SUCCESS && i < count; i++)
-        if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+        if (refused >> notes[i] & 1)
             status = CUDNN_STATUS_NOT_SUPPORTED;
     destroy(engine);
     return status;
@@ -152,12 +154,12 @@ void cudnn_plan_clear(struct cudnn_plan *plan)
 
 // Tries the suggestions in their order, skipping those that cuDNN refuses. If one fails for another reason, such as
 // lack of memory, the search ends: the next one would give other bits, in this process alone.
-static bool build_one_of(struct cudnn_plan *plan, const struct suggestions *suggestions, cudnnHandle_t handle,
-                         cudnnBackendDescriptor_t chip, struct reason *reason)
+static bool build_one_of(struct cudnn_plan *plan, const struct suggestions *suggestions, uint32_t refused_notes,
+                         cudnnHandle_t handle, cudnnBackendDescriptor_t chip, struct reason *reason)
 {
     cudnnStatus_t status = CUDNN_STATUS_NOT_SUPPORTED;
     for (int64_t i = 0; i < suggestions->count && cudnn_has_none(status); i++) {
-        status = ask_whether_repeatable(suggestions->configurations[i]);
+        status = ask_for_notes(suggestions->configurations[i], refused_notes);
         if (status == CUDNN_STATUS_SUCCESS)
             status = build(plan, suggestions->configurations[i], handle, chip);
         if (status == CUDNN_STATUS_SUCCESS)
@@ -181,7 +183,7 @@ cudnnStatus_t cudnn_plan_make(struct cudnn_plan *plan, struct cudnn_graph *graph
         for (size_t i = 0; !made && may_go_on(&reason) && i < sizeof modes / sizeof modes[0]; i++) {
             struct suggestions suggestions;
             made = suggest(whole, modes[i], chip, &suggestions, &reason)
-                && build_one_of(plan, &suggestions, handle, chip, &reason);
+                && build_one_of(plan, &suggestions, graph->refused_notes, handle, chip, &reason);
             suggestions_clear(&suggestions);
         }
     destroy(whole);

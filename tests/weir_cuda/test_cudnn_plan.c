@@ -13,6 +13,7 @@
 struct engine {
     cudnnStatus_t notes, plan;  // of asking for its notes, and of making a plan of it
     bool differs;               // from run to run, by its notes
+    bool transforms;            // by Fourier, by its notes
 };
 
 enum { MODES = 2, MOST_ENGINES = 3 };
@@ -89,8 +90,9 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
         *count = 1;
         return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
-        *count = of->engine->differs;
-        *(cudnnBackendNumericalNote_t *)values = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+        *count = of->engine->differs || of->engine->transforms;
+        *(cudnnBackendNumericalNote_t *)values = of->engine->differs ? CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC
+                                                                     : CUDNN_NUMERICAL_NOTE_FFT;
         return of->engine->notes;
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
         // Which engine it is of, from 1; those to fall back to from 11.
@@ -115,11 +117,12 @@ void cudnnGetLastErrorString(char *text, size_t room)
 
 // --- tests -----------------------------------------------------------------------------------
 
-#define FINE { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS, false }
-#define DIFFERING { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS, true }
-#define REFUSED { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_NOT_SUPPORTED, false }
-#define WITHOUT_MEMORY { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_ALLOC_FAILED, false }
-#define WITHOUT_NOTES { CUDNN_STATUS_ALLOC_FAILED, CUDNN_STATUS_SUCCESS, false }
+#define FINE { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS, false, false }
+#define DIFFERING { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS, true, false }
+#define TRANSFORMING { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_SUCCESS, false, true }
+#define REFUSED { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_NOT_SUPPORTED, false, false }
+#define WITHOUT_MEMORY { CUDNN_STATUS_SUCCESS, CUDNN_STATUS_ALLOC_FAILED, false, false }
+#define WITHOUT_NOTES { CUDNN_STATUS_ALLOC_FAILED, CUDNN_STATUS_SUCCESS, false, false }
 
 static struct plan_row {
     const char *name;
@@ -168,10 +171,28 @@ static void is_how_a_plan_is_found(void **state)
     assert_int_equal(descriptors, 0);
 }
 
+// The first engine has a note, and the bits of the second one differ from run to run.
+static void a_note_that_the_graph_refuses_is_passed_over(void **state)
+{
+    (void)state;
+    static const struct suggested all[MODES] = { { 0, 3, { TRANSFORMING, DIFFERING, FINE } } };
+    memcpy(suggested, all, sizeof suggested);
+    for (uint32_t refused = 0; refused < 2; refused++) {
+        struct cudnn_graph graph = { .refused_notes = refused << CUDNN_NUMERICAL_NOTE_FFT };
+        struct cudnn_plan plan;
+        struct error error = { 0 };
+        assert_int_equal(cudnn_plan_make(&plan, &graph, NULL, NULL, &error), CUDNN_STATUS_SUCCESS);
+        assert_int_equal(plan.workspace_bytes, refused ? 3 : 1);
+        cudnn_plan_clear(&plan);
+    }
+    assert_int_equal(descriptors, 0);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[sizeof plan_rows / sizeof plan_rows[0]];
+    struct CMUnitTest tests[sizeof plan_rows / sizeof plan_rows[0] + 1]
+        = { cmocka_unit_test(a_note_that_the_graph_refuses_is_passed_over) };
     for (size_t i = 0; i < sizeof plan_rows / sizeof plan_rows[0]; i++)
-        tests[i] = (struct CMUnitTest)TEST_ROW(is_how_a_plan_is_found, &plan_rows[i]);
+        tests[i + 1] = (struct CMUnitTest)TEST_ROW(is_how_a_plan_is_found, &plan_rows[i]);
     return cmocka_run_group_tests_name("cudnn_plan", tests, NULL, NULL);
 }

@@ -34,7 +34,8 @@ struct operation {
     cudnnPointwiseMode_t mode;
     cudnnReduceTensorOp_t reduces;
     int64_t axis;
-    struct tensor x, b, t, y;  // b and t (the condition) where the operation has them
+    int64_t strides[2], padding[2];  // of a convolution
+    struct tensor x, b, t, y;  // b (a convolution's weights) and t (the condition) where the operation has them
 };
 
 struct program {
@@ -223,6 +224,54 @@ static void read_pointwise(const struct descriptor *own, struct operation *opera
         operation->t = tensor_of(t);
 }
 
+static bool is_convolution(const struct operation *operation)
+{
+    return operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
+        || operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
+        || operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+}
+
+// cuDNN 9.19 seems to read other orders as if they were KRSC (cuda_convolution.c).
+static void must_be_krsc(const struct tensor *weights)
+{
+    const int64_t *dims = weights->dims, *strides = weights->strides;
+    if (strides[1] != 1 || strides[3] != dims[1] || strides[2] != dims[3] * dims[1]
+        || strides[0] != dims[2] * dims[3] * dims[1])
+        played_complain("cuDNN: weights of a convolution are not KRSC");
+}
+
+// `names`: of x, the weights, y, how it computes, alpha and beta.
+static void read_convolution(const struct descriptor *own, struct operation *operation,
+                             const cudnnBackendAttributeName_t names[6])
+{
+    const struct descriptor *how = within(own, names[3]);
+    cudnnDataType_t compute;
+    cudnnConvolutionMode_t mode;
+    float alpha, beta;
+    int64_t after[2];
+    operation->x = tensor_of(within(own, names[0]));
+    operation->b = tensor_of(within(own, names[1]));
+    operation->y = tensor_of(within(own, names[2]));
+    read_numbers(own, names[4], &alpha, sizeof alpha);
+    read_numbers(own, names[5], &beta, sizeof beta);
+    read_numbers(how, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, &compute, sizeof compute);
+    read_numbers(how, CUDNN_ATTR_CONVOLUTION_CONV_MODE, &mode, sizeof mode);
+    read_numbers(how, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, operation->strides, sizeof operation->strides);
+    read_numbers(how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, operation->padding, sizeof operation->padding);
+    read_numbers(how, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, after, sizeof after);
+    if (compute != CUDNN_DATA_FLOAT || mode != CUDNN_CROSS_CORRELATION || alpha != 1 || beta != 0)
+        played_complain("cuDNN: a convolution that is not played");
+    for (size_t axis = 0; axis < 2; axis++) {
+        const int64_t padded = operation->x.dims[2 + axis] + operation->padding[axis] + after[axis];
+        if (operation->y.dims[2 + axis] != (padded - operation->b.dims[2 + axis]) / operation->strides[axis] + 1)
+            played_complain("cuDNN: the output of a convolution is of another size");
+    }
+    if (operation->x.dims[0] != operation->y.dims[0] || operation->b.dims[0] != operation->y.dims[1]
+        || operation->x.dims[1] % operation->b.dims[1] != 0)
+        played_complain("cuDNN: the tensors of a convolution do not fit each other");
+    must_be_krsc(&operation->b);
+}
+
 static void read_operation(const struct descriptor *own, struct operation *operation)
 {
     *operation = (struct operation){ .type = own->type };
@@ -244,6 +293,31 @@ static void read_operation(const struct descriptor *own, struct operation *opera
         break;
     case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
         read_pointwise(own, operation);
+        break;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+        read_convolution(own, operation, (const cudnnBackendAttributeName_t[]){
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA });
+        break;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+        read_convolution(own, operation, (const cudnnBackendAttributeName_t[]){
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA });
+        break;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+        read_convolution(own, operation, (const cudnnBackendAttributeName_t[]){
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA });
         break;
     default:
         played_complain("cuDNN: operation %d is not played", (int)own->type);
@@ -286,7 +360,7 @@ static struct program *make_program(const struct descriptor *graph)
 static bool is_taken(const struct program *program)
 {
     const struct tensor *first = &program->operations[0].x;
-    return first->dims[3] % 8 == 0;
+    return is_convolution(&program->operations[0]) || first->dims[3] % 8 == 0;
 }
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)
@@ -330,9 +404,12 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
         of[0]->is_final = true;
         return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_ENGINECFG_ENGINE:
+        of[0]->program = hold(own->program);
         return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
-        *(cudnnBackendNumericalNote_t *)values = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+        *(cudnnBackendNumericalNote_t *)values = is_convolution(&own->program->operations[0])
+                                                   ? CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP
+                                                   : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
         return CUDNN_STATUS_SUCCESS;
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
         *(int64_t *)values = own->program->workspace_bytes;
@@ -529,6 +606,75 @@ static float element_at(const struct step *step, const int64_t at[4])
     }
 }
 
+// A convolution's result, in double, by its numbers one behind the other.
+struct convolving {
+    const struct step *step;
+    double *sums;
+};
+
+static const struct operand *result_of(const struct step *step)
+{
+    return step->operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ? &step->y
+         : step->operation->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? &step->x : &step->b;
+}
+
+static void add_product(const struct convolving *convolving, const int64_t x[4], const int64_t w[4], const int64_t y[4])
+{
+    const struct step *step = convolving->step;
+    const struct operand *result = result_of(step);
+    const struct tensor lies = dense(result->tensor);
+    const double left = result == &step->x ? (double)read_at(&step->y, y) : (double)read_at(&step->x, x);
+    const double right = result == &step->b ? (double)read_at(&step->y, y) : (double)read_at(&step->b, w);
+    convolving->sums[place(&lies, result == &step->x ? x : result == &step->b ? w : y)] += left * right;
+}
+
+// All products of one number of y.
+static void convolve_at(const struct convolving *convolving, const int64_t y[4])
+{
+    const struct operation *operation = convolving->step->operation;
+    const int64_t *dims = operation->b.dims, groups = operation->x.dims[1] / dims[1];
+    const int64_t group = y[1] / (operation->y.dims[1] / groups);
+    int64_t w[4] = { y[1], 0, 0, 0 };
+    for (w[1] = 0; w[1] < dims[1]; w[1]++)
+        for (w[2] = 0; w[2] < dims[2]; w[2]++)
+            for (w[3] = 0; w[3] < dims[3]; w[3]++) {
+                const int64_t x[4] = { y[0], group * dims[1] + w[1],
+                                       y[2] * operation->strides[0] + w[2] - operation->padding[0],
+                                       y[3] * operation->strides[1] + w[3] - operation->padding[1] };
+                if (x[2] >= 0 && x[2] < operation->x.dims[2] && x[3] >= 0 && x[3] < operation->x.dims[3])
+                    add_product(convolving, x, w, y);
+            }
+}
+
+static void each_number(const struct tensor *tensor, void (*call)(const struct convolving *, const int64_t at[4]),
+                        const struct convolving *convolving)
+{
+    int64_t at[4];
+    for (at[0] = 0; at[0] < tensor->dims[0]; at[0]++)
+        for (at[1] = 0; at[1] < tensor->dims[1]; at[1]++)
+            for (at[2] = 0; at[2] < tensor->dims[2]; at[2]++)
+                for (at[3] = 0; at[3] < tensor->dims[3]; at[3]++)
+                    call(convolving, at);
+}
+
+static void write_sum(const struct convolving *convolving, const int64_t at[4])
+{
+    const struct operand *result = result_of(convolving->step);
+    const struct tensor lies = dense(result->tensor);
+    write_at(result, at, (float)convolving->sums[place(&lies, at)]);
+}
+
+static void convolve(const struct step *step)
+{
+    const struct tensor *result = &result_of(step)->tensor;
+    const struct convolving convolving = { step, calloc((size_t)numbers_in(result), sizeof(double)) };
+    if (!convolving.sums)
+        played_complain("no memory for a convolution");
+    each_number(&step->y.tensor, convolve_at, &convolving);
+    each_number(result, write_sum, &convolving);
+    free(convolving.sums);
+}
+
 // Reshaped, a tensor is the same numbers, read by other strides.
 static void reshape(struct run *run, const struct operation *operation)
 {
@@ -557,6 +703,10 @@ static void do_operation(struct run *run, const struct operation *operation)
                                operand_of(run, &operation->t), operand_of(run, &operation->y) };
     if (operation->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) {
         multiply(&step);
+        return;
+    }
+    if (is_convolution(operation)) {
+        convolve(&step);
         return;
     }
     for (at[0] = 0; at[0] < dims[0]; at[0]++)
@@ -623,6 +773,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
         look_at(&run, &operation->t);
         look_at(&run, &operation->y);
     }
-    const cudaError_t status = played_append(handle->stream, "attention by cuDNN", do_run, NULL, &run, sizeof run);
+    const bool convolves = is_convolution(&own->program->operations[0]);
+    const cudaError_t status = played_append(handle->stream, convolves ? "a convolution by cuDNN" : "attention by cuDNN",
+                                             do_run, NULL, &run, sizeof run);
     return status == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
