@@ -25,6 +25,7 @@ extern "C" {
 
 #include "device/kernel_list.h"
 #include "device/kernels.h"
+#include "device/picture_kernels.h"
 
 // Scratch that a kernel may use between its passes (partial sums, sorted tokens). Its size does not depend on the
 // problem. It is aligned to 256 bytes.
@@ -45,7 +46,8 @@ struct cuda_launch {
 
 // --- kernels of kernels.h ----------------------------------------------------------
 
-// One for each kernel, with its arguments. There is none for matmul, which is cuBLASLt's (cuda_give_matmul).
+// One for each kernel, with its arguments. There is none for matmul, which is cuBLASLt's (cuda_give_matmul), and for
+// convolutions, which are cuDNN's (cuda_give_convolution).
 //
 // Attention takes any head size up to 256 and any sequence. It is used in fp32, and in 16 bits if cuDNN refuses the
 // shape. The log_sums are those of cuDNN (the natural logarithm), so that a forward of one suits the other's backward.
@@ -59,6 +61,11 @@ KERNELS(CUDA_KERNEL)
 // there, rounded, and c becomes its GELU.
 cudaError_t cuda_end_matmul(const struct cuda_launch *launch, struct values *c, struct values *before_gelu,
                             const struct values *bias, size_t rows, size_t columns, size_t stride);
+
+// The transpose of a matrix of rows x columns floats. The second one adds it to `sums`.
+cudaError_t cuda_transpose(const struct cuda_launch *launch, float *out, const float *in, size_t rows, size_t columns);
+cudaError_t cuda_add_transposed(const struct cuda_launch *launch, float *sums, const float *in, size_t rows,
+                                size_t columns);
 
 // --- loading -----------------------------------------------------------------------
 
@@ -74,13 +81,14 @@ cudaError_t cuda_load_optimizer(void);
 cudaError_t cuda_load_rows(void);
 cudaError_t cuda_load_signs(void);
 cudaError_t cuda_load_tensor_optimizers(void);
+cudaError_t cuda_load_transpose(void);
 
 static inline cudaError_t cuda_load_kernels(void)
 {
     cudaError_t (*const files[])(void) = { cuda_load_attention, cuda_load_columns, cuda_load_eight_bits,
                                            cuda_load_elementwise, cuda_load_embedding, cuda_load_loss,
                                            cuda_load_optimizer, cuda_load_rows, cuda_load_signs,
-                                           cuda_load_tensor_optimizers };
+                                           cuda_load_tensor_optimizers, cuda_load_transpose };
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; status == cudaSuccess && i < sizeof files / sizeof files[0]; i++)
         status = files[i]();
