@@ -12,6 +12,7 @@ enum { ALIGNMENT = 256 };
 
 void cpu_close(struct device *device)
 {
+    cpu_forget_convolutions(device->own);
     free(device->own);
 }
 

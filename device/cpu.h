@@ -11,6 +11,7 @@ struct cpu {  // a device's own
     const struct kernel_functions *float_kernels;  // what those compute with: themselves, except for 16 bits
     uint64_t link_rate;                            // bytes per second to and from the host; 0: no such link
     struct empty_hall *empty_halls;                // of communicators without an end yet; under the device's lock
+    struct cpu_convolution *_Atomic convolutions;  // those that convolution_bytes() was asked about
 };
 
 // Also used by the device that runs ahead (cpu_queued.h).
@@ -32,6 +33,21 @@ extern const struct kernel_functions cpu_half_kernels;
 // The matrix product alone, without epilogues. All instruction sets share it: oneDNN finds the instruction set
 // itself.
 void cpu_product(struct queue *queue, const struct matmul *matmul);
+
+// oneDNN's number of threads is a setting of the calling thread. It is one from begin to end, and then what it was.
+int cpu_begin_alone(void);
+void cpu_end_alone(int threads);
+
+// All instruction sets share these, too.
+void cpu_convolution(struct queue *queue, const struct convolution *convolution, struct values *out,
+                     const struct values *in, const struct values *weights, const struct values *bias, void *workspace);
+void cpu_convolution_input(struct queue *queue, const struct convolution *convolution, struct values *in_gradient,
+                           const struct values *out_gradient, const struct values *weights, void *workspace);
+void cpu_convolution_weight(struct queue *queue, const struct convolution *convolution, float *weights_gradient,
+                            const struct values *out_gradient, const struct values *in, void *workspace);
+bool cpu_convolution_bytes(struct device *device, const struct convolution *convolution,
+                           struct convolution_bytes *bytes, struct error *error);
+void cpu_forget_convolutions(struct cpu *cpu);
 
 // These kernels compute in float, and their values are float.
 static inline float *floats(struct values *values)

@@ -238,4 +238,5 @@ const struct device_functions cpu_functions = {
     .transfer = cpu_transfer,
     .call = cpu_call,
     .call_host = cpu_call,
+    .convolution_bytes = cpu_convolution_bytes,
 };

@@ -7,19 +7,29 @@
 extern int omp_get_max_threads(void);
 extern void omp_set_num_threads(int threads);
 
-// The number of threads is a setting of the calling thread. It is one while we compute, and is then set back.
-void cpu_product(struct queue *queue, const struct matmul *matmul)
+int cpu_begin_alone(void)
 {
-    const struct matmul *x = matmul;
     const int threads = omp_get_max_threads();
     if (threads != 1)
         omp_set_num_threads(1);
+    return threads;
+}
+
+void cpu_end_alone(int threads)
+{
+    if (threads != 1)
+        omp_set_num_threads(threads);
+}
+
+void cpu_product(struct queue *queue, const struct matmul *matmul)
+{
+    const struct matmul *x = matmul;
+    const int threads = cpu_begin_alone();
     const dnnl_status_t status
         = dnnl_sgemm(x->transpose_a ? 'T' : 'N', x->transpose_b ? 'T' : 'N', (dnnl_dim_t)x->m, (dnnl_dim_t)x->n,
                      (dnnl_dim_t)x->k, 1, floats_of(x->a), (dnnl_dim_t)x->lda, floats_of(x->b), (dnnl_dim_t)x->ldb,
                      x->sums ? 1 : 0, x->sums ? x->sums : floats(x->c), (dnnl_dim_t)x->ldc);
-    if (threads != 1)
-        omp_set_num_threads(threads);
+    cpu_end_alone(threads);
     if (status == dnnl_out_of_memory)
         queue_fail(queue, "oneDNN had no memory for a matrix product");
     else if (status != dnnl_success)

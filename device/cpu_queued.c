@@ -386,6 +386,7 @@ const struct device_functions cpu_queued_functions = {
     .transfer = transfer,
     .call = cpu_queued_call,
     .call_host = cpu_queued_call,
+    .convolution_bytes = cpu_convolution_bytes,
     .communicators = &cpu_queued_communicators,
     .captures = &captures,
 };

@@ -79,6 +79,13 @@
     V(size_t, count)
 #define PARAMETERS_add_signs(V, S) V(float *, sums) V(const struct sign_block *, blocks) V(float, factor) \
     V(const float *, where) V(size_t, count)
+#define PARAMETERS_convolution(V, S) S(struct convolution, convolution) V(struct values *, out) \
+    V(const struct values *, in) V(const struct values *, weights) V(const struct values *, bias) \
+    V(void *, workspace)
+#define PARAMETERS_convolution_input(V, S) S(struct convolution, convolution) V(struct values *, in_gradient) \
+    V(const struct values *, out_gradient) V(const struct values *, weights) V(void *, workspace)
+#define PARAMETERS_convolution_weight(V, S) S(struct convolution, convolution) V(float *, weights_gradient) \
+    V(const struct values *, out_gradient) V(const struct values *, in) V(void *, workspace)
 #define PARAMETERS_norm(V, S) V(float *, norm) V(const float *, in) V(size_t, count)
 #define PARAMETERS_clip(V, S) S(struct clip, clip) V(float *, gradients) V(size_t, count)
 
@@ -132,7 +139,10 @@
     K(adam8bit, ONE_PASS, "an update by Adam in 8 bits") \
     K(add_where, ONE_PASS, "adding up momentum") \
     K(take_signs, ONE_PASS, "taking signs") \
-    K(add_signs, ONE_PASS, "adding signs")
+    K(add_signs, ONE_PASS, "adding signs") \
+    K(convolution, LIBRARY, "a convolution") \
+    K(convolution_input, LIBRARY, "a convolution's gradients of its input") \
+    K(convolution_weight, LIBRARY, "a convolution's gradients of its weights")
 
 #define KERNELS_IN_ALL(K) KERNELS_AS_GIVEN(K) KERNELS_CHECKED(K) KERNELS_UPDATING(K)
 #define KERNELS(K) KERNELS_IN_ALL(K) KERNELS_IN_FP32(K)
@@ -154,12 +164,13 @@
 #define MEMBERS_factored_span(M) M(next) M(weights) M(gradients) M(rows) M(columns) M(row) M(column)
 #define MEMBERS_eight_bit_span(M) M(next) M(weights) M(gradients) M(count) M(first) M(second) M(first_scales) \
     M(second_scales)
+#define MEMBERS_convolution(M) M(batch) M(height) M(width) M(in) M(out) M(groups) M(window)
 #define MEMBERS_lars(M) M(momentum) M(decay) M(trust)
 #define MEMBERS_lamb(M) M(beta1) M(beta2) M(epsilon) M(decay) M(trusts)
 #define MEMBERS_adafactor(M)  // all of it varies
 #define KERNEL_STRUCTS(T) T(matmul) T(layer_norm) T(embedding) T(attention) T(cross_entropy) T(cross_entropy_parts) \
     T(clip) T(optimizer_span) T(dropout) T(adamw) T(sgd) T(factored_span) T(eight_bit_span) T(lars) T(lamb) \
-    T(adafactor)
+    T(adafactor) T(convolution)
 
 // What varies in a struct from pass to pass: V(struct, address, type, word, condition). The word, which is made of the
 // struct x, is stored on the device, and the member `address` says where. Nothing varies without the condition.

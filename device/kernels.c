@@ -91,6 +91,32 @@ bool attention_bytes(struct device *device, const struct attention *attention, s
     return !device->functions->attention_bytes || device->functions->attention_bytes(device, attention, bytes, error);
 }
 
+bool convolution_is_possible(const struct convolution *convolution, struct error *error)
+{
+    const struct convolution *c = convolution;
+    const struct window *w = &c->window;
+    if (c->batch == 0 || c->height == 0 || c->width == 0 || c->in == 0 || c->out == 0 || c->groups == 0
+        || w->height == 0 || w->width == 0 || w->stride_height == 0 || w->stride_width == 0)
+        return error_set(error, "a convolution has a size, a number of groups or a stride of 0");
+    if (c->in % c->groups != 0 || c->out % c->groups != 0)
+        return error_set(error, "%zu groups of a convolution do not divide its channels, %zu in and %zu out",
+                         c->groups, c->in, c->out);
+    return (convolution_height(c) > 0 && convolution_width(c) > 0)
+        || error_set(error, "the window of a convolution, %zux%zu, is larger than its padded input, %zux%zu",
+                     w->height, w->width, c->height + 2 * w->padding_height, c->width + 2 * w->padding_width);
+}
+
+bool convolution_bytes(struct device *device, const struct convolution *convolution, struct convolution_bytes *bytes,
+                       struct error *error)
+{
+    *bytes = (struct convolution_bytes){ 0 };
+    if (device->precision != PRECISION_FP32)
+        return error_set(error, "a convolution needs a device in fp32, and this one computes in %s",
+                         precision_name(device->precision));
+    return convolution_is_possible(convolution, error)
+        && device->functions->convolution_bytes(device, convolution, bytes, error);
+}
+
 static struct cross_entropy with_stride(const struct cross_entropy *loss)
 {
     struct cross_entropy whole = *loss;

@@ -18,6 +18,7 @@
 #include "device/device.h"
 #include "device/kernel_list.h"
 #include "device/kernels.h"
+#include "device/picture_kernels.h"
 
 struct block;  // a block of memory, known by its address
 
@@ -65,6 +66,9 @@ static inline bool queue_is_well(const struct queue *queue)
 }
 
 uint64_t event_kept_time(const struct event *event);
+
+// Whether a convolution has all its sizes, at least one place for its window, and groups that divide its channels.
+bool convolution_is_possible(const struct convolution *convolution, struct error *error);
 
 struct communicator {
     struct device *device;
@@ -134,6 +138,10 @@ struct device_functions {
     // attention_bytes(). `bytes` comes in with the workspace of our own kernels. NULL: there are no other kernels.
     bool (*attention_bytes)(struct device *device, const struct attention *attention, struct attention_bytes *bytes,
                             struct error *error);
+
+    // convolution_bytes(), of a possible convolution. `bytes` comes in with zeros.
+    bool (*convolution_bytes)(struct device *device, const struct convolution *convolution,
+                              struct convolution_bytes *bytes, struct error *error);
 
     const struct communicator_functions *communicators;  // NULL: the device has none
     const struct capture_functions *captures;            // of devices that record

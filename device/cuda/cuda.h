@@ -8,11 +8,12 @@
 //     cuda_queue.c       queues: a stream each, what its libraries need, copies through pinned memory
 //     cuda_event.c       events, and their times by the host's clock
 //     cuda_capture.c     many calls as one: CUDA graphs
-//     cuda_kernels.c     the table of kernels: launch.h, and these two:
+//     cuda_kernels.c     the table of kernels: launch.h, and these three:
 //     cuda_matmul.c      matrix products by cuBLASLt
 //     cuda_attention.c   attention by cuDNN: its plans, the process's, in attention_plans.c; its graphs in
 //                        cudnn_attention.c, over cudnn_graph.c and cudnn_plan.c; what is known of its versions in
 //                        cudnn_versions.c
+//     cuda_convolution.c convolutions by cuDNN, whose graphs are in cudnn_convolution.c, or as matrix products
 //     cuda_communicator.c   messages to other GPUs by NCCL
 //
 // Waiting for the device always means polling with short sleeps in between (cuda_pause()), and never for ever. The
@@ -45,6 +46,7 @@ struct cuda_clock {
 };
 
 struct attention_answer;  // cuda_attention.c
+struct cuda_convolution;  // cuda_convolution.c
 
 struct cuda_device {
     int ordinal;
@@ -57,6 +59,7 @@ struct cuda_device {
     size_t shared_bytes;  // shared memory of a block, at most
     struct cuda_clock clock;
     struct attention_answer *_Atomic answers;  // the answers that attention_bytes() has given
+    struct cuda_convolution *_Atomic convolutions;  // those that convolution_bytes() was asked about
 };
 
 static inline struct cuda_device *cuda_device_of(const struct device *device)
@@ -174,5 +177,17 @@ void cuda_give_attention(struct queue *queue, const struct attention *attention,
 void cuda_give_attention_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
                           const struct values *out_gradient, const struct values *out, const float *log_sums,
                           const struct values *qkv, void *workspace);
+
+bool cuda_convolution_bytes(struct device *device, const struct convolution *convolution,
+                            struct convolution_bytes *bytes, struct error *error);
+void cuda_forget_convolutions(struct cuda_device *device);
+void cuda_give_convolution(struct queue *queue, const struct convolution *convolution, struct values *out,
+                           const struct values *in, const struct values *weights, const struct values *bias,
+                           void *workspace);
+void cuda_give_convolution_input(struct queue *queue, const struct convolution *convolution,
+                                 struct values *in_gradient, const struct values *out_gradient,
+                                 const struct values *weights, void *workspace);
+void cuda_give_convolution_weight(struct queue *queue, const struct convolution *convolution, float *weights_gradient,
+                                  const struct values *out_gradient, const struct values *in, void *workspace);
 
 #endif

@@ -183,6 +183,7 @@ static void cuda_close(struct device *device)
     cuda_enter(device);
     cuda_clock_close(cuda_device_of(device));
     cuda_forget_attention(cuda_device_of(device));
+    cuda_forget_convolutions(cuda_device_of(device));
     free(device->own);
 }
 
@@ -292,6 +293,7 @@ const struct device_functions cuda_functions = {
     .call_host = cuda_call_host,
     .stream = cuda_stream,
     .attention_bytes = cuda_attention_bytes,
+    .convolution_bytes = cuda_convolution_bytes,
     .communicators = &cuda_communicators,
     .captures = &cuda_captures,
 };

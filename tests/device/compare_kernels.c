@@ -10,6 +10,7 @@
 // Which sizes are tried, and which path of a GPU's kernels each takes, is the table of shapes below. `small` takes
 // those that are quick also where something looks at every access, and leaves out no kind of case.
 #include "device/kernels.h"
+#include "device/picture_kernels.h"
 #include "tests/device/trial.h"
 
 // Inputs, uniform in [-1, 1).
@@ -480,6 +481,50 @@ static void run_signs(struct trial *t)
     kernel_add_signs(t->queue, sums(t, count_of(t), "added by signs"), blocks, 0.3f, where, count_of(t));
 }
 
+static struct convolution_bytes room_for(struct trial *t, const struct convolution *shape)
+{
+    struct convolution_bytes bytes;
+    if (convolution_bytes(t->device, shape, &bytes, &t->error))
+        return bytes;
+    fprintf(stderr, "%s\n", t->error.text);
+    exit(2);
+}
+
+static void convolve(struct trial *t, size_t groups, size_t out_channels, struct window window)
+{
+    const struct convolution shape = { .batch = 2, .height = t->rows, .width = t->rows + 3, .in = t->columns,
+                                       .out = out_channels, .groups = groups, .window = window };
+    const size_t in_count = shape.batch * shape.height * shape.width * shape.in;
+    const size_t out_count = shape.batch * convolution_height(&shape) * convolution_width(&shape) * shape.out;
+    const size_t weight_count = window.height * window.width * shape.in / groups * shape.out;
+    const struct convolution_bytes bytes = room_for(t, &shape);
+    struct values *in = values(t, in_count), *weights = values(t, weight_count), *bias = values(t, shape.out);
+    struct values *gradient = values(t, out_count);
+    kernel_convolution(t->queue, &shape, output(t, VALUES, out_count, "out"), in, weights, bias,
+                       workspace(t, bytes.forward));
+    kernel_convolution_input(t->queue, &shape, output(t, VALUES, in_count, "in_gradient"), gradient, weights,
+                             workspace(t, bytes.input));
+    kernel_convolution_weight(t->queue, &shape, sums(t, weight_count, "weights_gradient"), gradient, in,
+                              workspace(t, bytes.weight));
+}
+
+static void run_convolution(struct trial *t)
+{
+    convolve(t, 1, t->columns + 8, (struct window){ 3, 3, 1, 1, 1, 1 });
+}
+static void run_strided(struct trial *t)
+{
+    convolve(t, 1, 16, (struct window){ 7, 5, 2, 3, 3, 2 });
+}
+static void run_pixels(struct trial *t)
+{
+    convolve(t, 1, 40, (struct window){ 1, 1, 1, 1, 0, 0 });
+}
+static void run_groups(struct trial *t)
+{
+    convolve(t, t->columns, 2 * t->columns, (struct window){ 3, 3, 1, 1, 1, 1 });
+}
+
 static void run_clip(struct trial *t)
 {
     float *gradients = output(t, FLOATS, count_of(t), "gradients"), *in = floats(t, count_of(t));
@@ -501,6 +546,7 @@ enum of {
     SUMS = 32,       // over all numbers
     HEADS = 64,
     MANY = 128,
+    PICTURES = 256,
     MATRICES = PRODUCTS | NUMBERS | UPDATES | ROWS | WORD_ROWS | SUMS,
 };
 
@@ -530,6 +576,9 @@ static const struct shape {
     { 1, 64, 0, HEADS, true },
     { 20, 128, 0, HEADS, true },
     { 20, 256, 0, HEADS, true },
+    // Pictures of so many rows and channels.
+    { 9, 3, 0, PICTURES, true },
+    { 14, 24, 0, PICTURES, true },
 
     // As a small model has them.
     { 128, 192, 0, MATRICES, false },
@@ -552,6 +601,8 @@ static const struct shape {
     { 1000, 64, 0, HEADS, false },
     { 300, 128, 0, HEADS, false },
     { 130, 256, 0, HEADS, false },
+    { 56, 64, 0, PICTURES, false },
+    { 14, 256, 0, PICTURES, false },
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -597,6 +648,10 @@ static const struct {
     { "lamb", run_lamb, SUMS, false },
     { "adafactor", run_adafactor, SUMS, true },
     { "signs", run_signs, UPDATES, true },
+    { "convolution", run_convolution, PICTURES, true },
+    { "convolution, strided", run_strided, PICTURES, true },
+    { "convolution by product", run_pixels, PICTURES, true },
+    { "convolution in groups", run_groups, PICTURES, true },
     { "norm, clip", run_clip, SUMS, false },
 };
 enum { CASES = sizeof cases / sizeof cases[0] };

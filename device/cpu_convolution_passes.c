@@ -1,0 +1,194 @@
+#include "device/cpu_convolution_passes.h"
+
+#include <stdlib.h>
+
+#include "common/number.h"
+#include "device/convolution_product.h"
+
+struct making {
+    const struct convolution *shape;
+    dnnl_engine_t engine;
+    struct onednn_tensors tensors;
+    struct onednn_window window;
+    dnnl_primitive_attr_t attributes;  // the scratchpad is the caller's
+    dnnl_primitive_attr_t adding;      // of a reorder that adds its result to what is there, in our order
+    dnnl_primitive_desc_t forward;     // the hint of the two backward passes
+};
+
+static dnnl_status_t describe_tensors(struct making *making)
+{
+    const struct convolution *x = making->shape;
+    const dnnl_dim_t groups = (dnnl_dim_t)x->groups, in = (dnnl_dim_t)x->in, out = (dnnl_dim_t)x->out;
+    const dnnl_dim_t height = (dnnl_dim_t)x->window.height, width = (dnnl_dim_t)x->window.width;
+    const dnnl_dims_t ins = { (dnnl_dim_t)x->batch, in, (dnnl_dim_t)x->height, (dnnl_dim_t)x->width };
+    const dnnl_dims_t outs = { (dnnl_dim_t)x->batch, out, (dnnl_dim_t)convolution_height(x),
+                               (dnnl_dim_t)convolution_width(x) };
+    const dnnl_dims_t grouped = { groups, out / groups, in / groups, height, width };
+    const dnnl_dims_t plain = { out, in, height, width };
+    const dnnl_dims_t bias = { out };
+    const bool has_groups = groups > 1;
+    const int dims = has_groups ? 5 : 4;
+    struct onednn_tensors *tensors = &making->tensors;
+    dnnl_status_t status = onednn_tensor(&tensors->in, 4, ins, dnnl_nhwc);
+    if (status == dnnl_success)
+        status = onednn_tensor(&tensors->out, 4, outs, dnnl_nhwc);
+    if (status == dnnl_success)
+        status = onednn_tensor(&tensors->bias, 1, bias, dnnl_x);
+    if (status == dnnl_success)
+        status = onednn_tensor(&tensors->weights, dims, has_groups ? grouped : plain,
+                               has_groups ? dnnl_hwigo : dnnl_hwio);
+    if (status == dnnl_success)
+        status = onednn_tensor(&tensors->any_weights, dims, has_groups ? grouped : plain, dnnl_format_tag_any);
+    return status;
+}
+
+static void describe_window(struct making *making)
+{
+    const struct window *window = &making->shape->window;
+    making->window = (struct onednn_window){
+        .strides = { (dnnl_dim_t)window->stride_height, (dnnl_dim_t)window->stride_width },
+        .padding = { (dnnl_dim_t)window->padding_height, (dnnl_dim_t)window->padding_width },
+    };
+}
+
+static dnnl_status_t describe_attributes(struct making *making)
+{
+    dnnl_post_ops_t after = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create(&making->attributes);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_scratchpad_mode(making->attributes, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_create(&making->adding);
+    if (status == dnnl_success)
+        status = dnnl_post_ops_create(&after);
+    if (status == dnnl_success)
+        status = onednn_add_result(after);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(making->adding, after);
+    if (after)
+        dnnl_post_ops_destroy(after);
+    return status;
+}
+
+static dnnl_status_t make_primitive(dnnl_primitive_t *primitive, dnnl_status_t status, dnnl_primitive_desc_t described)
+{
+    if (status == dnnl_success)
+        status = dnnl_primitive_create(primitive, described);
+    if (described)
+        dnnl_primitive_desc_destroy(described);
+    return status;
+}
+
+onednn_layout onednn_layout_wanted(dnnl_primitive_t primitive, int argument)
+{
+    const_dnnl_primitive_desc_t described = NULL;
+    return dnnl_primitive_get_primitive_desc(primitive, &described) == dnnl_success
+             ? dnnl_primitive_desc_query_md(described, dnnl_query_exec_arg_md, argument)
+             : NULL;
+}
+
+// Weights whose order is another one than ours are reordered. Gradients are always reordered, since that adds them.
+static dnnl_status_t make_reorder(struct convolution_pass *pass, const struct making *making, bool is_gradient)
+{
+    const onednn_layout ours = onednn_layout_of(&making->tensors.weights);
+    const onednn_layout theirs
+        = onednn_layout_wanted(pass->primitive, is_gradient ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS);
+    dnnl_primitive_desc_t described = NULL;
+    if (!theirs)
+        return dnnl_invalid_arguments;
+    if (!is_gradient && dnnl_memory_desc_equal(ours, theirs))
+        return dnnl_success;
+    const dnnl_status_t status
+        = is_gradient ? dnnl_reorder_primitive_desc_create(&described, theirs, making->engine, ours, making->engine,
+                                                           making->adding)
+                      : dnnl_reorder_primitive_desc_create(&described, ours, making->engine, theirs, making->engine,
+                                                           NULL);
+    pass->reordered_bytes = round_to_256(dnnl_memory_desc_get_size(theirs));
+    return make_primitive(&pass->reorder, status, described);
+}
+
+// Whether our order of the weights is the faster one.
+static bool keeps_order(const struct convolution *shape, enum onednn_pass which)
+{
+    enum { FEW_PIXELS = 64 };
+    return which != ONEDNN_WEIGHT && shape->groups == 1 && convolution_pixels(shape) <= FEW_PIXELS;
+}
+
+static uint64_t scratchpad_bytes(const struct convolution_pass *pass)
+{
+    const onednn_layout scratchpad = onednn_layout_wanted(pass->primitive, DNNL_ARG_SCRATCHPAD);
+    return scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
+}
+
+static dnnl_status_t make_pass(struct convolution_pass *pass, const struct making *making, enum onednn_pass which)
+{
+    const dnnl_memory_desc_t *weights
+        = keeps_order(making->shape, which) ? &making->tensors.weights : &making->tensors.any_weights;
+    dnnl_primitive_desc_t described = NULL;
+    dnnl_status_t status = onednn_describe(&described, which, &making->tensors, weights, &making->window,
+                                           making->attributes, making->engine,
+                                           which == ONEDNN_FORWARD ? NULL : making->forward);
+    status = make_primitive(&pass->primitive, status, described);
+    if (status == dnnl_success)
+        status = make_reorder(pass, making, which == ONEDNN_WEIGHT);
+    if (status == dnnl_success)
+        pass->bytes = pass->reordered_bytes + scratchpad_bytes(pass);
+    return status;
+}
+
+static dnnl_status_t make_passes(struct cpu_convolution *convolution, struct making *making)
+{
+    dnnl_status_t status = describe_tensors(making);
+    describe_window(making);
+    if (status == dnnl_success)
+        status = describe_attributes(making);
+    if (status == dnnl_success)
+        status = onednn_describe(&making->forward, ONEDNN_FORWARD, &making->tensors, &making->tensors.any_weights,
+                                 &making->window, making->attributes, making->engine, NULL);
+    for (int i = 0; status == dnnl_success && i < ONEDNN_PASSES; i++)
+        status = make_pass(&convolution->passes[i], making, (enum onednn_pass)i);
+    onednn_tensors_clear(&making->tensors);
+    if (making->attributes)
+        dnnl_primitive_attr_destroy(making->attributes);
+    if (making->adding)
+        dnnl_primitive_attr_destroy(making->adding);
+    if (making->forward)
+        dnnl_primitive_desc_destroy(making->forward);
+    return status;
+}
+
+void cpu_convolution_free(struct cpu_convolution *convolution)
+{
+    for (size_t i = 0; i < ONEDNN_PASSES; i++) {
+        if (convolution->passes[i].primitive)
+            dnnl_primitive_destroy(convolution->passes[i].primitive);
+        if (convolution->passes[i].reorder)
+            dnnl_primitive_destroy(convolution->passes[i].reorder);
+    }
+    if (convolution->engine)
+        dnnl_engine_destroy(convolution->engine);
+    free(convolution->zeros);
+    free(convolution);
+}
+
+struct cpu_convolution *cpu_convolution_create(const struct convolution *shape, struct error *error)
+{
+    struct cpu_convolution *convolution = calloc(1, sizeof *convolution);
+    if (!convolution || !(convolution->zeros = calloc(shape->out, sizeof(float)))) {
+        free(convolution);
+        error_no_memory(error, "a convolution");
+        return NULL;
+    }
+    convolution->shape = *shape;
+    const int threads = cpu_begin_alone();
+    dnnl_status_t status = dnnl_engine_create(&convolution->engine, dnnl_cpu, 0);
+    if (status == dnnl_success)
+        status = make_passes(convolution, &(struct making){ .shape = shape, .engine = convolution->engine });
+    cpu_end_alone(threads);
+    if (status == dnnl_success)
+        return convolution;
+    cpu_convolution_free(convolution);
+    error_set_kind(error, ERROR_MACHINE, status == dnnl_out_of_memory ? "oneDNN had no memory for a convolution"
+                                                                       : "oneDNN refused a convolution");
+    return NULL;
+}

@@ -1,0 +1,121 @@
+// Private to the cpu maker: what it needs of oneDNN's C API of primitives, which is another one in 2.x (Debian 12) and
+// in 3.x (Debian 13). In 2.x a tensor's layout is a struct, and an operation is described apart from its primitive. In
+// 3.x a layout is a handle, and both are described at once.
+#ifndef DEVICE_CPU_ONEDNN_H
+#define DEVICE_CPU_ONEDNN_H
+
+#include <oneapi/dnnl/dnnl.h>
+
+// The tensors of a convolution. `any_weights` leaves the order of the weights to oneDNN.
+struct onednn_tensors {
+    dnnl_memory_desc_t in, weights, any_weights, bias, out;
+};
+
+// Strides and paddings of a window, and the steps between its pixels.
+struct onednn_window {
+    dnnl_dims_t strides, dilations, padding;
+};
+
+enum onednn_pass { ONEDNN_FORWARD, ONEDNN_INPUT, ONEDNN_WEIGHT, ONEDNN_PASSES };
+
+#if DNNL_VERSION_MAJOR < 3
+
+typedef const dnnl_memory_desc_t *onednn_layout;
+
+static inline onednn_layout onednn_layout_of(const dnnl_memory_desc_t *tensor)
+{
+    return tensor;
+}
+
+static inline dnnl_status_t onednn_tensor(dnnl_memory_desc_t *tensor, int dims, const dnnl_dims_t sizes,
+                                          dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_init_by_tag(tensor, dims, sizes, dnnl_f32, tag);
+}
+
+static inline void onednn_tensors_clear(struct onednn_tensors *tensors)
+{
+    (void)tensors;
+}
+
+// Only a forward has a bias, and only the other passes have a hint, the description of their forward.
+static inline dnnl_status_t onednn_describe(dnnl_primitive_desc_t *described, enum onednn_pass pass,
+                                            const struct onednn_tensors *x, const dnnl_memory_desc_t *weights,
+                                            const struct onednn_window *window, const_dnnl_primitive_attr_t attributes,
+                                            dnnl_engine_t engine, const_dnnl_primitive_desc_t hint)
+{
+    dnnl_convolution_desc_t operation;
+    const dnnl_status_t status
+        = pass == ONEDNN_FORWARD
+            ? dnnl_convolution_forward_desc_init(&operation, dnnl_forward_training, dnnl_convolution_direct, &x->in,
+                                                 weights, &x->bias, &x->out, window->strides, window->padding,
+                                                 window->padding)
+        : pass == ONEDNN_INPUT
+            ? dnnl_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, &x->in, weights, &x->out,
+                                                       window->strides, window->padding, window->padding)
+            : dnnl_convolution_backward_weights_desc_init(&operation, dnnl_convolution_direct, &x->in, weights, NULL,
+                                                          &x->out, window->strides, window->padding, window->padding);
+    if (status != dnnl_success)
+        return status;
+    return dnnl_primitive_desc_create(described, &operation, attributes, engine, hint);
+}
+
+static inline dnnl_status_t onednn_add_result(dnnl_post_ops_t after)
+{
+    return dnnl_post_ops_append_sum(after, 1);
+}
+
+#else
+
+typedef const_dnnl_memory_desc_t onednn_layout;
+
+static inline onednn_layout onednn_layout_of(const dnnl_memory_desc_t *tensor)
+{
+    return *tensor;
+}
+
+static inline dnnl_status_t onednn_tensor(dnnl_memory_desc_t *tensor, int dims, const dnnl_dims_t sizes,
+                                          dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_create_with_tag(tensor, dims, sizes, dnnl_f32, tag);
+}
+
+static inline void onednn_tensors_clear(struct onednn_tensors *tensors)
+{
+    dnnl_memory_desc_t *const all[] = { &tensors->in, &tensors->weights, &tensors->any_weights, &tensors->bias,
+                                        &tensors->out };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (*all[i])
+            dnnl_memory_desc_destroy(*all[i]);
+}
+
+// Only a forward has a bias, and only the other passes have a hint, the description of their forward.
+static inline dnnl_status_t onednn_describe(dnnl_primitive_desc_t *described, enum onednn_pass pass,
+                                            const struct onednn_tensors *x, const dnnl_memory_desc_t *weights,
+                                            const struct onednn_window *window, const_dnnl_primitive_attr_t attributes,
+                                            dnnl_engine_t engine, const_dnnl_primitive_desc_t hint)
+{
+    switch (pass) {
+    case ONEDNN_FORWARD:
+        return dnnl_convolution_forward_primitive_desc_create(
+            described, engine, dnnl_forward_training, dnnl_convolution_direct, x->in, *weights, x->bias, x->out,
+            window->strides, window->dilations, window->padding, window->padding, attributes);
+    case ONEDNN_INPUT:
+        return dnnl_convolution_backward_data_primitive_desc_create(
+            described, engine, dnnl_convolution_direct, x->in, *weights, x->out, window->strides, window->dilations,
+            window->padding, window->padding, hint, attributes);
+    default:
+        return dnnl_convolution_backward_weights_primitive_desc_create(
+            described, engine, dnnl_convolution_direct, x->in, *weights, NULL, x->out, window->strides,
+            window->dilations, window->padding, window->padding, hint, attributes);
+    }
+}
+
+static inline dnnl_status_t onednn_add_result(dnnl_post_ops_t after)
+{
+    return dnnl_post_ops_append_sum(after, 1, 0, dnnl_data_type_undef);
+}
+
+#endif
+
+#endif
