@@ -92,7 +92,8 @@ struct batch_norm {
     bool has_relu;
     const struct values *add;  // as large as `in`, or NULL
 };
-// Bytes of `passed`, which numbers of the output the ReLU has let pass: a bit each, every row from a new byte on.
+// Bytes of `passed`, which numbers of the output the ReLU has let pass: a bit each, every row from a new byte on. The
+// lowest bit of a byte is the first.
 static inline uint64_t batch_norm_passed_bytes(size_t rows, size_t channels)
 {
     return (uint64_t)rows * ((channels + 7) / 8);
@@ -119,9 +120,9 @@ void kernel_batch_norm_running(struct queue *queue, const struct batch_norm *nor
                                const float *mean, const float *variance);
 // The running statistics take in an update, micro-batch after micro-batch. `sums` are doubles: mean and sum of squared
 // differences per channel, then the count. The first kernel merges the statistics of one more micro-batch into them
-// (Chan, Golub and LeVeque, 1979), or begins with it if `is_first`. The second one ends the update: the running mean and
-// the running variance, which is unbiased, move by `momentum` towards those of the sums. If only one row was counted
-// there is no unbiased variance, and the running one stays.
+// (Chan, Golub and LeVeque, 1979), or begins with it if `is_first`. The second one ends the update: the running mean
+// and the running variance, which is unbiased, move by `momentum` towards those of the sums. If only one row was
+// counted there is no unbiased variance, and the running one stays.
 static inline size_t batch_norm_sums(size_t channels)
 {
     return 2 * channels + 1;
