@@ -5,6 +5,7 @@
 #include "device/cpu_eight_bits.h"
 #include "device/cpu_elementwise.h"
 #include "device/cpu_optimizer.h"
+#include "device/cpu_pictures.h"
 #include "device/cpu_rows.h"
 #include "device/cpu_signs.h"
 #include "device/cpu_tensor_optimizers.h"

@@ -1,5 +1,5 @@
 // All kernels: the parameters of each, and a list from which tables and functions are made. A new kernel is its rows
-// here, its prototype in kernels.h, and its functions for the processor and for CUDA.
+// here, its prototype in kernels.h or picture_kernels.h, and its functions for the processor and for CUDA.
 //
 //     V(type, name)     a parameter that is given as it is
 //     S(struct, name)   a `const struct *`, of which a call that is kept has a copy
@@ -88,6 +88,29 @@
     V(const struct values *, out_gradient) V(const struct values *, in) V(void *, workspace)
 #define PARAMETERS_norm(V, S) V(float *, norm) V(const float *, in) V(size_t, count)
 #define PARAMETERS_clip(V, S) S(struct clip, clip) V(float *, gradients) V(size_t, count)
+#define PARAMETERS_max_pool(V, S) S(struct pooling, pooling) V(struct values *, out) V(uint8_t *, won) \
+    V(const struct values *, in)
+#define PARAMETERS_max_pool_backward(V, S) S(struct pooling, pooling) V(struct values *, in_gradient) \
+    V(const struct values *, out_gradient) V(const uint8_t *, won)
+#define PARAMETERS_average_pool(V, S) S(struct pooling, pooling) V(struct values *, out) V(const struct values *, in)
+#define PARAMETERS_average_pool_backward(V, S) S(struct pooling, pooling) V(struct values *, in_gradient) \
+    V(const struct values *, out_gradient)
+#define PARAMETERS_batch_norm(V, S) S(struct batch_norm, norm) V(struct values *, out) V(float *, mean) \
+    V(float *, rstd) V(uint8_t *, passed) V(float *, statistics)
+#define PARAMETERS_batch_norm_backward(V, S) S(struct batch_norm, norm) V(struct values *, in_gradient) \
+    V(struct values *, add_gradient) V(float *, sums) V(const struct values *, out_gradient) V(const float *, mean) \
+    V(const float *, rstd) V(const uint8_t *, passed)
+#define PARAMETERS_batch_norm_running(V, S) S(struct batch_norm, norm) V(struct values *, out) \
+    V(const float *, mean) V(const float *, variance)
+#define PARAMETERS_batch_norm_merge(V, S) V(double *, sums) V(const float *, statistics) V(size_t, channels) \
+    V(bool, is_first)
+#define PARAMETERS_batch_norm_fold(V, S) V(float *, mean) V(float *, variance) V(const double *, sums) \
+    V(size_t, channels) V(float, momentum)
+#define PARAMETERS_copy_columns(V, S) V(struct values *, out) V(const struct values *, in) V(size_t, rows) \
+    V(size_t, columns) V(size_t, out_stride) V(size_t, in_stride)
+#define PARAMETERS_upsample(V, S) S(struct upsampling, upsampling) V(struct values *, out) V(const struct values *, in)
+#define PARAMETERS_upsample_backward(V, S) S(struct upsampling, upsampling) V(struct values *, in_gradient) \
+    V(const struct values *, out_gradient)
 
 // What kernels.c hands on as it is given, and what it checks or completes first.
 #define KERNELS_AS_GIVEN(K) \
@@ -133,16 +156,32 @@
     K(lars, SUMMING, "an update by LARS") \
     K(lamb, SUMMING, "an update by LAMB")
 
-// Kernels that need a device in fp32.
-#define KERNELS_IN_FP32(K) \
+// Kernels that need a device in fp32. Those of pictures (picture_kernels.h) fail the queue of another one.
+#define KERNELS_OF_OPTIMIZERS_IN_FP32(K) \
     K(adafactor, SUMMING, "an update by Adafactor") \
     K(adam8bit, ONE_PASS, "an update by Adam in 8 bits") \
     K(add_where, ONE_PASS, "adding up momentum") \
     K(take_signs, ONE_PASS, "taking signs") \
-    K(add_signs, ONE_PASS, "adding signs") \
+    K(add_signs, ONE_PASS, "adding signs")
+
+#define KERNELS_OF_PICTURES(K) \
     K(convolution, LIBRARY, "a convolution") \
     K(convolution_input, LIBRARY, "a convolution's gradients of its input") \
-    K(convolution_weight, LIBRARY, "a convolution's gradients of its weights")
+    K(convolution_weight, LIBRARY, "a convolution's gradients of its weights") \
+    K(max_pool, ONE_PASS, "max pooling") \
+    K(max_pool_backward, ONE_PASS, "the backward of max pooling") \
+    K(average_pool, ONE_PASS, "average pooling") \
+    K(average_pool_backward, ONE_PASS, "the backward of average pooling") \
+    K(batch_norm, SUMMING, "a batch norm") \
+    K(batch_norm_backward, SUMMING, "the backward of a batch norm") \
+    K(batch_norm_running, ONE_PASS, "a batch norm by running statistics") \
+    K(batch_norm_merge, ONE_PASS, "merging statistics of a batch norm") \
+    K(batch_norm_fold, ONE_PASS, "moving running statistics") \
+    K(copy_columns, ONE_PASS, "copying columns") \
+    K(upsample, ONE_PASS, "upsampling") \
+    K(upsample_backward, ONE_PASS, "the backward of upsampling")
+
+#define KERNELS_IN_FP32(K) KERNELS_OF_OPTIMIZERS_IN_FP32(K) KERNELS_OF_PICTURES(K)
 
 #define KERNELS_IN_ALL(K) KERNELS_AS_GIVEN(K) KERNELS_CHECKED(K) KERNELS_UPDATING(K)
 #define KERNELS(K) KERNELS_IN_ALL(K) KERNELS_IN_FP32(K)
@@ -168,9 +207,12 @@
 #define MEMBERS_lars(M) M(momentum) M(decay) M(trust)
 #define MEMBERS_lamb(M) M(beta1) M(beta2) M(epsilon) M(decay) M(trusts)
 #define MEMBERS_adafactor(M)  // all of it varies
+#define MEMBERS_pooling(M) M(batch) M(height) M(width) M(channels) M(window)
+#define MEMBERS_batch_norm(M) M(in) M(gain) M(offset) M(rows) M(counted) M(channels) M(has_relu) M(add)
+#define MEMBERS_upsampling(M) M(batch) M(height) M(width) M(channels) M(factor)
 #define KERNEL_STRUCTS(T) T(matmul) T(layer_norm) T(embedding) T(attention) T(cross_entropy) T(cross_entropy_parts) \
     T(clip) T(optimizer_span) T(dropout) T(adamw) T(sgd) T(factored_span) T(eight_bit_span) T(lars) T(lamb) \
-    T(adafactor) T(convolution)
+    T(adafactor) T(convolution) T(pooling) T(batch_norm) T(upsampling)
 
 // What varies in a struct from pass to pass: V(struct, address, type, word, condition). The word, which is made of the
 // struct x, is stored on the device, and the member `address` says where. Nothing varies without the condition.

@@ -36,7 +36,7 @@ KERNELS_AS_GIVEN(AS_GIVEN)
 KERNELS_UPDATING(UPDATING)
 
 #define IN_FP32(kernel, ...) AFTER(kernel, queue->device->precision == PRECISION_FP32)
-KERNELS_IN_FP32(IN_FP32)
+KERNELS_OF_OPTIMIZERS_IN_FP32(IN_FP32)
 
 void kernel_matmul(struct queue *queue, const struct matmul *matmul)
 {
@@ -153,6 +153,74 @@ void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entro
     const struct cross_entropy whole = with_stride(loss);
     LAUNCH(queue, cross_entropy_backward, &whole, logits_gradient, log_sums);
 }
+
+// --- pictures ------------------------------------------------------------------
+
+// What is wrong with a call, or NULL.
+static const char *wrong_window(const struct pooling *p)
+{
+    const struct window *w = &p->window;
+    if (w->height == 0 || w->width == 0)
+        return "a window of pooling has no pixels";
+    if (w->stride_height == 0 || w->stride_width == 0)
+        return "a window of pooling does not move (its stride is 0)";
+    if (w->padding_height > w->height / 2 || w->padding_width > w->width / 2)
+        return "the padding of pooling is larger than half of its window";
+    if (pooling_height(p) == 0 || pooling_width(p) == 0)
+        return "a window of pooling is larger than the picture with its padding";
+    return NULL;
+}
+
+static const char *wrong_maximum(const struct pooling *p)
+{
+    const bool is_small = p->window.height <= 255 && p->window.width <= 255
+        && p->window.height * p->window.width <= 255;
+    return is_small ? wrong_window(p) : "max pooling has a window of more than 255 pixels";
+}
+
+static const char *wrong_norm(const struct batch_norm *norm)
+{
+    return norm->counted > norm->rows ? "a batch norm counts more rows than it has" : NULL;
+}
+
+static const char *wrong_factor(const struct upsampling *upsampling)
+{
+    return upsampling->factor == 0 ? "upsampling has a factor of 0" : NULL;
+}
+
+static bool may_do_pictures(struct queue *queue, const char *wrong)
+{
+    if (queue->device->precision != PRECISION_FP32)
+        queue_fail(queue, "the kernels of pictures need a device in fp32");
+    else if (wrong)
+        queue_fail(queue, wrong);
+    return queue_is_well(queue);
+}
+
+#define OF_PICTURES(kernel, wrong)                                                              \
+    void kernel_##kernel(struct queue *queue PARAMETERS_##kernel(PARAMETER_V, PARAMETER_S))     \
+    {                                                                                           \
+        if (may_do_pictures(queue, wrong))                                                      \
+            kernels_of(queue)->kernel(queue PARAMETERS_##kernel(ARGUMENT, ARGUMENT));           \
+    }
+OF_PICTURES(convolution, NULL)
+OF_PICTURES(convolution_input, NULL)
+OF_PICTURES(convolution_weight, NULL)
+OF_PICTURES(max_pool, wrong_maximum(pooling))
+OF_PICTURES(max_pool_backward, wrong_maximum(pooling))
+OF_PICTURES(average_pool, wrong_window(pooling))
+OF_PICTURES(average_pool_backward, wrong_window(pooling))
+OF_PICTURES(batch_norm, wrong_norm(norm))
+OF_PICTURES(batch_norm_backward, wrong_norm(norm))
+OF_PICTURES(batch_norm_running, NULL)
+OF_PICTURES(batch_norm_merge, NULL)
+OF_PICTURES(batch_norm_fold, NULL)
+OF_PICTURES(copy_columns, columns > out_stride || columns > in_stride
+                              ? "a copy of columns has rows that are longer than their strides" : NULL)
+OF_PICTURES(upsample, wrong_factor(upsampling))
+OF_PICTURES(upsample_backward, wrong_factor(upsampling))
+
+// --- numbers of optimizers -----------------------------------------------------
 
 // The value of a positive code. Decade 0 has `first_steps` codes, and each further decade has twice as many.
 static float positive_value(unsigned code, unsigned first_steps)

@@ -174,6 +174,40 @@ INLINE vec vec_of_integers(ivec n)
     return __builtin_convertvector(n, vec);
 }
 
+// The same lanes in double.
+struct wide_vec {
+    dvec low, high;
+};
+
+INLINE struct wide_vec vec_widen(vec x)
+{
+#if defined(__AVX512F__)
+    return (struct wide_vec){ (dvec)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x)),
+                              (dvec)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)x, 1)) };
+#elif defined(__AVX2__)
+    return (struct wide_vec){ (dvec)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x)),
+                              (dvec)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1)) };
+#elif defined(__SSE2__)
+    return (struct wide_vec){ (dvec)_mm_cvtps_pd((__m128)x),
+                              (dvec)_mm_cvtps_pd(_mm_movehl_ps((__m128)x, (__m128)x)) };
+#else
+    float lane[LANES];
+    vec_store(lane, x);
+    return (struct wide_vec){ __builtin_convertvector(*(const half_vec_anywhere *)lane, dvec),
+                              __builtin_convertvector(*(const half_vec_anywhere *)(lane + LANES / 2), dvec) };
+#endif
+}
+
+INLINE vec vec_narrow(struct wide_vec x)
+{
+    float lane[LANES];
+    for (size_t i = 0; i < LANES / 2; i++) {
+        lane[i] = (float)x.low[i];
+        lane[i + LANES / 2] = (float)x.high[i];
+    }
+    return vec_load(lane);
+}
+
 // 0, 1, 2, ..
 INLINE uvec vec_count_up(void)
 {
@@ -181,6 +215,89 @@ INLINE uvec vec_count_up(void)
     for (uint32_t i = 0; i < LANES; i++)
         x[i] = i;
     return x;
+}
+
+// A bit for each lane, the lowest for the first: whether the lane's is set. And x where the bits are, 0 elsewhere.
+INLINE uint32_t vec_bits(ivec where)
+{
+#if defined(__AVX512F__)
+    return _mm512_movepi32_mask((__m512i)where);
+#elif defined(__AVX2__)
+    return (uint32_t)_mm256_movemask_ps((__m256)where);
+#elif defined(__SSE2__)
+    return (uint32_t)_mm_movemask_ps((__m128)where);
+#else
+    uint32_t bits = 0;
+    for (size_t i = 0; i < LANES; i++)
+        bits |= (uint32_t)(where[i] != 0) << i;
+    return bits;
+#endif
+}
+
+INLINE vec vec_where_bits(uint32_t bits, vec x)
+{
+#if defined(__AVX512F__)
+    return (vec)_mm512_maskz_mov_ps((__mmask16)bits, (__m512)x);
+#else
+    const uvec bit = ((vec_count_up() & 0u) + 1u) << vec_count_up();
+    return (vec)((ivec)((bit & bits) != 0) & (ivec)x);
+#endif
+}
+
+#if defined(__AVX2__)
+typedef uint64_t lane_bytes;  // a byte for each lane, unless there are masks for that
+#else
+typedef uint32_t lane_bytes;
+#endif
+
+// Integers from 0 to 255, of which `count` lanes at most are in memory, as a byte each. Other lanes are loaded as 0.
+INLINE ivec vec_load_bytes(const uint8_t *from, size_t count)
+{
+#if defined(__AVX512F__)
+    const __mmask16 lanes = (__mmask16)(count >= LANES ? 0xffff : (1u << count) - 1);
+    return (ivec)_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, from));
+#else
+    lane_bytes bytes = 0;
+    if (count >= LANES)
+        memcpy(&bytes, from, LANES);
+    else
+        memcpy(&bytes, from, count);
+#if defined(__AVX2__)
+    return (ivec)_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)bytes));
+#elif defined(__SSE2__)
+    const __m128i zero = _mm_setzero_si128(), words = _mm_unpacklo_epi8(_mm_cvtsi32_si128((int32_t)bytes), zero);
+    return (ivec)_mm_unpacklo_epi16(words, zero);
+#else
+    ivec x;
+    for (size_t i = 0; i < LANES; i++)
+        x[i] = ((const uint8_t *)&bytes)[i];
+    return x;
+#endif
+#endif
+}
+
+INLINE void vec_store_bytes(uint8_t *to, ivec x, size_t count)
+{
+#if defined(__AVX512F__)
+    const __mmask16 lanes = (__mmask16)(count >= LANES ? 0xffff : (1u << count) - 1);
+    _mm_mask_storeu_epi8(to, lanes, _mm512_cvtepi32_epi8((__m512i)x));
+#else
+#if defined(__AVX2__)
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)x), _mm256_extracti128_si256((__m256i)x, 1));
+    const lane_bytes bytes = (lane_bytes)_mm_cvtsi128_si64(_mm_packus_epi16(words, words));
+#elif defined(__SSE2__)
+    const __m128i words = _mm_packs_epi32((__m128i)x, (__m128i)x);
+    const lane_bytes bytes = (lane_bytes)_mm_cvtsi128_si32(_mm_packus_epi16(words, words));
+#else
+    uint8_t bytes[LANES];
+    for (size_t i = 0; i < LANES; i++)
+        bytes[i] = (uint8_t)x[i];
+#endif
+    if (count >= LANES)
+        memcpy(to, &bytes, LANES);
+    else
+        memcpy(to, &bytes, count);
+#endif
 }
 
 // Halves are added to halves, so the order is fixed.

@@ -78,6 +78,7 @@ cudaError_t cuda_load_elementwise(void);
 cudaError_t cuda_load_embedding(void);
 cudaError_t cuda_load_loss(void);
 cudaError_t cuda_load_optimizer(void);
+cudaError_t cuda_load_pictures(void);
 cudaError_t cuda_load_rows(void);
 cudaError_t cuda_load_signs(void);
 cudaError_t cuda_load_tensor_optimizers(void);
@@ -87,8 +88,8 @@ static inline cudaError_t cuda_load_kernels(void)
 {
     cudaError_t (*const files[])(void) = { cuda_load_attention, cuda_load_columns, cuda_load_eight_bits,
                                            cuda_load_elementwise, cuda_load_embedding, cuda_load_loss,
-                                           cuda_load_optimizer, cuda_load_rows, cuda_load_signs,
-                                           cuda_load_tensor_optimizers, cuda_load_transpose };
+                                           cuda_load_optimizer, cuda_load_pictures, cuda_load_rows,
+                                           cuda_load_signs, cuda_load_tensor_optimizers, cuda_load_transpose };
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; status == cudaSuccess && i < sizeof files / sizeof files[0]; i++)
         status = files[i]();
