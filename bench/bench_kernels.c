@@ -17,8 +17,10 @@
 
 #include "common/clock.h"
 #include "device/kernels.h"
+#include "device/picture_kernels.h"
 
 enum { COLUMNS = 1024, REPEATS = 10, RUNS_AHEAD = 10, MOST_SHAPES = 10 };
+enum { PICTURE_SIDE = 32, PICTURE_CHANNELS = 64 };
 
 struct shape {
     size_t m, n, k;
@@ -217,27 +219,128 @@ static void run_norm(const struct bench *b)
     kernel_norm(b->queue, b->bias, b->x, b->count);
 }
 
+// --- the same of pictures, in fp32 only -----------------------------------------------
+
+static struct batch_norm batch_norm_of(const struct bench *b)
+{
+    const size_t rows = b->count / PICTURE_CHANNELS;
+    return (struct batch_norm){ .in = values(b->x), .gain = values(b->bias), .offset = values(b->bias), .rows = rows,
+                                .counted = rows, .channels = PICTURE_CHANNELS, .has_relu = true };
+}
+
+static void run_batch_norm(const struct bench *b)
+{
+    const struct batch_norm norm = batch_norm_of(b);
+    float *moments = b->bias + PICTURE_CHANNELS;
+    kernel_batch_norm(b->queue, &norm, values(b->out), moments, moments + PICTURE_CHANNELS, b->bytes, NULL);
+}
+
+static void run_batch_norm_backward(const struct bench *b)
+{
+    const struct batch_norm norm = batch_norm_of(b);
+    float *moments = b->bias + PICTURE_CHANNELS;
+    kernel_batch_norm_backward(b->queue, &norm, values(b->out), NULL, moments + 2 * PICTURE_CHANNELS, values(b->y),
+                               moments, moments + PICTURE_CHANNELS, b->bytes);
+}
+
+static void run_batch_norm_running(const struct bench *b)
+{
+    const struct batch_norm norm = batch_norm_of(b);
+    kernel_batch_norm_running(b->queue, &norm, values(b->out), b->bias, b->z);
+}
+
+static struct pooling pooling_of(const struct bench *b, struct window window)
+{
+    return (struct pooling){ .batch = b->count / (PICTURE_SIDE * PICTURE_SIDE * PICTURE_CHANNELS),
+                             .height = PICTURE_SIDE, .width = PICTURE_SIDE, .channels = PICTURE_CHANNELS,
+                             .window = window };
+}
+
+static const struct window window_of_2 = { 2, 2, 2, 2, 0, 0 }, window_of_3 = { 3, 3, 2, 2, 1, 1 };
+
+static void run_max_pool(const struct bench *b)
+{
+    const struct pooling pooling = pooling_of(b, window_of_2);
+    kernel_max_pool(b->queue, &pooling, values(b->out), b->bytes, values(b->x));
+}
+
+static void run_max_pool_of_3(const struct bench *b)
+{
+    const struct pooling pooling = pooling_of(b, window_of_3);
+    kernel_max_pool(b->queue, &pooling, values(b->out), b->bytes, values(b->x));
+}
+
+static void run_max_pool_backward(const struct bench *b)
+{
+    const struct pooling pooling = pooling_of(b, window_of_2);
+    kernel_max_pool_backward(b->queue, &pooling, values(b->out), values(b->x), b->bytes);
+}
+
+static void run_max_pool_backward_of_3(const struct bench *b)
+{
+    const struct pooling pooling = pooling_of(b, window_of_3);
+    kernel_max_pool_backward(b->queue, &pooling, values(b->out), values(b->x), b->bytes);
+}
+
+static void run_average_pool(const struct bench *b)
+{
+    const struct pooling pooling = pooling_of(b, window_of_2);
+    kernel_average_pool(b->queue, &pooling, values(b->out), values(b->x));
+}
+
+static void run_average_pool_backward(const struct bench *b)
+{
+    const struct pooling pooling = pooling_of(b, window_of_2);
+    kernel_average_pool_backward(b->queue, &pooling, values(b->out), values(b->x));
+}
+
+static void run_copy_columns(const struct bench *b)
+{
+    kernel_copy_columns(b->queue, values(b->out), values(b->x), b->count / (2 * PICTURE_CHANNELS), PICTURE_CHANNELS,
+                        2 * PICTURE_CHANNELS, PICTURE_CHANNELS);
+}
+
+static void run_upsample(const struct bench *b)
+{
+    struct upsampling upsampling = { .height = PICTURE_SIDE / 2, .width = PICTURE_SIDE / 2,
+                                     .channels = PICTURE_CHANNELS, .factor = 2 };
+    upsampling.batch = b->count / (PICTURE_SIDE * PICTURE_SIDE * PICTURE_CHANNELS);
+    kernel_upsample(b->queue, &upsampling, values(b->out), values(b->x));
+}
+
 // What a pass reads and writes per element: values, floats, and with bfloat16 more for the fp32 copy of the weights.
 static const struct pass {
     const char *name;
     void (*run)(const struct bench *);
     double values, floats, more_bytes;
+    bool of_pictures;
 } passes[] = {
-    { "copy", run_copy, 2, 0, 0 },
-    { "add", run_add, 3, 0, 0 },
-    { "add_branch (residual and bias)", run_add_branch, 3, 0, 0 },
-    { "  with dropout", run_add_branch_dropout, 3, 0, 0 },
-    { "gelu", run_gelu, 2, 0, 0 },
-    { "gelu_backward, both outputs", run_gelu_backward, 4, 0, 0 },
-    { "relu", run_relu, 2, 0.25, 0 },
-    { "softmax of 512", run_softmax, 2, 0, 0 },
-    { "layer_norm of 1024", run_layer_norm, 2, 0, 0 },
-    { "layer_norm_backward_input", run_layer_norm_backward_input, 3, 0, 0 },
-    { "layer_norm_backward_weight", run_layer_norm_backward_weight, 2, 0, 0 },
-    { "sum_columns", run_sum_columns, 1, 0, 0 },
-    { "cross_entropy_backward of 1024", run_cross_entropy_backward, 2, 0, 0 },
-    { "adamw", run_adamw, 2, 5, 6 },
-    { "norm", run_norm, 0, 1, 0 },
+    { "copy", run_copy, 2, 0, 0, false },
+    { "add", run_add, 3, 0, 0, false },
+    { "add_branch (residual and bias)", run_add_branch, 3, 0, 0, false },
+    { "  with dropout", run_add_branch_dropout, 3, 0, 0, false },
+    { "gelu", run_gelu, 2, 0, 0, false },
+    { "gelu_backward, both outputs", run_gelu_backward, 4, 0, 0, false },
+    { "relu", run_relu, 2, 0.25, 0, false },
+    { "softmax of 512", run_softmax, 2, 0, 0, false },
+    { "layer_norm of 1024", run_layer_norm, 2, 0, 0, false },
+    { "layer_norm_backward_input", run_layer_norm_backward_input, 3, 0, 0, false },
+    { "layer_norm_backward_weight", run_layer_norm_backward_weight, 2, 0, 0, false },
+    { "sum_columns", run_sum_columns, 1, 0, 0, false },
+    { "cross_entropy_backward of 1024", run_cross_entropy_backward, 2, 0, 0, false },
+    { "adamw", run_adamw, 2, 5, 6, false },
+    { "norm", run_norm, 0, 1, 0, false },
+    { "batch_norm of 64, ReLU", run_batch_norm, 2, 1. / 32, 0, true },
+    { "batch_norm_backward", run_batch_norm_backward, 3, 1. / 32, 0, true },
+    { "batch_norm_running", run_batch_norm_running, 2, 0, 0, true },
+    { "max_pool of 2 x 2", run_max_pool, 1.25, 1. / 16, 0, true },
+    { "max_pool_backward", run_max_pool_backward, 1.25, 1. / 16, 0, true },
+    { "max_pool of 3 x 3, stride 2", run_max_pool_of_3, 1.25, 1. / 16, 0, true },
+    { "max_pool_backward", run_max_pool_backward_of_3, 1.25, 1. / 16, 0, true },
+    { "average_pool of 2 x 2", run_average_pool, 1.25, 0, 0, true },
+    { "average_pool_backward", run_average_pool_backward, 1.25, 0, 0, true },
+    { "copy_columns, 64 of 128", run_copy_columns, 1, 0, 0, true },
+    { "upsample by 2", run_upsample, 1.25, 0, 0, true },
 };
 
 static double bytes_of(const struct pass *pass, const struct bench *bench)
@@ -262,6 +365,8 @@ static void print_passes(struct bench *bench)
            (unsigned long long)(bench->count * bench->value_bytes) >> 20, "time us", "GB/s", "time / copy's");
     double copy = 0;
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {
+        if (passes[i].of_pictures && !is_full)
+            continue;
         fill(bench, all, bytes);  // what the previous pass left could be slow, such as denormal floats
         queue_zero(bench->queue, bench->bytes, bench->count);
         kernel_fill(bench->queue, values(bench->z), 1, bench->count);
