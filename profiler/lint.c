@@ -185,6 +185,47 @@ static void check_bytes(struct linter *linter, size_t i)
         find_at(linter, i, "feeds no other layer; its work is lost, or an edge is missing");
 }
 
+// A parameter of a product is multiplied at least once in a forward, which is two operations. Vectors beside it, and
+// rounding, are allowed for.
+static void check_parameters(struct linter *linter, size_t i)
+{
+    const struct profile_layer *layer = &linter->profile->layers[i];
+    const uint32_t number_bytes = profile_dtype_bytes(linter->profile->dtype);
+    const uint64_t numbers = number_bytes > 0 ? layer->parameter_bytes / number_bytes : 0;
+    uint64_t of_shapes = 0;
+    for (size_t t = 0; t < layer->shape_count; t++)
+        of_shapes = add_clamped(of_shapes, multiply_clamped(layer->shapes[t].rows, layer->shapes[t].columns));
+    char bytes[NUMBER_SIZE];
+    if (layer->shape_count > 0 && numbers > add_clamped(multiply_clamped(2, of_shapes), 256 * layer->shape_count))
+        find_at(linter, i, "has %s of parameters, and its shapes are of %llu numbers; one of the two is wrong",
+                bytes_format(layer->parameter_bytes, bytes), (unsigned long long)of_shapes);
+    else if (layer->flops > 0 && numbers > 4096 && numbers > layer->flops)
+        find_at(linter, i, "has %s of parameters, of which its %llu operations cannot use half; see whether these are"
+                " bytes", bytes_format(layer->parameter_bytes, bytes), (unsigned long long)layer->flops);
+}
+
+// What none but a sum, a copy or a view does: a backward for the input that needs nothing of the forward.
+static bool needs_its_forward(const struct profile_layer *layer)
+{
+    static const char *const kinds[] = { "relu", "gelu", "silu", "norm", "attention", "softmax", "maxpool", "max-pool" };
+    char kind[32] = "";
+    for (size_t k = 0; layer->kind[k] && k + 1 < sizeof kind; k++)
+        kind[k] = (char)(layer->kind[k] >= 'A' && layer->kind[k] <= 'Z' ? layer->kind[k] + 'a' - 'A' : layer->kind[k]);
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        if (strstr(kind, kinds[k]))
+            return true;
+    return false;
+}
+
+static void check_saved(struct linter *linter, size_t i)
+{
+    const struct profile_layer *layer = &linter->profile->layers[i];
+    if (layer->saved_bytes == 0 && layer->input_kept == INPUT_KEPT_NONE && layer->parameter_bytes == 0
+        && layer->backward_input_ns > 0 && needs_its_forward(layer))
+        find_at(linter, i, "is a %.40s, whose backward needs something of its forward, yet it keeps nothing; set"
+                " saved_bytes or input_kept", layer->kind);
+}
+
 static void check_share(struct linter *linter, size_t i, uint64_t sum)
 {
     const struct profile_layer *layer = &linter->profile->layers[i];
@@ -211,15 +252,43 @@ static void check_tied(struct linter *linter)
     }
 }
 
+// Whether times are in nanoseconds: by the bytes that all forwards together hand on, and by their operations.
+static void check_unit(struct linter *linter)
+{
+    const double fastest_writes = 2e4, slowest_writes = 1e-5;  // bytes per ns: 20 TB/s, and 10 KB/s
+    const double most_operations = 1e7, fewest_operations = 1e-5;  // per ns: 10 PFLOP/s, and 10 kFLOP/s
+    const struct profile *profile = linter->profile;
+    double bytes = 0, operations = 0, ns = 0, operations_ns = 0;
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        const struct profile_layer *layer = &profile->layers[i];
+        const double took_ns = (double)layer->forward_ns;
+        bytes += took_ns > 0 ? (double)layer->output_bytes : 0;
+        operations += took_ns > 0 ? (double)layer->flops : 0;
+        ns += took_ns;
+        operations_ns += layer->flops > 0 ? took_ns : 0;
+    }
+    if (ns > 0 && (bytes > fastest_writes * ns || operations > most_operations * operations_ns))
+        find_grave(linter, "its forwards take %.3g ns, and would hand on %.3g GB and compute %.3g GFLOP a second: no device"
+                   " is so fast; give times in nanoseconds", ns, bytes / ns, operations / ns);
+    else if (bytes > 1e6 && bytes < slowest_writes * ns)
+        find_grave(linter, "its forwards take %.3g s to hand on %.3g MB: give times in nanoseconds", ns / 1e9, bytes / 1e6);
+    else if (operations > 1e6 && operations < fewest_operations * operations_ns)
+        find_grave(linter, "its forwards take %.3g s for %.3g million operations: give times in nanoseconds", ns / 1e9,
+                   operations / 1e6);
+}
+
 static struct lint lint(struct linter linter)
 {
     const uint64_t sum = sum_of_layers(linter.profile);
     check_sum(&linter);
     check_source(&linter);
+    check_unit(&linter);
     for (size_t i = 0; i < linter.profile->layer_count; i++) {
         check_times(&linter, i);
         check_spread(&linter, i);
         check_bytes(&linter, i);
+        check_parameters(&linter, i);
+        check_saved(&linter, i);
         check_share(&linter, i, sum);
     }
     check_tied(&linter);

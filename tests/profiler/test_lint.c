@@ -162,6 +162,56 @@ static void nothing_is_lent(struct profile *profile)
     profile->layers[0].backward_weight_ns = 0;
 }
 
+static void parameters_of_other_shapes(struct profile *profile)
+{
+    static const struct shape shape = { 64, 64 };
+    profile->layers[1].shapes = malloc(sizeof shape);
+    assert_non_null(profile->layers[1].shapes);
+    profile->layers[1].shapes[0] = shape;
+    profile->layers[1].shape_count = 1;
+    profile->layers[1].parameter_bytes = 16384 * (uint64_t)1000;
+}
+
+static void parameters_times_a_thousand(struct profile *profile)
+{
+    profile->layers[1].flops = 2 * (uint64_t)100000 * 16;
+    profile->layers[1].parameter_bytes = 400000 * (uint64_t)1000;
+}
+
+static void a_relu_that_keeps_nothing(struct profile *profile)
+{
+    strcpy(profile->layers[2].kind, "ReLU");
+    profile->layers[2].parameter_bytes = profile->layers[2].saved_bytes = 0;
+    profile->layers[2].backward_weight_ns = 0;
+    profile->layers[2].input_kept = INPUT_KEPT_NONE;
+}
+
+// Milliseconds, written as if they were nanoseconds; and picoseconds.
+static void scale_times(struct profile *profile, uint64_t times, uint64_t divided, uint64_t bytes)
+{
+    for (size_t i = 0; i < profile->layer_count; i++) {
+        struct profile_layer *layer = &profile->layers[i];
+        uint64_t *const all[] = { &layer->forward_ns, &layer->backward_ns, &layer->backward_input_ns,
+                                  &layer->backward_weight_ns };
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            *all[k] = *all[k] * times / divided + (*all[k] > 0);
+        memset(layer->has_spread, 0, sizeof layer->has_spread);
+        layer->output_bytes = layer->output_bytes > 0 ? bytes : 0;
+        layer->flops = 0;
+    }
+    keep_sum(profile);
+}
+
+static void milliseconds(struct profile *profile)
+{
+    scale_times(profile, 1, 1000, 16 << 20);
+}
+
+static void hours(struct profile *profile)
+{
+    scale_times(profile, 10000000000, 1, 1 << 20);
+}
+
 static struct lint_row {
     const char *name;
     void (*change)(struct profile *profile);
@@ -235,6 +285,20 @@ static struct lint_row {
       "p.json: layers[3] (head): takes more than half of the model's time, and no cut can part it; split it in two "
       "layers\n",
       0 },
+    { "lint: parameters of other shapes", parameters_of_other_shapes,
+      "p.json: layers[1] (block0.mlp): has 15.6 MiB of parameters, and its shapes are of 4096 numbers; one of the two is"
+      " wrong\n", 0 },
+    { "lint: parameters times a thousand", parameters_times_a_thousand,
+      "p.json: layers[1] (block0.mlp): has 381 MiB of parameters, of which its 3200000 operations cannot use half; see"
+      " whether these are bytes\n", 0 },
+    { "lint: a relu keeps nothing", a_relu_that_keeps_nothing,
+      "p.json: layers[2] (block0.norm): is a ReLU, whose backward needs something of its forward, yet it keeps nothing;"
+      " set saved_bytes or input_kept\n", 0 },
+    { "lint: milliseconds", milliseconds,
+      "p.json: untrusted: its forwards take 35 ns, and would hand on 1.44e+06 GB and compute 0 GFLOP a second: no device"
+      " is so fast; give times in nanoseconds\n", 1 },
+    { "lint: hours", hours,
+      "p.json: untrusted: its forwards take 3.1e+05 s to hand on 3.15 MB: give times in nanoseconds\n", 1 },
     { "lint: tied to nothing", tied_to_nothing,
       "p.json: tied[0]: embedding and head share parameters, but head has none\n", 0 },
     { "lint: what one has and the other reads", lent_parameters, "", 0 },
