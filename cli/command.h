@@ -26,6 +26,7 @@ struct command {
 };
 
 extern const struct command command_model;
+extern const struct command command_data;
 extern const struct command command_profile;
 extern const struct command command_estimate;
 extern const struct command command_check;

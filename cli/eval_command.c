@@ -66,6 +66,14 @@ static void say(const char *sentence)
     command_say("%s", sentence);
 }
 
+// A checkpoint's running statistics are not measured here.
+static bool is_of_text(const struct kept_model *kept, struct error *error)
+{
+    return kept->model->family == FAMILY_TEXT
+        || error_set(error, "model %s is of pictures, and weir eval measures models of texts: weir train --resume measures"
+                     " held-out pictures", kept->model->name);
+}
+
 static bool measure(const struct eval_arguments *given, const struct kept_model *kept, const struct text_data *data,
                     double *bits, struct error *error)
 {
@@ -99,6 +107,7 @@ static int run(int count, char **arguments)
     double bits = 0;
     const bool good = text_data_load(given.data, &data, &error)
         && kept_model_load(given.checkpoint, given.model, say, &kept, &error)
+        && is_of_text(&kept, &error)
         && measure(&given, &kept, &data, &bits, &error);
     if (good) {
         const bool are_bytes = data.vocabulary <= 256;

@@ -33,32 +33,62 @@ static const struct argp argp = {
     .args_doc = "[NAME]",
     .doc = "Lists the built-in models, or the layers of one: what each hands on, its parameters and its floating-point "
            "operations in a forward of one micro-batch (a backward does twice as many).\v"
-           "Sizes may follow the name: micro_batch (sequences in one), sequence (bytes in each), width, blocks, heads, "
-           "dropout, tied or untied (whether the head's words are the embedding's) and padded (room for a multiple of "
-           "128 words, for the matrix units of GPUs).\n\n"
+           "Sizes may follow the name. Of texts: micro_batch (sequences in one), sequence (bytes in each), width, "
+           "blocks, heads, dropout, tied or untied (whether the head's words are the embedding's) and padded (room for "
+           "a multiple of 128 words, for the matrix units of GPUs). Of pictures: micro_batch, pixels (height and "
+           "width), channels, classes, smoothing (of labels), dropout, stem (of a ResNet: 7x7s2, 3x3 or 3x3s2) and "
+           "fused=no (batch norm, sum and ReLU are layers of their own).\n\n"
            "Examples:\n"
            "  weir model\n"
            "  weir model gpt-nano\n"
-           "  weir model gpt-nano,micro_batch=8,blocks=12,dropout=0.1 --json",
+           "  weir model gpt-nano,micro_batch=8,blocks=12,dropout=0.1 --json\n"
+           "  weir model resnet18,pixels=28,channels=1,classes=10,stem=3x3s2",
 };
 
 // --- the list --------------------------------------------------------------------
+
+static const char *const family_names[] = { [FAMILY_TEXT] = "texts", [FAMILY_PICTURES] = "pictures" };
+enum { DATA_SIZE = 96 };
+
+// "pixels u8 28 x 28 x 1, label u8 below 10"
+static const char *data_format(const struct model *model, char data[DATA_SIZE])
+{
+    struct model_field fields[MODEL_FIELDS];
+    model_fields(model, fields);
+    size_t end = 0;
+    for (size_t i = 0; i < MODEL_FIELDS; i++) {
+        end += (size_t)snprintf(data + end, DATA_SIZE - end, "%s%s %s", i > 0 ? ", " : "", fields[i].name,
+                                fields[i].type);
+        for (size_t k = 0; k < MODEL_FIELD_SIZES && fields[i].sizes[k] > 0; k++)
+            end += (size_t)snprintf(data + end, DATA_SIZE - end, "%s%zu", k > 0 ? "x" : " ", fields[i].sizes[k]);
+        if (fields[i].classes > 0)
+            end += (size_t)snprintf(data + end, DATA_SIZE - end, " below %zu", fields[i].classes);
+    }
+    return data;
+}
+
+static bool list_model(const struct model_kind *kind, struct text *text, struct error *error)
+{
+    char data[DATA_SIZE];
+    struct model *model = model_create(kind->name, &(struct model_sizes){ 0 }, error);
+    if (!model)
+        return false;
+    text_add(text, "%-13s %10" PRIu64 "  %11zu  %-46s  %s\n", model->name, model_parameter_count(model),
+             model->sizes.micro_batch, data_format(model, data), kind->sentence);
+    model_free(model);
+    return true;
+}
 
 static bool list_models(struct text *text, struct error *error)
 {
     size_t count;
     const struct model_kind *kinds = model_kinds(&count);
-    text_add(text, "%-10s %10s  %11s  %8s  %5s  %6s  %5s\n", "model", "parameters", "micro-batch", "sequence", "width",
-             "blocks", "heads");
-    for (size_t i = 0; i < count; i++) {
-        struct model *model = model_create(kinds[i].name, &(struct model_sizes){ 0 }, error);
-        if (!model)
-            return false;
-        const struct model_sizes *sizes = &model->sizes;
-        text_add(text, "%-10s %10" PRIu64 "  %11zu  %8zu  %5zu  %6zu  %5zu  %s\n", model->name,
-                 model_parameter_count(model), sizes->micro_batch, sizes->sequence, sizes->width, sizes->blocks,
-                 sizes->heads, kinds[i].sentence);
-        model_free(model);
+    for (enum model_family family = FAMILY_TEXT; family <= FAMILY_PICTURES; family++) {
+        text_add(text, "%s%-13s %10s  %11s  data of a sample\n", family > FAMILY_TEXT ? "\n" : "", family_names[family],
+                 "parameters", "micro-batch");
+        for (size_t i = 0; i < count; i++)
+            if (model_kind_family(&kinds[i]) == family && !list_model(&kinds[i], text, error))
+                return false;
     }
     return true;
 }
@@ -67,33 +97,40 @@ static bool list_models(struct text *text, struct error *error)
 
 enum { SHAPE_SIZE = 64 };
 
-// A layer's output as [batch][sequence][width]; the output of a head is its loss.
+// A layer's output as [batch][sequence][width], or [batch][height x width][channels]; that of the last is its loss.
 static const char *shape_format(const struct layer *layer, char shape[SHAPE_SIZE])
 {
     if (layer_data(layer) == DATA_TARGETS)
         return "loss";
-    snprintf(shape, SHAPE_SIZE, "%zu x %zu x %zu", layer->shape.batch, layer->shape.sequence, layer->shape.out);
+    const struct layer_shape *s = &layer->shape;
+    snprintf(shape, SHAPE_SIZE, "%zu x %zu x %zu", s->batch, s->sequence, s->out);
     return shape;
 }
 
 static void write_table(const struct model *model, const char *name, struct text *text)
 {
-    char shape[SHAPE_SIZE], number[3][NUMBER_SIZE];
+    char shape[SHAPE_SIZE], number[3][NUMBER_SIZE], data[DATA_SIZE];
     shown_add(text, "%s", name);
     text_add(text, "\n\n");
-    text_add(text, "%-18s %-10s %16s %12s %13s %10s %10s\n", "layer", "kind", "hands on", "parameters", "FLOPs forward",
+    text_add(text, "%-20s %-13s %18s %12s %14s %10s %10s\n", "layer", "kind", "hands on", "parameters", "FLOPs forward",
              "output", "saved");
     for (size_t i = 0; i < model->layer_count; i++) {
         const struct layer *layer = &model->layers[i];
         const struct layer_sizes sizes = layer_sizes(layer);
-        text_add(text, "%-18s %-10s %16s %12" PRIu64 " %13" PRIu64 " %10s %10s\n", layer->name, layer_kind_name(layer),
+        text_add(text, "%-20s %-13s %18s %12" PRIu64 " %14" PRIu64 " %10s %10s\n", layer->name, layer_kind_name(layer),
                  shape_format(layer, shape), layer_parameter_count(layer), sizes.flops,
                  bytes_format(sizes.output_bytes, number[0]), bytes_format(sizes.saved_bytes, number[1]));
     }
-    text_add(text, "%-18s %-10s %16s %12" PRIu64 " %13" PRIu64 "\n\n", "total", "", "", model_parameter_count(model),
+    text_add(text, "%-20s %-13s %18s %12" PRIu64 " %14" PRIu64 "\n\n", "total", "", "", model_parameter_count(model),
              model_flops(model));
-    text_add(text, "A micro-batch is %zu sequences of %zu bytes. Parameters take %s as float", model->sizes.micro_batch,
-             model->sizes.sequence, bytes_format(model_parameter_bytes(model), number[2]));
+    if (model->family == FAMILY_TEXT)
+        text_add(text, "A micro-batch is %zu sequences of %zu bytes.", model->sizes.micro_batch,
+                 model->sizes.sequence);
+    else
+        text_add(text, "A micro-batch is %zu pictures, each of %.3g billion multiply-adds in a forward.",
+                 model->sizes.micro_batch, (double)model_flops(model) / 2e9 / (double)model->sizes.micro_batch);
+    text_add(text, " It wants %s. Parameters take %s as float", data_format(model, data),
+             bytes_format(model_parameter_bytes(model), number[2]));
     if (model->padding > 0)
         text_add(text, ", with the room of %zu words that are padding", model->padding);
     text_add(text, ".\n");
@@ -127,6 +164,12 @@ static void write_layer(const struct layer *layer, struct json_writer *writer)
     json_put_string(writer, "kind", layer_kind_name(layer));
     json_put_u64(writer, "parameters", layer_parameter_count(layer));
     json_put_u64(writer, "parameter_bytes", sizes.parameter_bytes);
+    if (layer->index > 0 && (layer->input_count != 1 || layer->inputs[0] + 1 != layer->index)) {
+        json_begin_array(writer, "inputs", JSON_INLINE);
+        for (uint32_t i = 0; i < layer->input_count; i++)
+            json_put_u64(writer, NULL, layer->inputs[i]);
+        json_close(writer);
+    }
     json_put_u64(writer, "output_bytes", sizes.output_bytes);
     json_put_u64(writer, "saved_bytes", sizes.saved_bytes);
     json_put_string(writer, "input_kept", input_words[sizes.input]);
@@ -138,6 +181,45 @@ static void write_layer(const struct layer *layer, struct json_writer *writer)
     json_close(writer);
 }
 
+static void write_sizes(const struct model *model, struct json_writer *writer)
+{
+    const struct model_sizes *sizes = &model->sizes;
+    if (model->family == FAMILY_TEXT) {
+        json_put_u64(writer, "sequence", sizes->sequence);
+        json_put_u64(writer, "width", sizes->width);
+        json_put_u64(writer, "blocks", sizes->blocks);
+        json_put_u64(writer, "heads", sizes->heads);
+        json_put_fraction(writer, "dropout", (double)sizes->dropout);
+        json_put_u64(writer, "vocabulary", model->vocabulary);
+        return;
+    }
+    json_put_u64(writer, "pixels", sizes->pixels);
+    json_put_u64(writer, "channels", sizes->channels);
+    json_put_u64(writer, "classes", sizes->classes);
+    json_put_fraction(writer, "smoothing", (double)sizes->smoothing);
+    json_put_bool(writer, "fused", !sizes->unfused);
+}
+
+static void write_fields(const struct model *model, struct json_writer *writer)
+{
+    struct model_field fields[MODEL_FIELDS];
+    model_fields(model, fields);
+    json_begin_array(writer, "fields", JSON_LINES);
+    for (size_t i = 0; i < MODEL_FIELDS; i++) {
+        json_begin_object(writer, NULL, JSON_INLINE);
+        json_put_string(writer, "name", fields[i].name);
+        json_put_string(writer, "type", fields[i].type);
+        json_begin_array(writer, "sizes", JSON_INLINE);
+        for (size_t k = 0; k < MODEL_FIELD_SIZES && fields[i].sizes[k] > 0; k++)
+            json_put_u64(writer, NULL, fields[i].sizes[k]);
+        json_close(writer);
+        if (fields[i].classes > 0)
+            json_put_u64(writer, "classes", fields[i].classes);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
 static void write_document(const struct model *model, const char *name, struct text *text)
 {
     struct json_writer writer = json_writer(text);
@@ -145,12 +227,8 @@ static void write_document(const struct model *model, const char *name, struct t
     json_put_format(&writer, "weir.model");
     json_put_string(&writer, "model", name);
     json_put_u64(&writer, "micro_batch", model->sizes.micro_batch);
-    json_put_u64(&writer, "sequence", model->sizes.sequence);
-    json_put_u64(&writer, "width", model->sizes.width);
-    json_put_u64(&writer, "blocks", model->sizes.blocks);
-    json_put_u64(&writer, "heads", model->sizes.heads);
-    json_put_fraction(&writer, "dropout", (double)model->sizes.dropout);
-    json_put_u64(&writer, "vocabulary", model->vocabulary);
+    write_sizes(model, &writer);
+    write_fields(model, &writer);
     json_put_u64(&writer, "parameters", model_parameter_count(model));
     json_put_u64(&writer, "flops", model_flops(model));
     json_begin_array(&writer, "layers", JSON_LINES);

@@ -16,9 +16,10 @@
 #include "trainer/calibrate.h"
 #include "trainer/measure_model.h"
 #include "trainer/measure_shards.h"
+#include "trainer/measure_sizes.h"
 #include "trainer/model_spec.h"
 
-enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE };
+enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE, KEY_SIZES };
 
 struct profile_arguments {
     const char *model, *lint, *device;
@@ -26,6 +27,7 @@ struct profile_arguments {
     bool says_clock, is_links, is_calibration, verbose;
     uint32_t tensor[8];  // each one a variant
     size_t tensor_count;
+    uint32_t sizes[MEASURED_SIZES];  // 0: only the model's own micro-batch
     struct shared_options shared;
 };
 
@@ -36,6 +38,7 @@ static const struct argp_option options[] = {
     OPTION_VERBOSE,
     OPTION_PAD_VOCABULARY,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
+    { "sizes", KEY_SIZES, "A,B,C", 0, "Measure these micro-batches, and put times on lines through A and C", 0 },
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
     { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices, as variants for plans", 0 },
     OPTION_CLUSTER,
@@ -64,6 +67,11 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
     case KEY_TENSOR:
         given->tensor_count = option_counts(argument, "--tensor", 2, SHARDS_MOST, given->tensor,
                                             sizeof given->tensor / sizeof given->tensor[0], state);
+        break;
+    case KEY_SIZES:
+        if (option_counts(argument, "--sizes", 1, 1024, given->sizes, MEASURED_SIZES, state) != MEASURED_SIZES
+            || given->sizes[0] >= given->sizes[1] || given->sizes[1] >= given->sizes[2])
+            argp_error(state, "--sizes: %s are not three ascending sizes, such as 16,32,64", argument);
         break;
     case KEY_DEVICE:
         given->device = argument;
@@ -96,6 +104,8 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
                                               : "--memory is for --links");
         if (given->shared.pad_vocabulary && !given->model)
             argp_error(state, "--pad-vocabulary is for a model");
+        if (given->sizes[0] > 0 && (!given->model || given->tensor_count > 0))
+            argp_error(state, "--sizes is for a model, without --tensor");
         if (given->tensor_count > 0 && !given->model)
             argp_error(state, "--tensor is for a model");
         if (given->shared.cluster && given->tensor_count == 0)
@@ -118,6 +128,8 @@ static const struct argp argp = {
            "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split, for weir partition"
            " --variants, and, sequence parallel, \"tensor2sp\", ..; their sums take what they take here, or over the"
            " innermost link of --cluster.\n\n"
+           "--sizes 16,32,64 is for a model whose micro-batch is to be chosen later. With MODEL,micro_batch=48 times"
+           " lie on lines through 16 and 64, bytes are those of 48, and by how much the lines miss 32 is printed.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one; "
            "the document is what --cluster takes. That of --calibrate is what weir estimate --device takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted (--lint).\n\n"
@@ -161,14 +173,16 @@ static void show(void *self, size_t done, size_t all)
 
 // The document goes to its file; stdout gets the table, or with --json the document.
 static int write_result(const struct profile_arguments *given, const struct profile *profile,
-                        const struct measurement *measurement)
+                        const struct measurement *measurement, const struct text *said)
 {
     const char *output = given->shared.output ? given->shared.output : "";
     const bool is_document = given->shared.json || strcmp(output, "-") == 0;
     struct text document = { 0 }, table = { 0 };
     profile_write(profile, &document);
     profile_print(profile, &table);
-    measurement_print(measurement, &table);
+    if (measurement)
+        measurement_print(measurement, &table);
+    text_add(&table, "%s", said->data ? said->data : "");
     struct error error = { 0 };
     int code = 0;
     if (*output && strcmp(output, "-") != 0 && !text_save(&document, output, &error))
@@ -207,11 +221,15 @@ static int measure(const struct profile_arguments *given)
     char *spec = model_spec_named(given->model, given->shared.pad_vocabulary, &error);
     const bool is_said = spec && (!given->verbose || devices_explain(given->device, &error));
     struct device *device = is_said ? device_open(given->device, &error) : NULL;
-    struct profile *profile = device && has_that_clock(device, given, &error)
-                                ? measure_model(spec, device, &given->how, &measurement, &error) : NULL;
+    struct profile *profile = NULL;
+    struct text said = { 0 };
+    if (device && has_that_clock(device, given, &error))
+        profile = given->sizes[0] > 0 ? measure_sizes(spec, device, &given->how, given->sizes, &said, &error)
+                                      : measure_model(spec, device, &given->how, &measurement, &error);
     const bool good = profile && (given->tensor_count == 0 || add_shards(given, spec, device, profile, &error));
     progress_end(given->how.self);
-    const int code = good ? write_result(given, profile, measurement) : command_fail(&error);
+    const int code = good ? write_result(given, profile, measurement, &said) : command_fail(&error);
+    text_clear(&said);
     measurement_free(measurement);
     profile_free(profile);
     device_close(device);

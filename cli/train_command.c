@@ -1,4 +1,4 @@
-// weir train MODEL --plan PLAN --data D: trains on text by a plan.
+// weir train MODEL --plan PLAN --data D: trains on text, or on pictures, by a plan.
 
 #include <errno.h>
 #include <math.h>
@@ -18,6 +18,7 @@
 #include "cli/plan_use.h"
 #include "cli/ranks.h"
 #include "cli/watching.h"
+#include "common/number.h"
 #include "common/path.h"
 #include "common/shown.h"
 #include "runtime/groups/processes/launched.h"
@@ -27,16 +28,18 @@
 
 enum { KEY_PLAN = KEY_OWN, KEY_DATA, KEY_STEPS, KEY_SEED, KEY_RATE, KEY_FLUSH, KEY_OUT, KEY_PIN, KEY_EVERY, KEY_BEAT,
        KEY_CHECKPOINTS, KEY_SAVE, KEY_KEPT, KEY_RESUME, KEY_WEIGHTS,
-       KEY_ELASTIC, KEY_LEAST, KEY_LOG, KEY_EVAL };
+       KEY_ELASTIC, KEY_LEAST, KEY_LOG, KEY_EVAL, KEY_EPOCHS, KEY_AUGMENT };
 
 struct train_arguments {
     const char *model, *plan, *data, *out, *log, *device, *weights;
     uint64_t steps, seed, batch, flush_every, every, eval_every, freeze_step;
+    uint64_t epochs;  // 0: steps are given
+    struct augmentation augmentation;
     struct rates rates;
     struct loss_scaling scaling;
     float clip;
-    double beat;  // bits per byte below the order-1 model; NAN: not requested
-    bool pin, verbose;
+    double beat;  // bits per byte below the order-1 model, or share of pictures above the baseline; NAN: not requested
+    bool pin, verbose, has_steps;
     struct checkpoint_settings checkpoints;
     const char *go_on;  // the command that resumes the run
     const char *elastic;  // the profile from which plans for other numbers of ranks are made; NULL: not an elastic run
@@ -46,8 +49,10 @@ struct train_arguments {
 
 static const struct argp_option options[] = {
     { "plan", KEY_PLAN, "PLAN", 0, "The plan to run", 0 },
-    { "data", KEY_DATA, "D", 0, "A file, or a folder of files, of text", 0 },
+    { "data", KEY_DATA, "D", 0, "A document of weir data; or a file, or a folder of files, of text", 0 },
     { "steps", KEY_STEPS, "N", 0, "Iterations (100)", 0 },
+    { "epochs", KEY_EPOCHS, "E", 0, "Iterations for so many passes over the pictures, each with an evaluation", 0 },
+    { "augment", KEY_AUGMENT, "WORDS", 0, "How pictures are changed: flips, shift:PIXELS, or both (none)", 0 },
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
     { "weights", KEY_WEIGHTS, "FOLDER", 0,
       "Begin with these weights: a checkpoint's, or a model's as transformers writes it (random ones)", 0 },
@@ -58,9 +63,10 @@ static const struct argp_option options[] = {
     OPTION_LOSS_SCALE,
     { "flush-every", KEY_FLUSH, "N", 0, "Iterations between drains of an asynchronous schedule (16)", 0 },
     { "every", KEY_EVERY, "N", 0, "Print the first, the last and every N-th step (1)", 0 },
-    { "eval-every", KEY_EVAL, "N", 0, "Measure held-out text every N steps, too, and keep the best checkpoint", 0 },
-    { "beat", KEY_BEAT, "BITS", 0,
-      "Exit with 1 unless the held-out text takes so many bits per byte less than the order-1 model needs", 0 },
+    { "eval-every", KEY_EVAL, "N", 0, "Measure held-out data every N steps, too, and keep the best checkpoint", 0 },
+    { "beat", KEY_BEAT, "X", 0,
+      "Exit with 1 unless the held-out text takes X bits per byte less than the order-1 model needs, or X more of the"
+      " held-out pictures are right (0.02: 2 %) than by logistic regression", 0 },
     { "checkpoints", KEY_CHECKPOINTS, "FOLDER", 0, "Keep in this folder what a run needs to go on; all ranks share it",
       0 },
     { "save-every", KEY_SAVE, "N", 0, "A checkpoint every N steps, and at the end", 0 },
@@ -119,6 +125,14 @@ static error_t take_option(int key, char *argument, struct train_arguments *give
         break;
     case KEY_STEPS:
         given->steps = option_count(argument, "--steps", 1, 1000000, state);
+        given->has_steps = true;
+        break;
+    case KEY_EPOCHS:
+        given->epochs = option_count(argument, "--epochs", 1, 100000, state);
+        break;
+    case KEY_AUGMENT:
+        if (!augmentation_parse(argument, &given->augmentation, &wrong))
+            argp_error(state, "--augment: %s", wrong.text);
         break;
     case KEY_SEED:
         given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
@@ -189,6 +203,8 @@ static error_t parse_train_option(int key, char *argument, struct argp_state *st
         if (!kept->folder && (kept->every > 0 || kept->keep > 0 || kept->resume))
             argp_error(state, "--save-every, --keep and --resume are about checkpoints: --checkpoints FOLDER says where"
                        " they are");
+        if (given->epochs > 0 && given->has_steps)
+            argp_error(state, "--steps and --epochs both say how long: give one of them");
         if (given->elastic && kept->every == 0)
             argp_error(state, "--elastic goes on from checkpoints: --checkpoints FOLDER and --save-every N");
         if (given->least > 0 && !given->elastic)
@@ -203,8 +219,9 @@ static const struct argp argp = {
     .options = options,
     .parser = parse_train_option,
     .args_doc = "MODEL",
-    .doc = "Trains a model by a plan on text, a line per step, then prints the loss on held-out text beside what"
-           " counting reaches, both timelines, and a table of what was predicted against what was measured."
+    .doc = "Trains a model by a plan on text or on pictures, a line per step. Then it prints the loss on what was held"
+           " out beside what simple models reach (counting; logistic regression), both timelines, and a table of what"
+           " was predicted against what was measured."
            "\vAn asynchronous schedule rounds --steps up to whole drains. Where torchrun, mpirun or srun has started a"
            " process for each rank, each runs its own, and rank 0 speaks. Several devices (--device cuda:0,cuda:1,"
            " or cuda:all) are a rank each in one process.\n\n"
@@ -214,7 +231,9 @@ static const struct argp argp = {
            " starts from the same weights.\n\n"
            "Exit code 4: it was stopped, and --resume goes on with it; 1: it was stopped and nothing is kept, the loss"
            " is no number, or --beat is not reached.\n\nExample:\n"
-           "  weir train gpt-nano --plan plan.json --steps 150 \\\n      --data /usr/share/common-licenses\n",
+           "  weir train gpt-nano --plan plan.json --steps 150 \\\n      --data /usr/share/common-licenses\n"
+           "  weir data fashion-mnist -o fashion.json\n"
+           "  weir train fashion-cnn --plan plan.json --data fashion.json --epochs 3\n",
 };
 
 // Makes the folder before training, so that hours are not spent on results that cannot be saved.
@@ -320,11 +339,31 @@ static bool save_all(const struct train_arguments *given, const struct plan *pla
     return good;
 }
 
+static void held_pictures_say(const struct train_result *result, struct text *text)
+{
+    const struct simple_scores *simple = &result->simple;
+    text_add(text, "held-out pictures: %.4f are right", result->held.right);
+    if (!isnan(result->held.top5))
+        text_add(text, ", %.4f among the best five", result->held.top5);
+    text_add(text, ", loss %.4f", result->held.bits * log(2));
+    if (!isnan(simple->regression))
+        text_add(text, "; logistic regression reaches %.4f", simple->regression);
+    if (!isnan(simple->majority))
+        text_add(text, "%s the most frequent label %.4f", isnan(simple->regression) ? ";" : ",", simple->majority);
+    if (!isnan(simple->regression))
+        text_add(text, ": %.4f %s", fabs(result->held.right - simple->regression),
+                 result->held.right < simple->regression ? "worse" : "better");
+    text_add(text, "\n");
+}
+
 static void print(const struct train_result *result, struct text *text)
 {
     const struct text_chart chart = picture_chart(&(struct picture_options){ 0 }, NULL);
     text_add(text, "\n");
-    held_text_say(result->held_bits, result->order0_bits, result->order1_bits, text);
+    if (isnan(result->held.right))
+        held_text_say(result->held_bits, result->order0_bits, result->order1_bits, text);
+    else
+        held_pictures_say(result, text);
     if (result->skipped_steps > 0)
         text_add(text, "%llu of %llu steps were skipped, by all stages, since gradients had overflowed in fp16\n",
                  (unsigned long long)result->skipped_steps, (unsigned long long)result->steps);
@@ -336,8 +375,21 @@ static void print(const struct train_result *result, struct text *text)
     train_result_print(result, text);
 }
 
+static bool judge_pictures(const struct train_arguments *given, const struct train_result *result, struct error *error)
+{
+    const double gain = result->held.right - result->simple.regression;
+    if (!isnan(given->beat) && isnan(gain))
+        return error_named(error, "--beat is about pictures with one label, few enough to train logistic regression"
+                           " on in seconds; leave it out");
+    return isnan(given->beat) || gain >= given->beat
+        || error_set_kind(error, ERROR_ANSWER, "of the held-out pictures %.4f %s are right than by logistic regression,"
+                          " which --beat wants beaten by %.4f", fabs(gain), gain < 0 ? "fewer" : "more", given->beat);
+}
+
 static bool judge(const struct train_arguments *given, const struct train_result *result, struct error *error)
 {
+    if (!isnan(result->held.right))
+        return judge_pictures(given, result, error);
     const double gain = result->order1_bits - result->held_bits;
     if (!isnan(given->beat) && isnan(gain))
         return error_named(error, "--beat is about text of bytes, whose order-1 model is counted; leave it out");
@@ -431,25 +483,39 @@ struct task {
     const struct train_arguments *given;
     const struct plan *plan;
     const struct model *model;
+    struct sample_data samples;  // empty: a text is loaded by each process
     atomic_bool can_go_on;  // it was stopped and has a checkpoint
 };
 
+// What a run trains on: one of these two.
+struct train_data {
+    const struct text_data *text;
+    const struct sample_data *samples;
+};
+
 // Compares by content: the same text may have another name on another machine.
-static bool agree_on_data(const struct process_group *group, const struct text_data *data, struct error *error)
+static bool agree_on_data(const struct process_group *group, const struct train_data *data, struct error *error)
 {
     struct agreed agreed = { .what = "--data" };
     char digits[HASH_SIZE];
-    text_data_hash(data, digits);
-    snprintf(agreed.value, sizeof agreed.value, "%zu tokens with hash %.16s", data->train_count + data->held_count,
-             digits);
+    if (data->samples) {
+        snprintf(agreed.value, sizeof agreed.value, "%llu samples with hash %.16s",
+                 (unsigned long long)(data->samples->train + data->samples->held), data->samples->hash);
+    } else {
+        text_data_hash(data->text, digits);
+        snprintf(agreed.value, sizeof agreed.value, "%zu tokens with hash %.16s",
+                 data->text->train_count + data->text->held_count, digits);
+    }
     return ranks_agree(group, &agreed, 1, error);
 }
 
 static struct train_settings settings_of(const struct train_arguments *given, const struct run_place *place,
-                                         const struct text_data *data)
+                                         const struct train_data *data)
 {
     return (struct train_settings){
-        .text = data,
+        .text = data->text,
+        .samples = data->samples,
+        .augmentation = given->augmentation,
         .steps = (uint32_t)given->steps,
         .seed = given->seed,
         .rates = given->rates,
@@ -489,12 +555,13 @@ static bool report(const struct task *task, const struct train_result *result, c
     return good && judge_saving(given, result, error);
 }
 
-static bool train_on(struct task *task, const struct run_place *place, const struct text_data *data, bool speaks,
+static bool train_on(struct task *task, const struct run_place *place, const struct train_data *data, bool speaks,
                      struct error *error)
 {
     const struct train_arguments *given = task->given;
     struct train_settings settings = settings_of(given, place, data);
-    const struct watching_request request = { .log = given->log, .plan = task->plan, .data = data,
+    const struct watching_request request = { .log = given->log, .plan = task->plan, .text = data->text,
+                                              .samples = data->samples,
                                               .steps = given->steps, .seed = given->seed, .every = given->every,
                                               .resumes = given->checkpoints.resume, .is_in_epoch = given->is_in_epoch };
     struct watching watching = { 0 };
@@ -520,12 +587,15 @@ static bool train_on(struct task *task, const struct run_place *place, const str
 static bool train(void *self, const struct run_place *place, bool speaks, struct error *error)
 {
     struct task *task = self;
-    struct text_data data;
-    if (!text_data_load(task->given->data, &data, error))
-        return false;
-    const bool good = (!place->group || agree_on_data(place->group, &data, error))
+    struct text_data text = { 0 };
+    const bool are_samples = task->samples.numbers && strcmp(task->samples.kind, "text") != 0;
+    const struct train_data data = { are_samples ? NULL : &text, are_samples ? &task->samples : NULL };
+    const bool is_there = are_samples
+        || (task->samples.numbers ? text_data_take(&task->samples, &text, error)
+                                  : text_data_load(task->given->data, &text, error));
+    const bool good = is_there && (!place->group || agree_on_data(place->group, &data, error))
                    && train_on(task, place, &data, speaks, error);
-    text_data_clear(&data);
+    text_data_clear(&text);
     return good;
 }
 
@@ -569,6 +639,31 @@ static bool become_rank(struct train_arguments *given, struct plan **plan, char 
     return *plan != NULL;
 }
 
+// Opens a document of data, and says how many steps its epochs are.
+static bool open_samples(struct train_arguments *given, const struct plan *plan, struct task *task,
+                         struct error *error)
+{
+    const bool has_samples = sample_data_is(given->data);
+    if (has_samples && !sample_data_load(given->data, &task->samples, error))
+        return false;
+    const bool are_pictures = has_samples && strcmp(task->samples.kind, "text") != 0;
+    if (!are_pictures && (given->epochs > 0 || given->augmentation.flips || given->augmentation.shift > 0))
+        return error_named(error, "--epochs and --augment are about pictures, and --data %s is a text: give --steps",
+                           given->data);
+    if (given->epochs == 0)
+        return true;
+    const uint64_t full = plan->micro_batches * (uint64_t)task->model->sizes.micro_batch;
+    const uint64_t batch = given->batch > 0 ? given->batch : full;
+    given->steps = (given->epochs * task->samples.train + batch - 1) / batch;
+    if (given->steps > 1000000)
+        return error_set(error, "--epochs %llu are %llu steps of %llu pictures: at most 1000000 can be made in one run",
+                         (unsigned long long)given->epochs, (unsigned long long)given->steps,
+                         (unsigned long long)batch);
+    if (given->eval_every == 0)
+        given->eval_every = max_u64(1, (task->samples.train + batch - 1) / batch);
+    return true;
+}
+
 static int run(int count, char **arguments)
 {
     struct train_arguments given = { .steps = 100, .seed = 1, .rates = { .highest = 0.003f, .share = 0.1f },
@@ -585,18 +680,19 @@ static int run(int count, char **arguments)
     bool good = plan && plan_use_in_run(plan, given.plan, given.model, &error);
     struct model *model = good ? model_from_spec(given.model, plan_precision(plan, given.device), &error) : NULL;
     good = model && (!given.out || make_folder(given.out, &error));
+    struct task task = { .given = &given, .plan = plan, .model = model };
+    good = good && open_samples(&given, plan, &task, &error);
     if (good)
         round_steps(&given, plan);
     char path[PATH_MAX];
     enum elastic_part part = ELASTIC_RANK;
     good = good && (!given.elastic || become_rank(&given, &plan, path, &part, &error));
-    struct task task = { .given = &given, .plan = plan, .model = model };
-    enum { AGREED = 12 };
+    enum { AGREED = 13 };
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
                                      { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" },
                                      { .what = "--weights" }, { .what = "--clip" },
                                      { .what = "--batch" }, { .what = "--loss-scale" }, { .what = "--freeze-step" },
-                                     { .what = "--eval-every" } };
+                                     { .what = "--eval-every" }, { .what = "--augment" } };
     rates_format(&given.rates, agreed[0].value);
     snprintf(agreed[1].value, AGREED_SIZE, "%llu", (unsigned long long)given.flush_every);
     snprintf(agreed[2].value, AGREED_SIZE, given.checkpoints.folder ? "a folder" : "none");
@@ -609,6 +705,7 @@ static int run(int count, char **arguments)
     snprintf(agreed[9].value, AGREED_SIZE, "%.9g,%u", (double)given.scaling.scale, given.scaling.interval);
     snprintf(agreed[10].value, AGREED_SIZE, "%llu", (unsigned long long)given.freeze_step);
     snprintf(agreed[11].value, AGREED_SIZE, "%llu", (unsigned long long)given.eval_every);
+    augmentation_format(&given.augmentation, agreed[12].value);
     const struct ranks_request request = { .command = "train", .plan = plan, .device = given.device,
                                            .folder = given.out, .seed = given.seed, .steps = given.steps,
                                            .agreed = agreed, .agreed_count = AGREED,
@@ -617,10 +714,11 @@ static int run(int count, char **arguments)
     good = good ? ranks_run(&ranks, &request, &error) : part == ELASTIC_END || part == ELASTIC_LEFT;
     const bool can_go_on = atomic_load(&task.can_go_on) || part == ELASTIC_LEFT;
     const int code = ranks_part(&ranks, !good ? command_fail(&error) : can_go_on ? COMMAND_STOPPED : 0);
+    sample_data_clear(&task.samples);
     model_free(model);
     plan_free(plan);
     free(go_on);
     return code;
 }
 
-const struct command command_train = { "train", "train a model by a plan on text", run };
+const struct command command_train = { "train", "train a model by a plan on text or pictures", run };

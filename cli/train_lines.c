@@ -63,9 +63,9 @@ void train_lines_step(struct train_lines *lines, const struct train_step *step, 
         text_add(text, "  norm %.3g", step->gradient_norm);
     if (step->loss_scale > 0)
         text_add(text, "  scale %.9g", (double)step->loss_scale);
-    text_add(text, "  %.1f k tokens/s  bubble %.1f %%  slowest stage %u  %s",
-             1e6 * (double)lines->tokens / (double)max_u64(lines->took_ns, 1), 100 * step->bubble, step->slowest_stage,
-             bytes_format(lines->bytes, bytes));
+    text_add(text, "  %.1f k %s/s  bubble %.1f %%  slowest stage %u  %s",
+             1e6 * (double)lines->tokens / (double)max_u64(lines->took_ns, 1), lines->unit, 100 * step->bubble,
+             step->slowest_stage, bytes_format(lines->bytes, bytes));
     add_date(text);
     if (step->step < lines->steps)
         text_add(text, "  %s left",
@@ -78,6 +78,12 @@ void train_lines_step(struct train_lines *lines, const struct train_step *step, 
 
 void train_lines_evaluation(const struct train_evaluation *evaluation, struct text *text)
 {
-    text_add(text, "behind step %llu held-out text takes %.3f bits per token%s\n", (unsigned long long)evaluation->step,
-             evaluation->bits, evaluation->is_best ? ", the least so far" : "");
+    const char *best = evaluation->is_best ? ", the least so far" : "";
+    if (isnan(evaluation->right))
+        text_add(text, "behind step %llu held-out text takes %.3f bits per token%s\n",
+                 (unsigned long long)evaluation->step, evaluation->bits, best);
+    else
+        text_add(text, "behind step %llu %.4f of the held-out pictures are right, loss %.4f (%.3f bits%s)\n",
+                 (unsigned long long)evaluation->step, evaluation->right, evaluation->bits * log(2), evaluation->bits,
+                 best);
 }

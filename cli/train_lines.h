@@ -13,6 +13,7 @@
 
 struct train_lines {
     uint64_t steps, every;           // of the run; a line for every `every` steps
+    const char *unit;                // "tokens"
     uint64_t bytes;                  // allocated by the rank that has most
     uint64_t tokens, took_ns;        // since the last line
     uint64_t counted, counted_ns;    // steps of this run, and their time

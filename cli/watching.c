@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/command.h"
 
@@ -22,10 +23,14 @@ bool watching_open(struct watching *watching, const struct watching_request *req
                                    .past = &watching->curve, .say = say,
                                    .run = { .model = plan->model, .schedule = plan->schedule, .seed = request->seed,
                                             .steps = request->steps } };
-    *watching = (struct watching){ .lines = { .steps = request->steps, .every = request->every } };
+    *watching = (struct watching){ .lines = { .steps = request->steps, .every = request->every,
+                                              .unit = request->samples ? "pictures" : "tokens" } };
     if (!request->log)
         return true;
-    text_data_hash(request->data, log.run.data_hash);
+    if (request->samples)
+        memcpy(log.run.data_hash, request->samples->hash, sizeof log.run.data_hash);
+    else
+        text_data_hash(request->text, log.run.data_hash);
     if (!plan_hash(plan, log.run.plan_hash, error))
         return false;
     watching->log = run_log_open(&log, error);

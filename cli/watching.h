@@ -16,7 +16,8 @@ struct watching {
 struct watching_request {
     const char *log;  // a file; NULL: no log
     const struct plan *plan;
-    const struct text_data *data;
+    const struct text_data *text;      // one of these two
+    const struct sample_data *samples;
     uint64_t steps, seed, every;
     bool resumes;
     bool is_in_epoch;  // in an epoch of an elastic run; a process that was given up may still write to the log

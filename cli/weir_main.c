@@ -13,6 +13,7 @@
 // In the order in which a new user needs them.
 static const struct command *const commands[] = {
     &command_model,
+    &command_data,
     &command_profile,
     &command_estimate,
     &command_import,

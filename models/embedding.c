@@ -77,7 +77,7 @@ static struct shard_part forward_summed(const struct layer *layer, const struct 
 
 static void end_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct dropout dropout = layer_dropout(layer, pass);
+    const struct dropout dropout = dropout_of(layer, pass);
     const struct values *found = own_rows_of(layer, found_words(layer, pass));
     const size_t count = layer_own_rows(layer) * layer->shape.out;
     if (dropout.probability > 0)

@@ -50,6 +50,8 @@ struct layer_sizes layer_sizes(const struct layer *layer)
         .workspace_bytes = kind.forward_workspace_bytes,
         .backward_workspace_bytes
         = held_in_both(&kind) + max_u64(kind.input_workspace_bytes, kind.weight_workspace_bytes),
+        .state_bytes = kind.state_bytes,
+        .statistics_bytes = kind.statistics_bytes,
         .flops = kind.flops,
     };
     if (has_weight_pass(layer))
@@ -100,7 +102,7 @@ static bool parts_have_room(const struct layer *layer, uint32_t splits)
 uint32_t layer_most_splits(const struct layer *layer)
 {
     enum { MOST = 128 };
-    const size_t sequence = layer->shape.sequence;
+    const size_t sequence = layer->shape.picture.height > 0 ? 1 : layer->shape.sequence;
     for (uint32_t splits = sequence < MOST ? (uint32_t)sequence : MOST; splits > 1; splits--) {
         bool have_room = sequence % splits == 0;
         for (uint32_t fewer = 2; have_room && fewer <= splits; fewer++)
@@ -148,11 +150,18 @@ struct layer_pass layer_pass_of_backward(const struct layer *layer, const struct
     return inner;
 }
 
+// An I may also leave something for W. If it leaves nothing, and no gradient is wanted, there is nothing to do.
+static void run_input(const struct layer *part, const struct layer_pass *pass)
+{
+    if (!part->has_constant_inputs || part->kind->sizes(part).held_bytes > 0)
+        run(part, pass, part->kind->backward_input);
+}
+
 void layer_backward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer part = part_of(layer, pass);
     const struct layer_pass inner = layer_pass_of_backward(layer, pass);
-    run(&part, &inner, part.kind->backward_input);
+    run_input(&part, &inner);
     run(&part, &inner, part.kind->backward_weight);
 }
 
@@ -177,7 +186,7 @@ void layer_backward_input(const struct layer *layer, const struct layer_pass *pa
 {
     const struct layer part = part_of(layer, pass);
     const struct layer_pass inner = layer_pass_of_input(layer, pass);
-    run(&part, &inner, part.kind->backward_input);
+    run_input(&part, &inner);
 }
 
 struct layer_pass layer_pass_of_weight(const struct layer *layer, const struct layer_pass *pass)
@@ -195,6 +204,23 @@ void layer_backward_weight(const struct layer *layer, const struct layer_pass *p
     const struct layer part = part_of(layer, pass);
     const struct layer_pass inner = layer_pass_of_weight(layer, pass);
     run(&part, &inner, part.kind->backward_weight);
+}
+
+// --- state -----------------------------------------------------------------------
+
+void layer_initialize_state(const struct layer *layer, struct queue *queue, void *state)
+{
+    layer->kind->initialize_state(layer, queue, state);
+}
+
+void layer_fold(const struct layer *layer, const struct weir_fold *fold)
+{
+    layer->kind->fold(layer, fold);
+}
+
+size_t layer_states(const struct layer *layer, struct weir_tensor states[LAYER_TENSORS])
+{
+    return layer->kind->states ? layer->kind->states(layer, states) : 0;
 }
 
 // --- parameters ------------------------------------------------------------------

@@ -26,7 +26,9 @@
 // own.
 //
 // Tensors of activations are [batch][sequence][width] numbers in the precision that the shape names; so are
-// parameters. Gradients of parameters are always floats: the gradient of parameter number i is float i.
+// parameters. In a model of pictures the sequence is the pixels, row by row, and the width is the channels. Pixels are
+// no sequence that may come in parts. Gradients of parameters are always floats: the gradient of parameter number i is
+// float i.
 #ifndef MODELS_LAYER_H
 #define MODELS_LAYER_H
 
@@ -35,7 +37,17 @@
 #include <stdint.h>
 
 #include "common/public/weir_layer.h"
-#include "device/kernels.h"
+#include "device/picture_kernels.h"
+
+// What only layers of pictures have. The rows of their shape are the pixels of the output.
+struct picture_shape {
+    size_t height, width;     // of the input; 0: no layer of pictures
+    struct window window;     // of a convolution, or of pooling
+    size_t groups;            // of a convolution
+    size_t factor;            // of upsampling
+    bool has_bias, has_relu;
+    float smoothing;          // of the labels
+};
 
 struct layer_shape {
     size_t batch, sequence;   // rows = batch * sequence
@@ -50,36 +62,50 @@ struct layer_shape {
     bool tied;                // for a head: its words are the embedding's
     size_t shards, shard;     // over how many it is split, and which of them this is (shards.h); shards 0: whole
     bool shares_rows;         // for a shard: input and output are its share of the rows
+    struct picture_shape picture;
 };
 
-enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = 8 };
+enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = 8, LAYER_INPUTS = WEIR_MOST_INPUTS };
 
 struct layer {
     char name[LAYER_NAME_SIZE];  // "block0.attention"
     const struct layer_kind *kind;
     uint32_t index;              // in its model
     struct layer_shape shape;
-    bool has_skip;
-    uint32_t skip;               // for a sum: the index of the layer whose output it adds to that of the layer before
+    uint32_t inputs[LAYER_INPUTS];      // indices in its model of the layers that it reads
+    size_t input_widths[LAYER_INPUTS];  // and the width of each
+    uint32_t input_count;
+    bool has_constant_inputs;    // no gradient of them is wanted (weir_layer.h)
     bool has_asked;
-    struct attention_bytes attention;  // if it has asked: its attention's workspace
+    struct attention_bytes attention;      // if it has asked: the workspace of its attention,
+    struct convolution_bytes convolution;  // or of its convolution
 };
 
 // The kinds. A half-block is norm, branch, dropout and residual, so that a block can be cut in its middle. The head
 // is norm, projection and loss. A new kind is a file of its own and a row here (layer_kind.h says what it consists of).
 extern const struct layer_kind
     layer_attention,
+    layer_average_pool,
+    layer_batch_norm,
+    layer_concat,
+    layer_convolution,
+    layer_cross_entropy,
+    layer_dropout,
     layer_embedding,
     layer_head,
     layer_linear,
+    layer_max_pool,
     layer_mlp,
+    layer_picture,
     layer_relu,
-    layer_sum;
+    layer_sum,
+    layer_upsample;
 
 const char *layer_kind_name(const struct layer *layer);  // "attention"
 
-// What a layer reads of the micro-batch itself: nothing, its tokens, or the targets, from which a head makes the loss.
-enum layer_data { DATA_NONE, DATA_TOKENS, DATA_TARGETS };
+// What a layer reads of the micro-batch itself: nothing, its tokens or pixels, or the targets, from which the last
+// layer makes the loss. In a model of pictures a target is a label, one per picture.
+enum layer_data { DATA_NONE, DATA_TOKENS, DATA_PIXELS, DATA_TARGETS };
 enum layer_data layer_data(const struct layer *layer);
 
 // Asks the device that the layer is to run on how much workspace its kernels take there. Sizes and passes then use
@@ -99,6 +125,7 @@ struct layer_sizes {
     uint64_t held_for_weight_bytes;     // between I and W, the output's gradient first; 0: there is no W
     uint64_t workspace_bytes;           // of F
     uint64_t backward_workspace_bytes;  // of B, I or W, whichever needs most
+    uint64_t state_bytes, statistics_bytes;  // state without a gradient, and what an F sets (weir_layer.h)
     uint64_t flops;                     // of F: matrix products, with attention's over the causal half; without padding
 };
 struct layer_sizes layer_sizes(const struct layer *layer);
@@ -137,12 +164,13 @@ uint32_t layer_most_splits(const struct layer *layer);
 // A pass: the data of a call, as every layer gets them, and what only layers of this room are told.
 struct layer_pass {
     // In `held` the output's gradient comes first, and output_gradient may be there. In B `held` is not used. An
-    // embedding has no input, and a head no output. A sum has two inputs.
+    // embedding has no input, and a head no output. input_gradient is NULL with has_constant_inputs.
     struct weir_pass base;
     // Dropout depends on this, on which pass it is, and on nothing else.
     uint64_t seed;
     bool training;           // false: nothing is dropped
     const int32_t *tokens;   // on the device; F of an embedding; the tokens of the part
+    const float *pixels;     // on the device; F of a source of pictures
     const int32_t *targets;  // on the device; F of a head
     float loss_weight;       // F of a head: one over the number of samples of the whole step
     // F of a head: the logits stay for layer_logits(), and no backward may follow. Otherwise their gradient overwrites
@@ -156,6 +184,11 @@ void layer_forward(const struct layer *layer, const struct layer_pass *pass);
 void layer_backward(const struct layer *layer, const struct layer_pass *pass);
 void layer_backward_input(const struct layer *layer, const struct layer_pass *pass);
 void layer_backward_weight(const struct layer *layer, const struct layer_pass *pass);
+
+// State without a gradient: its start, the fold of an update, and its named parts, `first_byte` into the state.
+void layer_initialize_state(const struct layer *layer, struct queue *queue, void *state);
+void layer_fold(const struct layer *layer, const struct weir_fold *fold);
+size_t layer_states(const struct layer *layer, struct weir_tensor states[LAYER_TENSORS]);
 
 // For a head, after a forward that keeps its logits: one row of logits, `vocabulary` numbers on the device. `saved`
 // is what that forward has saved.

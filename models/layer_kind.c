@@ -36,7 +36,7 @@ void keep_own_rows(const struct layer *layer, const struct layer_pass *pass, str
         queue_copy(pass->base.queue, kept, own_rows_of(layer, all), count * precision_bytes(layer->shape.precision));
 }
 
-struct dropout layer_dropout(const struct layer *layer, const struct layer_pass *pass)
+struct dropout dropout_of(const struct layer *layer, const struct layer_pass *pass)
 {
     const uint32_t parts = layer_is_part(layer) ? pass->base.splits : 1;
     const uint32_t part = pass->base.micro_batch * parts + pass->base.split;
@@ -50,7 +50,7 @@ struct dropout layer_dropout(const struct layer *layer, const struct layer_pass 
 const struct values *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass,
                                              struct values *place)
 {
-    const struct dropout dropout = layer_dropout(layer, pass);
+    const struct dropout dropout = dropout_of(layer, pass);
     if (dropout.probability <= 0)
         return pass->base.output_gradient;
     kernel_dropout(pass->base.queue, place, pass->base.output_gradient, layer_own_rows(layer) * layer->shape.out,

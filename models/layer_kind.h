@@ -14,6 +14,7 @@ struct kind_sizes {
     uint64_t held_bytes;   // without the output's gradient
     uint64_t copied_bytes; // the last of held_bytes: copies of what F saved, which B does not need
     uint64_t forward_workspace_bytes, input_workspace_bytes, weight_workspace_bytes;
+    uint64_t state_bytes, statistics_bytes;
     uint64_t flops;
 };
 
@@ -41,6 +42,10 @@ struct layer_kind {
     struct kind_step forward[KIND_STEPS];
     struct kind_step backward_input[KIND_STEPS];
     struct kind_step backward_weight[KIND_STEPS];  // none: there is no W
+    // With a state: the functions of layer.h
+    void (*initialize_state)(const struct layer *layer, struct queue *queue, void *state);
+    void (*fold)(const struct layer *layer, const struct weir_fold *fold);
+    size_t (*states)(const struct layer *layer, struct weir_tensor *states);
 };
 
 // This shard's share of something that is split evenly.
@@ -91,6 +96,13 @@ static inline size_t layer_own_rows(const struct layer *layer)
 static inline size_t layer_first_row(const struct layer *layer)
 {
     return layer_shares_rows(layer) ? layer->shape.shard * layer_own_rows(layer) : 0;
+}
+
+// Numbers of one input, without shards.
+static inline size_t layer_input_elements(const struct layer *layer, size_t input)
+{
+    const struct picture_shape *picture = &layer->shape.picture;
+    return layer->shape.batch * picture->height * picture->width * layer->input_widths[input];
 }
 
 // A kind that can be split has steps after which shards communicate.
@@ -215,7 +227,7 @@ void keep_own_rows(const struct layer *layer, const struct layer_pass *pass, str
                    const struct values *all);
 
 // The dropout of this layer in this pass, for its own rows.
-struct dropout layer_dropout(const struct layer *layer, const struct layer_pass *pass);
+struct dropout dropout_of(const struct layer *layer, const struct layer_pass *pass);
 
 // The output's gradient after the backward of dropout: the output's gradient itself, or a copy with zeros in `place`.
 const struct values *gradient_behind_dropout(const struct layer *layer, const struct layer_pass *pass,

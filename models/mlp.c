@@ -131,7 +131,7 @@ static void end_forward(const struct layer *layer, const struct layer_pass *pass
 {
     const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     kernel_add_branch(pass->base.queue, pass->base.output, pass->base.input, own_rows_of(layer, pass->base.workspace),
-                      weights.at[DOWN_BIAS], layer_own_rows(layer), layer->shape.out, layer_dropout(layer, pass));
+                      weights.at[DOWN_BIAS], layer_own_rows(layer), layer->shape.out, dropout_of(layer, pass));
 }
 
 static void begin_input(const struct layer *layer, const struct layer_pass *pass)

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "common/alike.h"
+#include "common/text.h"
+#include "models/build.h"
 #include "models/layer_kind.h"
 
 enum { WORDS_MULTIPLE = 128 };  // a padded model has a multiple of so many words
@@ -20,6 +22,26 @@ static const struct model_kind kinds[] = {
       { .micro_batch = 4, .sequence = 64, .width = 128, .blocks = 3, .heads = 1, .tying = TYING_UNTIED }, 256 },
     { "mlp-unet", "the same down and up again, with a skip from each block down to its block up",
       { .micro_batch = 4, .sequence = 64, .width = 128, .blocks = 3, .heads = 1, .tying = TYING_UNTIED }, 256 },
+    { "fashion-mlp", "three linear layers that tell clothes apart in a minute",
+      { .micro_batch = 64, .pixels = 28, .channels = 1, .classes = 10 }, 0 },
+    { "fashion-cnn", "two convolutions and two linear layers for small pictures",
+      { .micro_batch = 64, .pixels = 28, .channels = 1, .classes = 10 }, 0 },
+    { "alexnet", "AlexNet", { .micro_batch = 16, .pixels = 224, .channels = 3, .classes = 1000 }, 0 },
+    { "vgg16", "VGG with 13 convolutions", { .micro_batch = 4, .pixels = 224, .channels = 3, .classes = 1000 }, 0 },
+    { "resnet18", "ResNet of 18 layers",
+      { .micro_batch = 8, .pixels = 224, .channels = 3, .classes = 1000, .stem = STEM_LARGE }, 0 },
+    { "resnet34", "ResNet of 34 layers",
+      { .micro_batch = 8, .pixels = 224, .channels = 3, .classes = 1000, .stem = STEM_LARGE }, 0 },
+    { "resnet50", "ResNet of 50 layers, with bottlenecks",
+      { .micro_batch = 4, .pixels = 224, .channels = 3, .classes = 1000, .stem = STEM_LARGE }, 0 },
+    { "resnet101", "the same of 101 layers",
+      { .micro_batch = 4, .pixels = 224, .channels = 3, .classes = 1000, .stem = STEM_LARGE }, 0 },
+    { "resnet152", "the same of 152 layers",
+      { .micro_batch = 4, .pixels = 224, .channels = 3, .classes = 1000, .stem = STEM_LARGE }, 0 },
+    { "inception_v3", "Inception v3 with its second classifier",
+      { .micro_batch = 4, .pixels = 299, .channels = 3, .classes = 1000 }, 0 },
+    { "unet", "U-Net: a class for each pixel, and a skip from each block down to its block up",
+      { .micro_batch = 2, .pixels = 192, .channels = 3, .classes = 2, .width = 64, .blocks = 4 }, 0 },
 };
 
 const struct model_kind *model_kinds(size_t *count)
@@ -32,15 +54,22 @@ static const struct model_kind *kind_find(const char *name, struct error *error)
 {
     struct alike alike = { .distance = 0 };
     char said[ALIKE_SAID];
+    struct text names = { 0 };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strcmp(kinds[i].name, name) == 0)
+        if (strcmp(kinds[i].name, name) == 0) {
+            text_clear(&names);
             return &kinds[i];
+        }
         alike_try(&alike, name, kinds[i].name);
+        text_add(&names, "%s%s", i > 0 ? ", " : "", kinds[i].name);
     }
-    error_set(error, "there is no model %s%s (the models are: gpt-nano, gpt-10m, gpt2, mlp, mlp-unet)", name,
-              alike_said(&alike, said));
+    error_set(error, "there is no model %s%s (the models are: %s)", name, alike_said(&alike, said),
+              names.data ? names.data : "");
+    text_clear(&names);
     return NULL;
 }
+
+// --- sizes -------------------------------------------------------------------------------
 
 static size_t chosen(size_t asked, size_t usual)
 {
@@ -52,29 +81,40 @@ static bool size_is_good(const char *what, size_t size, size_t most, struct erro
     return size <= most || error_set(error, "a model of %s %zu is past the largest, %zu", what, size, most);
 }
 
-static bool sizes_choose(const struct model_kind *kind, const struct model_sizes *asked, struct model_sizes *sizes,
-                         struct error *error)
+// Whether each size that is asked for is one that the model has.
+static bool sizes_exist(const struct model_kind *kind, const struct model_sizes *asked, struct error *error)
 {
-    *sizes = (struct model_sizes){
-        .micro_batch = chosen(asked->micro_batch, kind->sizes.micro_batch),
-        .sequence = chosen(asked->sequence, kind->sizes.sequence),
-        .width = chosen(asked->width, kind->sizes.width),
-        .blocks = chosen(asked->blocks, kind->sizes.blocks),
-        .heads = chosen(asked->heads, kind->sizes.heads),
-        .dropout = asked->dropout,
-        .precision = asked->precision,
-        .tying = asked->tying != TYING_OWN ? asked->tying : kind->sizes.tying,
-        .padded = asked->padded,
+    const bool is_text = model_kind_family(kind) == FAMILY_TEXT, is_unet = strcmp(kind->name, "unet") == 0;
+    const struct {
+        const char *name;
+        bool is_asked, exists;
+    } rows[] = {
+        { "sequence", asked->sequence > 0, is_text },
+        { "width", asked->width > 0, is_text || is_unet },
+        { "blocks", asked->blocks > 0, is_text || is_unet },
+        { "heads", asked->heads > 0, is_text },
+        { "tied, untied", asked->tying != TYING_OWN, is_text },
+        { "padded", asked->padded, is_text },
+        { "dropout", asked->dropout > 0, is_text || strcmp(kind->name, "alexnet") == 0
+                                             || strcmp(kind->name, "vgg16") == 0
+                                             || strcmp(kind->name, "inception_v3") == 0 },
+        { "pixels", asked->pixels > 0, !is_text },
+        { "channels", asked->channels > 0, !is_text },
+        { "classes", asked->classes > 0, !is_text },
+        { "smoothing", asked->smoothing > 0, !is_text },
+        { "stem", asked->stem != STEM_OWN, kind->sizes.stem != STEM_OWN },
+        { "fused", asked->unfused, !is_text },
     };
-    if (!size_is_good("micro-batch", sizes->micro_batch, 1024, error)
-        || !size_is_good("sequence", sizes->sequence, 8192, error)
-        || !size_is_good("width", sizes->width, 16384, error)
-        || !size_is_good("blocks", sizes->blocks, 1024, error))
-        return false;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].is_asked && !rows[i].exists)
+            return error_set(error, "%s is no size of the model %s", rows[i].name, kind->name);
+    return true;
+}
+
+static bool text_sizes_fit(const struct model_sizes *sizes, struct error *error)
+{
     if (sizes->width % sizes->heads != 0)
         return error_set(error, "a width of %zu cannot be shared by %zu heads", sizes->width, sizes->heads);
-    if (!(sizes->dropout >= 0 && sizes->dropout < 1))
-        return error_set(error, "a dropout of %g is not in [0, 1)", (double)sizes->dropout);
     // Dropout and random numbers count elements in 32 bits. The widest tensor has 3 or 4 times the width.
     if (sizes->micro_batch * sizes->sequence > UINT32_MAX / 4 / sizes->width)
         return error_set(error, "a micro-batch of %zu sequences of %zu is too large for a width of %zu",
@@ -82,40 +122,63 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
     return true;
 }
 
-// Adds a layer; `block` < 0: outside the blocks.
-static void layer_add(struct model *model, const struct layer_kind *kind, const char *name, long block)
+static bool picture_sizes_fit(const struct model_kind *kind, const struct model_sizes *sizes, struct error *error)
 {
-    struct layer *layer = &model->layers[model->layer_count];
-    const struct model_sizes *sizes = &model->sizes;
-    *layer = (struct layer){
-        .kind = kind,
-        .index = (uint32_t)model->layer_count,
-        .shape = {
-            .batch = sizes->micro_batch, .sequence = sizes->sequence, .in = sizes->width, .out = sizes->width,
-            .heads = sizes->heads, .vocabulary = model->vocabulary, .padding = model->padding,
-            .branches = 2 * sizes->blocks, .dropout = sizes->dropout, .precision = sizes->precision,
-        },
-    };
-    if (block < 0)
-        snprintf(layer->name, sizeof layer->name, "%s", name);
-    else
-        snprintf(layer->name, sizeof layer->name, "block%ld.%s", block, name);
-    model->layer_count++;
+    if (!size_is_good("pixels", sizes->pixels, 1024, error) || !size_is_good("channels", sizes->channels, 64, error)
+        || !size_is_good("classes", sizes->classes, 100000, error))
+        return false;
+    if (sizes->classes < 2)
+        return error_set(error, "a model that tells %zu class apart has nothing to learn: name 2 or more",
+                         sizes->classes);
+    if (sizes->precision != PRECISION_FP32)
+        return error_set(error, "%s is computed in fp32 only: name devices without bf16 and fp16", kind->name);
+    if (!(sizes->smoothing >= 0 && sizes->smoothing < 1))
+        return error_set(error, "a smoothing of %g is not in [0, 1)", (double)sizes->smoothing);
+    return true;
 }
 
-// Adds the way up behind the way down, which has two layers per block. Each block adds the input of the block that it
-// mirrors.
-static void add_way_up(struct model *model)
+static bool sizes_choose(const struct model_kind *kind, const struct model_sizes *asked, struct model_sizes *sizes,
+                         struct error *error)
 {
-    const long blocks = (long)model->sizes.blocks;
-    for (long block = blocks; block < 2 * blocks; block++) {
-        layer_add(model, &layer_linear, "linear", block);
-        layer_add(model, &layer_relu, "relu", block);
-        layer_add(model, &layer_sum, "sum", block);
-        struct layer *sum = &model->layers[model->layer_count - 1];
-        sum->has_skip = true;
-        sum->skip = (uint32_t)(2 * (2 * blocks - 1 - block));
-    }
+    const bool is_text = model_kind_family(kind) == FAMILY_TEXT;
+    *sizes = (struct model_sizes){
+        .micro_batch = chosen(asked->micro_batch, kind->sizes.micro_batch),
+        .sequence = chosen(asked->sequence, kind->sizes.sequence),
+        .width = chosen(asked->width, kind->sizes.width),
+        .blocks = chosen(asked->blocks, kind->sizes.blocks),
+        .heads = chosen(asked->heads, kind->sizes.heads),
+        .dropout = asked->dropout,
+        .pixels = chosen(asked->pixels, kind->sizes.pixels),
+        .channels = chosen(asked->channels, kind->sizes.channels),
+        .classes = chosen(asked->classes, kind->sizes.classes),
+        .smoothing = asked->smoothing,
+        .stem = asked->stem != STEM_OWN ? asked->stem : kind->sizes.stem,
+        .unfused = asked->unfused,
+        .precision = asked->precision,
+        .tying = asked->tying != TYING_OWN ? asked->tying : kind->sizes.tying,
+        .padded = asked->padded,
+    };
+    if (!sizes_exist(kind, asked, error) || !size_is_good("micro-batch", sizes->micro_batch, 1024, error)
+        || !size_is_good("sequence", sizes->sequence, 8192, error)
+        || !size_is_good("width", sizes->width, 16384, error)
+        || !size_is_good("blocks", sizes->blocks, 1024, error))
+        return false;
+    if (!(sizes->dropout >= 0 && sizes->dropout < 1))
+        return error_set(error, "a dropout of %g is not in [0, 1)", (double)sizes->dropout);
+    if (!is_text)
+        sizes->sequence = strcmp(kind->name, "unet") == 0 ? sizes->pixels * sizes->pixels : 1;
+    return is_text ? text_sizes_fit(sizes, error) : picture_sizes_fit(kind, sizes, error);
+}
+
+// --- building ----------------------------------------------------------------------------
+
+static bool fits_32_bits(const struct model *model, struct error *error)
+{
+    for (size_t i = 0; i < model->layer_count; i++)
+        if (layer_sizes(&model->layers[i]).output_bytes / sizeof(float) > UINT32_MAX)
+            return error_set(error, "a micro-batch of %zu is too large: layer %s hands on more than 2^32 numbers",
+                             model->sizes.micro_batch, model->layers[i].name);
+    return true;
 }
 
 struct model *model_create(const char *name, const struct model_sizes *sizes, struct error *error)
@@ -124,28 +187,24 @@ struct model *model_create(const char *name, const struct model_sizes *sizes, st
     const struct model_kind *kind = kind_find(name, error);
     if (!kind || !sizes_choose(kind, sizes, &all, error))
         return NULL;
-    const bool is_unet = strcmp(kind->name, "mlp-unet") == 0, plain = is_unet || strcmp(kind->name, "mlp") == 0;
-    const size_t layers = (is_unet ? 5 : 2) * all.blocks + 2;
-    struct model *model = calloc(1, sizeof *model + layers * sizeof(struct layer));
-    if (!model) {
+    struct building building = { .model = calloc(1, sizeof *building.model), .error = error };
+    if (!building.model) {
         error_no_memory(error, "a model");
         return NULL;
     }
+    struct model *model = building.model;
     model->name = kind->name;
+    model->family = model_kind_family(kind);
     model->sizes = all;
     model->vocabulary = kind->vocabulary;
     model->padding = all.padded ? (WORDS_MULTIPLE - kind->vocabulary % WORDS_MULTIPLE) % WORDS_MULTIPLE : 0;
     model->tied = all.tying == TYING_TIED;
-    layer_add(model, &layer_embedding, "embedding", -1);
-    for (long block = 0; block < (long)all.blocks; block++) {
-        layer_add(model, plain ? &layer_linear : &layer_attention, plain ? "linear" : "attention", block);
-        layer_add(model, plain ? &layer_relu : &layer_mlp, plain ? "relu" : "mlp", block);
+    (model->family == FAMILY_TEXT ? build_text_model : build_picture_model)(&building);
+    if (building.has_failed || !fits_32_bits(building.model, error)) {
+        model_free(building.model);
+        return NULL;
     }
-    if (is_unet)
-        add_way_up(model);
-    layer_add(model, &layer_head, "head", -1);
-    model->layers[model->layer_count - 1].shape.tied = model->tied;
-    return model;
+    return building.model;
 }
 
 void model_free(struct model *model)
@@ -188,4 +247,20 @@ uint64_t model_flops(const struct model *model)
 size_t model_tokens(const struct model *model)
 {
     return model->sizes.micro_batch * model->sizes.sequence;
+}
+
+void model_fields(const struct model *model, struct model_field fields[MODEL_FIELDS])
+{
+    const struct model_sizes *sizes = &model->sizes;
+    if (model->family == FAMILY_TEXT) {
+        fields[0] = (struct model_field){ "tokens", model->vocabulary > 256 ? "u16" : "u8", { sizes->sequence }, 0 };
+        fields[1] = (struct model_field){ "targets", fields[0].type, { sizes->sequence }, model->vocabulary };
+        return;
+    }
+    fields[0] = (struct model_field){ "pixels", "u8", { sizes->pixels, sizes->pixels, sizes->channels }, 0 };
+    fields[1] = (struct model_field){ "label", "u8", { 0 }, sizes->classes };
+    if (sizes->sequence > 1)
+        fields[1] = (struct model_field){ "labels", "u8", { sizes->pixels, sizes->pixels }, sizes->classes };
+    if (sizes->classes > 256)
+        fields[1].type = "u16";
 }

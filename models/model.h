@@ -1,4 +1,4 @@
-// A model: layers in a row. Each reads the output of the layer before it, and some read one more.
+// A model: layers in an order in which each comes behind those that it reads.
 //
 //     embedding  block0.attention  block0.mlp  block1.attention  ..  head
 //
@@ -7,21 +7,34 @@
 //     .- sum <- block3 <- sum <- block2 <      the block that mirrors it
 //     '--> head
 //
-// The built-in models read bytes, or tokens of a larger vocabulary, and predict the next one. Each has default sizes,
-// any of which may be changed.
+// The built-in models are of two families. Those of texts read bytes, or tokens of a larger vocabulary, and predict the
+// next one. Those of pictures say what is on them. Each has default sizes, any of which may be changed.
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
 #include "common/error.h"
 #include "models/layer.h"
 
+enum model_family { FAMILY_TEXT, FAMILY_PICTURES };
+
+// What a ResNet begins with: 7 by 7 pixels with stride 2 and a pool; or, for small pictures, 3 by 3 with stride 1 or 2
+// and no pool.
+enum stem { STEM_OWN, STEM_LARGE, STEM_SMALL, STEM_SMALL_HALVING };
+
 struct model_sizes {  // 0: the model's default
-    size_t micro_batch;  // number of sequences
-    size_t sequence;
+    size_t micro_batch;  // number of sequences, or of pictures
+    size_t sequence;     // for pictures the targets of one: a label, or a class per pixel
     size_t width;
     size_t blocks;
     size_t heads;
     float dropout;
+    // only for pictures:
+    size_t pixels;       // height and width
+    size_t channels;     // of a pixel
+    size_t classes;
+    float smoothing;     // of labels
+    enum stem stem;
+    bool unfused;        // a batch norm, a sum and a ReLU are layers of their own
     enum precision precision;  // of the device that the model is to run on
     enum tying { TYING_OWN, TYING_TIED, TYING_UNTIED } tying;  // head's words: by default, the embedding's, its own
     bool padded;  // words padded to a multiple of 128, for the tensor cores of GPUs; no token names the added ones
@@ -29,16 +42,17 @@ struct model_sizes {  // 0: the model's default
 
 struct model {
     const char *name;
+    enum model_family family;
     struct model_sizes sizes;
-    size_t vocabulary;
+    size_t vocabulary;  // of a text: tokens are below it
     size_t padding;  // words added behind the vocabulary
     bool tied;  // the last layer reads the first one's words
     size_t layer_count;
     struct layer layers[];
 };
 
-// Makes a model by name: "gpt-nano", "gpt-10m", "gpt2", "mlp" or "mlp-unet". NULL with the reason if there is no such
-// model, or if its sizes do not fit together. model_free() frees it.
+// Makes a model by its name (model_kinds()). NULL with the reason if there is no such model, or if its sizes do not fit
+// together. model_free() frees it.
 struct model *model_create(const char *name, const struct model_sizes *sizes, struct error *error);
 void model_free(struct model *model);
 
@@ -46,14 +60,28 @@ struct model_kind {
     const char *name;
     const char *sentence;  // what it is
     struct model_sizes sizes;
-    size_t vocabulary;
+    size_t vocabulary;     // 0: it is of pictures
 };
+static inline enum model_family model_kind_family(const struct model_kind *kind)
+{
+    return kind->vocabulary > 0 ? FAMILY_TEXT : FAMILY_PICTURES;
+}
+
 // The built-in models; `count` of them.
 const struct model_kind *model_kinds(size_t *count);
 
+// A part of the data that the model reads: of each sample `sizes`, up to the first that is 0. A label has none.
+struct model_field {
+    const char *name, *type;  // "pixels", "u8"
+    size_t sizes[3];
+    size_t classes;           // for labels: they are below it
+};
+enum { MODEL_FIELDS = 2, MODEL_FIELD_SIZES = 3 };
+void model_fields(const struct model *model, struct model_field fields[MODEL_FIELDS]);
+
 uint64_t model_parameter_count(const struct model *model);  // without padding, like flops
 uint64_t model_flops(const struct model *model);            // of a micro-batch's forward
-size_t model_tokens(const struct model *model);             // of a micro-batch
+size_t model_tokens(const struct model *model);             // targets of a micro-batch: tokens, or labels
 uint64_t model_parameter_bytes(const struct model *model);  // of all layers, one after the other
 uint64_t model_gradient_bytes(const struct model *model);   // of all parameters: floats
 

@@ -1,5 +1,6 @@
 #include "models/sequential.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "common/number.h"
@@ -11,7 +12,8 @@ struct station {
     uint64_t first;  // of its parameters: gradient and optimizer state of number i are float i
     void *saved;
     void *output;
-    void *skipped;  // for a layer whose output a sum reads, too: the gradient from that sum
+    void *gradient;     // of the output
+    bool has_gradient;  // a layer that reads the output has written it
 };
 
 struct sequential {
@@ -24,7 +26,8 @@ struct sequential {
     void *memory;
     struct values *weights;                      // all layers' parameters
     float *gradients, *first, *second, *master;  // one float per parameter each; `master` only for 16 bits, else NULL
-    void *gradient[2];  // of what layers pass on: one is read while the other is written
+    void *part;  // a gradient that is then added to that of other readers
+    uint64_t part_bytes;
     void *workspace;
     int32_t *tokens, *targets;
     struct station stations[];
@@ -47,14 +50,13 @@ static uint64_t lay_out(struct sequential *s, void *base)
         s->stations[i].first = first;
         s->stations[i].saved = walk_bytes(&walk, sizes.saved_bytes);
         s->stations[i].output = walk_bytes(&walk, sizes.output_bytes);
+        s->stations[i].gradient = walk_bytes(&walk, sizes.output_bytes);
         first += sizes.gradient_bytes / sizeof(float);
-        if (s->stations[i].layer.has_skip)
-            s->stations[s->stations[i].layer.skip].skipped = walk_bytes(&walk, sizes.output_bytes);
         output = max_u64(output, sizes.output_bytes);
         workspace = max_u64(workspace, max_u64(sizes.workspace_bytes, sizes.backward_workspace_bytes));
     }
-    s->gradient[0] = walk_bytes(&walk, output);
-    s->gradient[1] = walk_bytes(&walk, output);
+    s->part_bytes = output;
+    s->part = walk_bytes(&walk, LAYER_INPUTS * output);
     s->workspace = walk_bytes(&walk, workspace);
     s->tokens = walk_bytes(&walk, model_tokens(model) * sizeof(int32_t));
     s->targets = walk_bytes(&walk, model_tokens(model) * sizeof(int32_t));
@@ -91,6 +93,7 @@ struct sequential *sequential_create(struct device *device, const struct model *
                                      uint64_t seed, struct error *error)
 {
     struct sequential *s = calloc(1, sizeof *s + model->layer_count * sizeof(struct station));
+    assert(model->family == FAMILY_TEXT);
     if (!s) {
         error_no_memory(error, "a sequential run");
         return NULL;
@@ -123,7 +126,7 @@ void sequential_free(struct sequential *s)
 static struct layer_pass pass_of(const struct sequential *s, size_t i, uint32_t micro_batch, float loss_weight)
 {
     const struct layer *layer = &s->stations[i].layer;
-    return (struct layer_pass){
+    struct layer_pass pass = {
         .base = {
             .queue = s->queue,
             .step = s->updates,
@@ -132,8 +135,6 @@ static struct layer_pass pass_of(const struct sequential *s, size_t i, uint32_t 
             .gradients = s->gradients + s->stations[i].first,
             .tied_parameters = s->weights,  // the embedding's, which come first
             .tied_gradients = s->gradients,
-            .inputs = { i > 0 ? s->stations[i - 1].output : NULL,
-                        layer->has_skip ? s->stations[layer->skip].output : NULL },
             .output = s->stations[i].output,
             .saved = s->stations[i].saved,
             .workspace = s->workspace,
@@ -143,6 +144,9 @@ static struct layer_pass pass_of(const struct sequential *s, size_t i, uint32_t 
         .targets = s->targets,
         .loss_weight = loss_weight,
     };
+    for (uint32_t k = 0; k < layer->input_count; k++)
+        pass.base.inputs[k] = s->stations[layer->inputs[k]].output;
+    return pass;
 }
 
 static void forward(struct sequential *s, const int32_t *tokens, const int32_t *targets, uint32_t micro_batch,
@@ -160,19 +164,43 @@ static void forward(struct sequential *s, const int32_t *tokens, const int32_t *
     }
 }
 
+static void *part_of(const struct sequential *s, uint32_t input)
+{
+    return (char *)s->part + input * s->part_bytes;
+}
+
+// Each gradient goes to its place. If a later layer has written one there already, it goes beside it.
+static void put_input_gradients(const struct sequential *s, size_t i, struct layer_pass *pass)
+{
+    const struct layer *layer = &s->stations[i].layer;
+    for (uint32_t k = 0; k < layer->input_count; k++) {
+        const struct station *from = &s->stations[layer->inputs[k]];
+        pass->base.input_gradients[k] = from->has_gradient ? part_of(s, k) : from->gradient;
+    }
+}
+
+static void add_input_gradients(struct sequential *s, size_t i)
+{
+    const struct layer *layer = &s->stations[i].layer;
+    for (uint32_t k = 0; k < layer->input_count; k++) {
+        struct station *from = &s->stations[layer->inputs[k]];
+        if (from->has_gradient)
+            kernel_add(s->queue, from->gradient, from->gradient, part_of(s, k), layer_elements(&from->layer));
+        from->has_gradient = true;
+    }
+}
+
 static void backward(struct sequential *s, uint32_t micro_batch, float loss_weight)
 {
+    for (size_t i = 0; i < s->model->layer_count; i++)
+        s->stations[i].has_gradient = false;
     for (size_t i = s->model->layer_count; i-- > 0;) {
         struct layer_pass pass = pass_of(s, i, micro_batch, loss_weight);
         pass.training = true;
-        pass.base.output_gradient = s->gradient[(i + 1) % 2];
-        pass.base.input_gradient = s->gradient[i % 2];
-        if (s->stations[i].layer.has_skip)
-            pass.base.input_gradients[1] = s->stations[s->stations[i].layer.skip].skipped;
-        if (s->stations[i].skipped)
-            kernel_add(s->queue, s->gradient[(i + 1) % 2], s->stations[i].skipped, s->gradient[(i + 1) % 2],
-                       layer_rows(&s->stations[i].layer) * s->stations[i].layer.shape.out);
+        pass.base.output_gradient = s->stations[i].gradient;
+        put_input_gradients(s, i, &pass);
         layer_backward(&s->stations[i].layer, &pass);
+        add_input_gradients(s, i);
     }
 }
 

@@ -21,11 +21,14 @@ struct layer_binding {
     struct summing *sums;  // by copy, if this is a single shard; else NULL
     struct batch_settings settings;
     size_t rows, sequence;
+    size_t classes;     // what is drawn for random batches is below it
     int32_t *tokens, *targets;  // of the current micro-batch, per copy; NULL for layers that need neither
+    float *pixels;              // likewise, for a source of pictures
     uint64_t batch_at;          // byte offset of these in the forward's workspace on the device, after the layer's own
     struct weir_range *undecayed;
     struct weir_tensor tensors[LAYER_TENSORS];
-    const struct weir_layer *inputs[2];  // of a layer with a skip connection
+    const struct weir_layer *inputs[LAYER_INPUTS];
+    struct weir_tensor states[LAYER_TENSORS];
 };
 
 // Converts a pass of the runtime into one of the model's layer. For a forward it also fetches the tokens or targets

@@ -25,6 +25,16 @@ static size_t describe(const struct layer *layer, struct lasting_tensor *to, cha
     return count;
 }
 
+static size_t describe_states(const struct layer *layer, struct lasting_tensor *to)
+{
+    struct weir_tensor states[LAYER_TENSORS];
+    const size_t count = layer_states(layer, states);
+    for (size_t s = 0; s < count; s++)
+        to[s] = (struct lasting_tensor){ .name = states[s].name, .rows = 1, .columns = states[s].columns,
+                                         .first = states[s].first_byte / sizeof(float) };
+    return count;
+}
+
 // Writes which file has which tensor, for readers of a model in several files.
 static void put_index(const struct lasting_model *lasting, struct text *text)
 {
@@ -67,7 +77,7 @@ struct lasting_model *lasting_model_create(const struct model *model, enum optim
     if (lasting) {
         lasting->form = (struct lasting_form){ model->sizes.precision, optimizer };
         lasting->layers = calloc(model->layer_count, sizeof lasting->layers[0]);
-        lasting->tensors = calloc(model->layer_count * LAYER_TENSORS, sizeof lasting->tensors[0]);
+        lasting->tensors = calloc(2 * model->layer_count * LAYER_TENSORS, sizeof lasting->tensors[0]);
         names = lasting->names = has_names ? calloc(model->layer_count * LAYER_TENSORS, sizeof *names) : NULL;
     }
     if (!lasting || !lasting->layers || !lasting->tensors || (has_names && !names)) {
@@ -84,8 +94,12 @@ struct lasting_model *lasting_model_create(const struct model *model, enum optim
             .tensors = tensors,
             .tensor_count = describe(layer, tensors, has_names ? names + (tensors - lasting->tensors) : NULL),
             .numbers = layer_sizes(layer).parameter_bytes / precision_bytes(model->sizes.precision),
+            .state_numbers = layer_sizes(layer).state_bytes / sizeof(float),
         };
         tensors += lasting->layers[l].tensor_count;
+        lasting->layers[l].states = tensors;
+        lasting->layers[l].state_count = describe_states(layer, tensors);
+        tensors += lasting->layers[l].state_count;
     }
     if (!has_names || put_files(lasting, model, error))
         return lasting;

@@ -9,8 +9,17 @@
 #include "runtime/ranks/weight_plan.h"
 #include "trainer/layer_binding.h"
 
+// Numbers of the micro-batch's pictures.
+static size_t picture_numbers(const struct layer_binding *binding)
+{
+    const struct layer_shape *shape = &binding->layer.shape;
+    return shape->batch * shape->sequence * shape->out;
+}
+
 static uint64_t batch_bytes(const struct layer_binding *binding)
 {
+    if (binding->pixels)
+        return round_to_256(picture_numbers(binding) * sizeof(float));
     return binding->tokens ? round_to_256(binding->rows * binding->sequence * sizeof(int32_t)) : 0;
 }
 
@@ -20,15 +29,27 @@ static int32_t *of_copy(const struct layer_binding *binding, int32_t *all, uint3
     return all ? all + copy * binding->rows * binding->sequence : NULL;
 }
 
-static void draw(const struct layer_binding *binding, const struct weir_pass *pass, int32_t *tokens, int32_t *targets)
+static uint64_t random_of(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     uint64_t state = binding->settings.seed;
     state = random_next(&state) ^ pass->step;
-    state = random_next(&state) ^ pass->micro_batch;
+    return random_next(&state) ^ pass->micro_batch;
+}
+
+static void draw(const struct layer_binding *binding, const struct weir_pass *pass, int32_t *tokens, int32_t *targets)
+{
+    uint64_t state = random_of(binding, pass);
     for (size_t i = 0; i < binding->rows * binding->sequence; i++) {
-        tokens[i] = (int32_t)random_below(&state, 256);
-        targets[i] = (int32_t)random_below(&state, 256);
+        tokens[i] = (int32_t)random_below(&state, binding->classes);
+        targets[i] = (int32_t)random_below(&state, binding->classes);
     }
+}
+
+static void draw_pixels(const struct layer_binding *binding, const struct weir_pass *pass, float *pixels)
+{
+    uint64_t state = random_of(binding, pass);
+    for (size_t i = 0; i < picture_numbers(binding); i++)
+        pixels[i] = (float)random_below(&state, 256) / 255;
 }
 
 // Moves the numbers at the part's positions of each row together, row after row. Returns their count.
@@ -41,11 +62,33 @@ static size_t take_part(const struct layer_binding *binding, const struct weir_p
     return binding->rows * length;
 }
 
+static bool is_held(const struct layer_binding *binding, const struct weir_pass *pass)
+{
+    return binding->settings.batches == BATCHES_HELD || (binding->settings.course && !pass->is_training);
+}
+
+// The sample in a row of the micro-batch, of which `real` count. Rows behind these repeat the last one.
+static struct sample_place sample_of(const struct layer_binding *binding, const struct weir_pass *pass, size_t row,
+                                     size_t real)
+{
+    const struct batch_settings *settings = &binding->settings;
+    const struct sample_course *course = settings->course;
+    const uint64_t number = (uint64_t)pass->micro_batch * binding->rows + (row < real ? row : real > 0 ? real - 1 : 0);
+    return is_held(binding, pass)
+               ? sample_data_held_place(course->data, number)
+               : sample_data_place(course->data, settings->seed,
+                                   pass->step * course->pass_samples + course->offset + number);
+}
+
 // Samples of the micro-batch: rows that count towards the loss.
 static size_t real_rows(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     const struct batch_settings *settings = &binding->settings;
     const uint64_t before = (uint64_t)pass->micro_batch * binding->rows;
+    if (is_held(binding, pass) && settings->course) {
+        const uint64_t held = settings->course->data->held;
+        return before < held ? (size_t)min_u64(held - before, binding->rows) : 0;
+    }
     if (settings->batches == BATCHES_HELD)
         return text_data_held_rows(settings->text, pass->micro_batch, binding->rows, binding->sequence);
     return settings->batch > 0 ? (size_t)min_u64(settings->batch - before, binding->rows) : binding->rows;
@@ -56,10 +99,26 @@ static void leave_out(const struct layer_binding *binding, size_t real, int32_t 
 {
     const size_t length = binding->sequence;
     for (size_t row = real; row < binding->rows; row++) {
-        memcpy(tokens + row * length, tokens + (real - 1) * length, length * sizeof *tokens);
+        if (real > 0)
+            memcpy(tokens + row * length, tokens + (real - 1) * length, length * sizeof *tokens);
         for (size_t i = 0; i < length; i++)
             targets[row * length + i] = NO_TARGET;
     }
+}
+
+// How pictures are changed here; NULL: not at all.
+static const struct augmentation *augmentation_of(const struct layer_binding *binding, const struct weir_pass *pass)
+{
+    return is_held(binding, pass) ? NULL : &binding->settings.course->augmentation;
+}
+
+static void fetch_labels(const struct layer_binding *binding, const struct weir_pass *pass, int32_t *targets)
+{
+    const struct batch_settings *settings = &binding->settings;
+    const size_t real = real_rows(binding, pass);
+    for (size_t row = 0; row < real; row++)
+        sample_data_targets(settings->course->data, sample_of(binding, pass, row, real), settings->seed,
+                            augmentation_of(binding, pass), targets + row * binding->sequence);
 }
 
 // The tokens of an embedding, or the targets of a head, go to the device in the order of the queue. They arrive after
@@ -69,7 +128,9 @@ static void fetch(const struct layer_binding *binding, const struct weir_pass *p
     const struct batch_settings *settings = &binding->settings;
     int32_t *tokens = of_copy(binding, binding->tokens, pass->copy);
     int32_t *targets = of_copy(binding, binding->targets, pass->copy);
-    if (settings->batches == BATCHES_RANDOM)
+    if (settings->course)
+        fetch_labels(binding, pass, targets);
+    else if (settings->batches == BATCHES_RANDOM)
         draw(binding, pass, tokens, targets);
     else if (settings->batches == BATCHES_TRAIN)
         text_data_micro_batch(settings->text, settings->seed, pass->step, pass->micro_batch, binding->rows,
@@ -82,19 +143,42 @@ static void fetch(const struct layer_binding *binding, const struct weir_pass *p
     queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at, needed, count * sizeof *needed);
 }
 
+// The pixels of a micro-batch, from 0 to 1. Pictures behind the last one that counts repeat it.
+static void fetch_pixels(const struct layer_binding *binding, const struct weir_pass *pass)
+{
+    const struct batch_settings *settings = &binding->settings;
+    const size_t all = picture_numbers(binding), one = all / binding->rows;
+    float *pixels = binding->pixels + pass->copy * all;
+    const size_t real = real_rows(binding, pass);
+    if (!settings->course)
+        draw_pixels(binding, pass, pixels);
+    for (size_t row = 0; row < binding->rows; row++) {
+        if (settings->course)
+            sample_data_pixels(settings->course->data, sample_of(binding, pass, row, real), settings->seed,
+                               augmentation_of(binding, pass), pixels + row * one);
+        else if (row >= real)
+            memcpy(pixels + row * one, pixels + (row - 1) * one, one * sizeof *pixels);
+    }
+    queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at, pixels, all * sizeof *pixels);
+}
+
 struct layer_pass binding_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     const struct batch_settings *settings = &binding->settings;
-    const uint64_t rows = settings->batch > 0 ? settings->batch : (uint64_t)binding->rows * settings->samples;
+    const bool held = is_held(binding, pass);
+    const uint64_t update = settings->batch > 0 ? settings->batch : (uint64_t)binding->rows * settings->samples;
+    const uint64_t rows = held ? binding->rows : update;
     const double samples = (double)rows * (double)binding->sequence;
-    return (struct layer_pass){
+    struct layer_pass layer_pass = {
         .base = *pass,
         .seed = settings->seed,
-        .training = settings->batches != BATCHES_HELD,
-        .keeps_logits = settings->batches == BATCHES_HELD,
+        .training = !held,
+        .keeps_logits = held,
         .loss_weight = (float)(1 / samples),
         .sum = binding->sums ? &binding->sums[pass->copy].sum : NULL,
     };
+    layer_pass.base.samples = real_rows(binding, pass);
+    return layer_pass;
 }
 
 static size_t copies_of(const struct batch_settings *settings)
@@ -123,9 +207,13 @@ static bool is_well(const struct layer_binding *binding, struct weir_error *trou
 struct layer_pass binding_forward_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     struct layer_pass layer_pass = binding_pass_of(binding, pass);
-    if (binding->tokens) {
+    const void *fetched = (char *)pass->workspace + binding->batch_at;
+    if (binding->pixels) {
+        fetch_pixels(binding, pass);
+        layer_pass.pixels = fetched;
+    } else if (binding->tokens) {
         fetch(binding, pass);
-        layer_pass.tokens = layer_pass.targets = (const int32_t *)((char *)pass->workspace + binding->batch_at);
+        layer_pass.tokens = layer_pass.targets = fetched;
     }
     return layer_pass;
 }
@@ -160,6 +248,22 @@ static bool backward_weight(void *self, const struct weir_pass *pass, struct wei
     const struct layer_pass layer_pass = binding_pass_of(binding, pass);
     layer_backward_weight(&binding->layer, &layer_pass);
     return is_well(binding, error);
+}
+
+static bool initialize_state(void *self, void *queue, void *state, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    layer_initialize_state(&binding->layer, queue, state);
+    return true;
+}
+
+static bool fold(void *self, const struct weir_fold *fold, struct weir_error *error)
+{
+    (void)error;
+    const struct layer_binding *binding = self;
+    layer_fold(&binding->layer, fold);
+    return true;
 }
 
 static bool initialize(void *self, void *queue, void *parameters, struct weir_error *error)
@@ -235,6 +339,15 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         .backward = backward,
         .initialize = initialize,
     };
+    layer.has_constant_inputs = binding->layer.has_constant_inputs;
+    if (sizes.state_bytes > 0) {
+        layer.state_bytes = sizes.state_bytes;
+        layer.statistics_bytes = sizes.statistics_bytes;
+        layer.states = binding->states;
+        layer.state_count = layer_states(&binding->layer, binding->states);
+        layer.initialize_state = initialize_state;
+        layer.fold = fold;
+    }
     if (binding->all)
         binding_join_shards(binding, &layer);
     return layer;
@@ -277,7 +390,8 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
 {
     const struct layer *layer = &model->layers[index];
     *binding = (struct layer_binding){ .layer = *layer, .settings = *settings, .rows = model->sizes.micro_batch,
-                                       .sequence = model->sizes.sequence };
+                                       .sequence = model->sizes.sequence,
+                                       .classes = model->family == FAMILY_TEXT ? 256 : model->sizes.classes };
     binding->undecayed = calloc(LAYER_TENSORS * (shards_of(splitting, index) + 1u), sizeof binding->undecayed[0]);
     if (!binding->undecayed)
         return error_no_memory(error, "the layers of a model");
@@ -287,6 +401,10 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
     if (layer_data(layer) == DATA_NONE)
         return true;
     const size_t copies = copies_of(settings);
+    if (layer_data(layer) == DATA_PIXELS) {
+        binding->pixels = calloc(copies * picture_numbers(binding), sizeof binding->pixels[0]);
+        return binding->pixels || error_no_memory(error, "the layers of a model");
+    }
     binding->tokens = calloc(copies * binding->rows * binding->sequence, sizeof binding->tokens[0]);
     binding->targets = calloc(copies * binding->rows * binding->sequence, sizeof binding->targets[0]);
     return (binding->tokens && binding->targets) || error_no_memory(error, "the layers of a model");
@@ -330,14 +448,17 @@ bool batch_settings_take(struct batch_settings *settings, const struct model *mo
     return true;
 }
 
-// Inputs of a layer with a skip connection: the layer before it, and the skip's source.
-static void read_skip(struct model_layers *made, size_t layer)
+// NULL stands for the layer before.
+static void read_inputs(struct model_layers *made, size_t layer)
 {
     struct layer_binding *binding = &made->bindings[layer];
-    binding->inputs[0] = &made->layers[layer - 1];
-    binding->inputs[1] = &made->layers[binding->layer.skip];
+    const struct layer *reader = &binding->layer;
+    if (layer == 0 || (reader->input_count == 1 && reader->inputs[0] + 1 == layer))
+        return;
+    for (uint32_t i = 0; i < binding->layer.input_count; i++)
+        binding->inputs[i] = &made->layers[binding->layer.inputs[i]];
     made->layers[layer].inputs = binding->inputs;
-    made->layers[layer].input_count = 2;
+    made->layers[layer].input_count = binding->layer.input_count;
 }
 
 // Bf16 and fp16 have the same size, so a model in one may run on a device in the other here. (If they do not match,
@@ -376,8 +497,8 @@ struct model_layers *model_layers_create_split(const struct model *model, struct
             made->layers[l] = layer_of(&made->bindings[l]);
         if (good && model->layers[l].shape.tied)
             made->layers[l].tied = &made->layers[0];
-        if (good && model->layers[l].has_skip)
-            read_skip(made, l);
+        if (good)
+            read_inputs(made, l);
     }
     if (!good) {
         model_layers_free(made);
@@ -393,6 +514,7 @@ void model_layers_free(struct model_layers *layers)
     for (size_t l = 0; layers->bindings && l < layers->layer_count; l++) {
         free(layers->bindings[l].tokens);
         free(layers->bindings[l].targets);
+        free(layers->bindings[l].pixels);
         free(layers->bindings[l].undecayed);
         free(layers->bindings[l].all);
         free(layers->bindings[l].sums);

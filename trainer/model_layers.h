@@ -1,7 +1,8 @@
 // A model's layers in the form that the runtime runs and the profiler measures.
 //
-// The first layer needs the bytes of a micro-batch, and the last the bytes that follow them. Both take these from the
-// data, by seed, step and micro-batch. Each rank therefore finds its own, and no rank has to send them.
+// The first layer needs the bytes of a micro-batch, and the last the bytes that follow them; or pixels and labels. Both
+// take these from the data, by seed, step and micro-batch. Each rank therefore finds its own, and no rank has to send
+// them.
 #ifndef TRAINER_MODEL_LAYERS_H
 #define TRAINER_MODEL_LAYERS_H
 
@@ -9,12 +10,21 @@
 #include "partitioner/plan/plan.h"
 #include "runtime/shards/shard_group.h"
 #include "common/public/weir_layer.h"
+#include "trainer/sample_data.h"
 #include "trainer/text_data.h"
 
 enum batches {
     BATCHES_RANDOM,  // bytes drawn from the seed, for verifying and profiling, which need no text
     BATCHES_TRAIN,
     BATCHES_HELD,    // held-out batch number `micro_batch`; without dropout
+};
+
+// The place of a training run in its samples. It may be set until the first step.
+struct sample_course {
+    const struct sample_data *data;  // borrowed
+    struct augmentation augmentation;
+    uint64_t pass_samples;           // of a pass through the schedule
+    uint64_t offset;                 // pass p begins with sample p * pass_samples + offset, modulo 2^64
 };
 
 struct model_layers {
@@ -27,6 +37,8 @@ struct model_layers {
 struct batch_settings {
     enum batches batches;
     const struct text_data *text;  // borrowed; only for BATCHES_TRAIN and BATCHES_HELD
+    // Likewise, of a model of pictures. Its evaluations (weir_pass.is_training is false) have held-out samples
+    const struct sample_course *course;
     uint64_t seed;                 // for initial weights, dropout and random batches
     uint32_t samples;              // micro-batches that one update averages over
     uint64_t batch;                // samples that it averages over, if the last micro-batch has fewer; 0: all are full

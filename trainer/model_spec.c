@@ -28,13 +28,30 @@ static bool take_note(const char *key, unsigned bit, unsigned *given, struct err
     return true;
 }
 
-static bool set_dropout(const char *value, float *dropout, struct error *error)
+static bool set_fraction(const char *key, const char *value, float *fraction, struct error *error)
 {
     char *end;
-    *dropout = strtof(value, &end);
-    if (end == value || *end || !(*dropout >= 0 && *dropout < 1))
-        return error_set(error, "dropout: \"%s\" is not a fraction from 0 to below 1", value);
+    *fraction = strtof(value, &end);
+    if (end == value || *end || !(*fraction >= 0 && *fraction < 1))
+        return error_set(error, "%s: \"%s\" is not a fraction from 0 to below 1", key, value);
     return true;
+}
+
+static bool set_stem(const char *value, enum stem *stem, struct error *error)
+{
+    static const char *const names[] = { [STEM_LARGE] = "7x7s2", [STEM_SMALL] = "3x3", [STEM_SMALL_HALVING] = "3x3s2" };
+    for (int i = STEM_LARGE; i <= STEM_SMALL_HALVING; i++)
+        if (strcmp(value, names[i]) == 0) {
+            *stem = (enum stem)i;
+            return true;
+        }
+    return error_set(error, "stem: \"%s\" is none of 7x7s2, 3x3 and 3x3s2", value);
+}
+
+static bool set_fused(const char *value, bool *unfused, struct error *error)
+{
+    *unfused = strcmp(value, "no") == 0;
+    return *unfused || strcmp(value, "yes") == 0 || error_set(error, "fused: \"%s\" is neither yes nor no", value);
 }
 
 static bool takes_no_value(const char *key, const char *value, struct error *error)
@@ -50,7 +67,8 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         size_t *size;
     } known[] = {
         { "micro_batch", &sizes->micro_batch }, { "sequence", &sizes->sequence }, { "width", &sizes->width },
-        { "blocks", &sizes->blocks },           { "heads", &sizes->heads },
+        { "blocks", &sizes->blocks },           { "heads", &sizes->heads },       { "pixels", &sizes->pixels },
+        { "channels", &sizes->channels },       { "classes", &sizes->classes },
     };
     if (strcmp(key, "tied") == 0 || strcmp(key, "untied") == 0) {
         sizes->tying = key[0] == 't' ? TYING_TIED : TYING_UNTIED;
@@ -61,7 +79,13 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         return take_note(key, 1u << 29, given, error) && takes_no_value(key, value, error);
     }
     if (strcmp(key, "dropout") == 0)
-        return take_note(key, 1u << 31, given, error) && set_dropout(value, &sizes->dropout, error);
+        return take_note(key, 1u << 31, given, error) && set_fraction(key, value, &sizes->dropout, error);
+    if (strcmp(key, "smoothing") == 0)
+        return take_note(key, 1u << 28, given, error) && set_fraction(key, value, &sizes->smoothing, error);
+    if (strcmp(key, "stem") == 0)
+        return take_note(key, 1u << 27, given, error) && set_stem(value, &sizes->stem, error);
+    if (strcmp(key, "fused") == 0)
+        return take_note(key, 1u << 26, given, error) && set_fused(value, &sizes->unfused, error);
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         uint64_t count;
         if (strcmp(key, known[i].name) != 0)
@@ -72,7 +96,7 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         return true;
     }
     return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout, tied,"
-                     " untied, padded)", key);
+                     " untied, padded; of pictures: pixels, channels, classes, smoothing, stem, fused)", key);
 }
 
 char *model_spec_named(const char *name, bool padded, struct error *error)

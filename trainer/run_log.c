@@ -96,6 +96,8 @@ static void read_evaluation(struct json *line, struct place *place)
     const uint64_t step = json_u64(line, "step", 0, JSON_MAX);
     const bool has_bits = !json_null(line, "bits");
     const double bits = has_bits ? json_fraction(line, "bits") : NAN;
+    if (json_has(line, "right"))
+        json_fraction(line, "right");
     json_bool(line, "best");
     if (step != place->step)
         json_refuse_key(line, "step", "is %llu, and the line before is of step %llu", (unsigned long long)step,
@@ -396,6 +398,8 @@ void run_log_evaluation(struct run_log *log, const struct train_evaluation *eval
     struct json_writer json = begin_line(&text, EVENT_EVALUATION);
     json_put_u64(&json, "step", evaluation->step);
     json_put_fraction(&json, "bits", evaluation->bits);
+    if (!isnan(evaluation->right))
+        json_put_fraction(&json, "right", evaluation->right);
     json_put_bool(&json, "best", evaluation->is_best);
     end_line(log, &json, &text);
 }

@@ -13,12 +13,12 @@ enum { BYTES = 256 };
 
 // A text as long as the model's sequence, used like held-out text. Positions after the bytes so far do not matter,
 // since no earlier position depends on them.
-struct window {
+struct text_window {
     struct text_data data;
     size_t length;  // of the model's sequence
 };
 
-static bool window_open(struct window *window, size_t length, struct error *error)
+static bool window_open(struct text_window *window, size_t length, struct error *error)
 {
     window->length = length;
     window->data = (struct text_data){ .held = calloc(length + 1, sizeof(uint16_t)), .held_count = length + 1,
@@ -27,7 +27,7 @@ static bool window_open(struct window *window, size_t length, struct error *erro
 }
 
 // Puts the last bytes of a text into the window; returns the position of the last one.
-static size_t window_put(struct window *window, const struct text *text)
+static size_t window_put(struct text_window *window, const struct text *text)
 {
     const size_t count = text->length < window->length ? text->length : window->length;
     memset(window->data.held, 0, (window->length + 1) * sizeof window->data.held[0]);
@@ -61,7 +61,7 @@ static unsigned draw(const double logits[BYTES], double temperature, uint64_t *s
     return best;  // only after a rounding error at the end
 }
 
-static bool draw_all(const struct held_out *held, struct window *window, const struct sample_settings *settings,
+static bool draw_all(const struct held_out *held, struct text_window *window, const struct sample_settings *settings,
                      struct text *text, struct error *error)
 {
     const struct model *model = held->model;
@@ -95,7 +95,9 @@ bool sample_text(const struct kept_model *kept, const struct sample_settings *se
 {
     struct model_sizes sizes = kept->model->sizes;
     struct held_out held = { 0 };
-    struct window window = { 0 };
+    struct text_window window = { 0 };
+    if (kept->model->family != FAMILY_TEXT)
+        return error_set(error, "model %s is of pictures, and writes no text", kept->model->name);
     if (kept->model->vocabulary != BYTES)
         return error_set(error, "model %s is of %zu tokens, and only those of bytes write text here", kept->model->name,
                          kept->model->vocabulary);

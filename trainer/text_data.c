@@ -158,6 +158,30 @@ bool text_data_load(const char *path, struct text_data *data, struct error *erro
     return good;
 }
 
+bool text_data_take(const struct sample_data *from, struct text_data *data, struct error *error)
+{
+    const bool is_wide = from->fields[0].type == SAMPLE_U16;
+    *data = (struct text_data){ .file_count = 1, .vocabulary = (uint32_t)from->fields[0].classes };
+    if (from->field_count != 1 || sample_field_numbers(&from->fields[0]) != 1 || data->vocabulary == 0
+        || from->train < BLOCK)
+        return error_set(error, "the %s data are no text: a text has one field of tokens below a vocabulary, and at"
+                         " least %d of them to train on", from->kind, BLOCK);
+    data->train = malloc(from->train * sizeof data->train[0]);
+    data->held = malloc((from->held + 1) * sizeof data->held[0]);
+    if (!data->train || !data->held) {
+        text_data_clear(data);
+        return error_no_memory(error, "the training text");
+    }
+    data->train_count = from->train;
+    data->held_count = from->held;
+    for (uint64_t i = 0; i < from->train + from->held; i++) {
+        const uint16_t token = is_wide ? (uint16_t)(from->numbers[2 * i] | from->numbers[2 * i + 1] << 8)
+                                       : from->numbers[i];
+        *(i < from->train ? &data->train[i] : &data->held[i - from->train]) = token;
+    }
+    return true;
+}
+
 void text_data_clear(struct text_data *data)
 {
     free(data->train);

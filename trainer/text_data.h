@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 #include "common/hash.h"
+#include "trainer/sample_data.h"
 
 struct text_data {
     uint16_t *train;
@@ -29,6 +30,8 @@ struct text_data {
 // like the others. False with `error` if there are fewer than 10 x 4,096 tokens in all, since a block could not be
 // held out. Cleared by text_data_clear().
 bool text_data_load(const char *path, struct text_data *data, struct error *error);
+// The same of a document of data of the kind "text".
+bool text_data_take(const struct sample_data *from, struct text_data *data, struct error *error);
 void text_data_clear(struct text_data *data);
 
 // A hash of the tokens and how they are split; it does not depend on the files' names.

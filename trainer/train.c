@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/clock.h"
 #include "common/number.h"
@@ -40,17 +41,21 @@ struct training {
     uint64_t freeze_step; // 0: the optimizer has none
     uint32_t samples;     // micro-batches that an update averages
     uint64_t last_pass_ns;     // when the last pass ended, by clock_now_ns()
-    struct held_watch held;  // for evaluations during the run
+    struct held_watch held;  // for evaluations during the run, of texts,
+    struct held_pictures held_pictures;  // and of pictures
+    struct sample_course course;  // of pictures
+    struct session_settings session;
     double best_bits;     // infinite: nothing was evaluated yet
     uint64_t newest;      // newest checkpoint that was reported
 };
 
-static struct optimizer optimizer_of(const struct plan *plan, const struct train_settings *settings)
+static struct optimizer optimizer_of(const struct plan *plan, const struct model *model,
+                                     const struct train_settings *settings)
 {
     struct optimizer optimizer = optimizer_default(plan->storage.optimizer);
     optimizer.rate = settings->rates.highest;
     optimizer.clip = settings->clip;
-    optimizer.decay = 0.1f;
+    optimizer.decay = model->family == FAMILY_TEXT ? 0.1f : 5e-4f;  // as each family is usually trained
     optimizer.beta2 = 0.99f;  // short runs
     return optimizer;
 }
@@ -188,16 +193,25 @@ static bool is_evaluated_at(const struct training *training, uint64_t step, uint
     return every > 0 && (step == 0 || step / every > before / every || step >= training->settings->steps);
 }
 
+static bool find_score(struct training *training, struct held_score *score, struct error *error)
+{
+    *score = (struct held_score){ .right = NAN, .top5 = NAN };
+    return training->settings->samples ? held_pictures_score(&training->held_pictures, score, error)
+                                       : held_watch_bits(&training->held, &score->bits, error);
+}
+
 static bool evaluate(struct training *training, double *bits, struct error *error)
 {
     const struct train_listener *listener = &training->settings->listener;
-    if (!held_watch_bits(&training->held, bits, error))
+    struct held_score score;
+    if (!find_score(training, &score, error))
         return false;
+    *bits = score.bits;
     const bool is_best = *bits < training->best_bits;
     if (is_best)
         training->best_bits = *bits;
     if (listener->evaluated)
-        listener->evaluated(listener->self, &(struct train_evaluation){ training->step, *bits, is_best });
+        listener->evaluated(listener->self, &(struct train_evaluation){ training->step, *bits, score.right, is_best });
     return true;
 }
 
@@ -208,6 +222,13 @@ static void tell_kept(struct training *training)
     if (newest > training->newest && listener->kept)
         listener->kept(listener->self, newest);
     training->newest = max_u64(training->newest, newest);
+}
+
+// Samples consumed so far, of pictures; else 0.
+static uint64_t consumed(const struct training *training)
+{
+    const struct sample_course *course = &training->course;
+    return course->data ? session_steps(training->pipeline->session) * course->pass_samples + course->offset : 0;
 }
 
 // After a pass: makes a checkpoint if one is due. The run continues unless it was asked to stop.
@@ -231,7 +252,7 @@ static bool end_pass(struct training *training, const struct train_result *resul
                                 " keeps what a run needs to go on");
     const struct checkpoint_moment moment = {
         .step = training->step, .passes = session_steps(training->pipeline->session), .loss = result->last_loss,
-        .has_held = has_held, .held_loss = bits * log(2), .is_wanted = asked.keep,
+        .samples = consumed(training), .has_held = has_held, .held_loss = bits * log(2), .is_wanted = asked.keep,
     };
     const bool ends = asked.stop || training->step >= training->settings->steps;
     const bool good = !checkpoints || (ends ? checkpoints_end : checkpoints_pass)(checkpoints, &moment, error);
@@ -351,8 +372,20 @@ static bool take_weights(const struct training *training, struct twin *twin, str
 static bool judge_loss(const struct training *training, double bits, struct error *error)
 {
     return isfinite(bits)
-        || error_set_kind(error, ERROR_ANSWER, "the loss on held-out text is no number: a learning rate of %g is too"
+        || error_set_kind(error, ERROR_ANSWER, "the loss on held-out data is no number: a learning rate of %g is too"
                           " high, or comes too soon", (double)training->settings->rates.highest);
+}
+
+// Evaluates pictures in the pipeline, whose stages have the running statistics.
+static bool hold_out_pictures(struct training *training, struct train_result *result, struct error *error)
+{
+    const struct train_settings *settings = training->settings;
+    if (!held_pictures_score(&training->held_pictures, &result->held, error)
+        || !judge_loss(training, result->held.bits, error))
+        return false;
+    result->held_bits = evaluates(training) ? result->held.bits : NAN;
+    return !evaluates(training)
+        || held_pictures_simple(settings->samples, settings->seed, &result->simple, error);
 }
 
 // Evaluates on the sequential twin with the pipeline's weights, after the pipeline is freed. The other ranks need not
@@ -361,6 +394,8 @@ static bool hold_out(struct training *training, struct train_result *result, str
 {
     const struct train_settings *settings = training->settings;
     struct held_out held = { 0 };
+    if (settings->samples)
+        return hold_out_pictures(training, result, error);
     bool good = !evaluates(training)
              || held_out_open(&held, training->model, training->device, settings->text, settings->seed, error);
     good = good && take_weights(training, held.twin, error);
@@ -376,16 +411,46 @@ static bool hold_out(struct training *training, struct train_result *result, str
     return good;
 }
 
+// Whether the model can be trained on the data.
+static bool fits_model(const struct training *training, struct error *error)
+{
+    const struct train_settings *settings = training->settings;
+    const struct model *model = training->model;
+    if (settings->samples && settings->weights)
+        return error_set(error, "--weights: given weights are of models of texts, and %s is of pictures: its running"
+                         " statistics would be missing", model->name);
+    if (settings->samples)
+        return sample_data_fits(settings->samples, model, error);
+    if (model->family != FAMILY_TEXT)
+        return error_set(error, "model %s is of pictures, and the data are a text: make data of its kind (weir data)",
+                         model->name);
+    return settings->text->vocabulary <= model->vocabulary
+        || error_set(error, "the text is of a vocabulary of %u tokens, and model %s has one of %zu",
+                     settings->text->vocabulary, model->name, model->vocabulary);
+}
+
+static void begin_course(struct training *training, struct batch_settings *batches)
+{
+    const struct train_settings *settings = training->settings;
+    if (!settings->samples)
+        return;
+    training->course = (struct sample_course){
+        .data = settings->samples, .augmentation = settings->augmentation,
+        .pass_samples = bytes_per_iteration(training) / training->model->sizes.sequence * training->iterations,
+    };
+    batches->course = &training->course;
+}
+
 static bool prepare(struct training *training, struct error *error)
 {
     const struct train_settings *settings = training->settings;
     const struct plan *plan = training->plan;
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
     struct batch_settings batches;
-    struct session_settings session = {
+    struct session_settings session = {  // kept, since evaluations in the pipeline have the same
         .capacity = TRANSPORT_UNLIMITED,
         .pin = settings->pin,
-        .optimizer = optimizer_of(plan, settings),
+        .optimizer = optimizer_of(plan, training->model, settings),
         .scaling = settings->scaling,
         .group = settings->place.group,
         .is_stuck = settings->place.is_stuck,
@@ -397,9 +462,8 @@ static bool prepare(struct training *training, struct error *error)
         return false;
     training->freeze_step = optimizer_compresses(session.optimizer.kind) ? session.optimizer.freeze_step : 0;
     training->iterations = flushes ? 1 : settings->flush_every;
-    if (settings->text->vocabulary > training->model->vocabulary)
-        return error_set(error, "the text is of a vocabulary of %u tokens, and model %s has one of %zu",
-                         settings->text->vocabulary, training->model->name, training->model->vocabulary);
+    if (!fits_model(training, error))
+        return false;
     training->passes = calloc(settings->steps / training->iterations + 1, sizeof training->passes[0]);
     if (!training->passes)
         return error_no_memory(error, "a training run");
@@ -408,12 +472,14 @@ static bool prepare(struct training *training, struct error *error)
         return false;
     batches.batches = BATCHES_TRAIN;
     batches.text = settings->text;
+    begin_course(training, &batches);
     training->samples = batches.samples;
     training->device = device_open(settings->place.device, error);
     training->layers = training->device ? split_layers_create(plan, training->model, training->device, &batches,
                                                               &settings->place, error) : NULL;
     if (!training->layers || !split_layers_settle(training->layers, &session, error))
         return false;
+    training->session = session;
     const struct shard_request request = { .plan = plan, .layers = training->layers->layers,
                                            .layer_count = training->model->layer_count,
                                            .grid = &training->layers->grid, .device = training->device,
@@ -440,7 +506,9 @@ static bool describe(struct training *training, struct error *error)
     const struct plan *plan = training->plan;
     struct manifest *run = &training->run;
     *run = (struct manifest){ .model = plan->model, .seed = settings->seed, .steps = settings->steps,
-                              .data_tokens = settings->text->train_count + settings->text->held_count };
+                              .data_tokens = settings->samples
+                                                 ? settings->samples->train + settings->samples->held
+                                                 : settings->text->train_count + settings->text->held_count };
     snprintf(run->precision, sizeof run->precision, "%s", precision_name(training->model->sizes.precision));
     snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->storage.optimizer]);
     rates_format(&settings->rates, run->rate);
@@ -449,7 +517,10 @@ static bool describe(struct training *training, struct error *error)
     run->batch = settings->batch;
     run->freeze_step = training->freeze_step;
     run->loss_scale.interval = session_scaling(training->pipeline->session)->interval;
-    text_data_hash(settings->text, run->data_hash);
+    if (settings->samples)
+        memcpy(run->data_hash, settings->samples->hash, sizeof run->data_hash);
+    else
+        text_data_hash(settings->text, run->data_hash);
     snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
     snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);
     run->plan.ranks = plan->ranks;
@@ -474,6 +545,10 @@ static bool open_checkpoints(struct training *training, struct error *error)
         training->checkpoints = checkpoints_open(&request, &training->step, &passes, error);
         if (!training->checkpoints)
             return false;
+        // A batch of another size, or a pass of other steps, goes on with the sample behind the last one.
+        const uint64_t samples = checkpoints_samples(training->checkpoints);
+        if (training->course.data && samples > 0)
+            training->course.offset = samples - passes * training->course.pass_samples;
     }
     const uint64_t left = training->step < settings->steps ? settings->steps - training->step : 0;
     return left % training->iterations == 0
@@ -492,6 +567,13 @@ static bool open_held(struct training *training, struct error *error)
     const struct saved_best best = training->checkpoints ? checkpoints_best(training->checkpoints)
                                                          : (struct saved_best){ 0 };
     training->best_bits = best.step > 0 ? best.loss / log(2) : INFINITY;
+    if (settings->samples) {
+        training->held_pictures = (struct held_pictures){
+            .model = training->model, .data = settings->samples, .pipeline = training->pipeline,
+            .device = training->device, .settings = &training->session,
+        };
+        return held_pictures_open(&training->held_pictures, error);
+    }
     return settings->eval_every == 0 || training->step >= settings->steps
         || held_watch_open(&training->held, &request, error);
 }
@@ -516,15 +598,16 @@ static void conclude(struct training *training, struct train_result *result)
     result->bytes_per_second =
         1e9 * (double)(bytes_per_iteration(training) * training->iterations) / (double)median.ns;
     result->parameter_count = model_parameter_count(training->model);
-    const bool are_bytes = training->settings->text->vocabulary <= 256;
-    result->order0_bits = are_bytes ? ngram_bits_per_byte(training->settings->text, 0) : NAN;
-    result->order1_bits = are_bytes ? ngram_bits_per_byte(training->settings->text, 1) : NAN;
+    const struct text_data *text = training->settings->text;
+    const bool are_bytes = text && text->vocabulary <= 256;
+    result->order0_bits = are_bytes ? ngram_bits_per_byte(text, 0) : NAN;
+    result->order1_bits = are_bytes ? ngram_bits_per_byte(text, 1) : NAN;
 }
 
 bool train_plan(const struct plan *plan, const struct model *model, const struct train_settings *settings,
                 struct train_result *result, struct error *error)
 {
-    *result = (struct train_result){ 0 };
+    *result = (struct train_result){ .held = { NAN, NAN, NAN }, .simple = { NAN, NAN } };
     struct training training = { .plan = plan, .model = model, .settings = settings };
     bool good = prepare(&training, error) && predict(&training, result, error)
         && compare_bytes(&training, result, error) && open_checkpoints(&training, error)
@@ -537,6 +620,7 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
         if (good)
             conclude(&training, result);
     }
+    held_pictures_close(&training.held_pictures);
     checkpoints_close(training.checkpoints);
     lasting_model_free(training.lasting);
     shard_pipelines_free(training.pipelines);

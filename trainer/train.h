@@ -8,6 +8,7 @@
 #include "partitioner/plan/plan.h"
 #include "runtime/checkpoint/checkpoints.h"
 #include "schedules/timeline.h"
+#include "trainer/held_pictures.h"
 #include "trainer/rates.h"
 #include "trainer/run_place.h"
 #include "trainer/text_data.h"
@@ -16,8 +17,8 @@
 // is the next `micro_batches` micro-batches of the run.
 struct train_step {
     uint32_t step;            // from 1
-    double loss;              // nats per token, mean over its samples
-    uint64_t tokens;          // that it has seen
+    double loss;              // nats per target, mean over its samples
+    uint64_t tokens;          // that it has seen; of pictures, how many
     uint64_t took_ns;         // wall-clock time since the iteration before ended
     double bubble;            // makespan
     uint32_t slowest_stage;
@@ -27,10 +28,11 @@ struct train_step {
     float loss_scale;         // of the next step; 0: gradients are not scaled
 };
 
-// An evaluation: how well the weights after a step predict held-out text.
+// An evaluation: how well the weights after a step predict held-out text, or pictures.
 struct train_evaluation {
     uint64_t step;
-    double bits;     // per token
+    double bits;     // per target
+    double right;    // share of the targets that are right; NAN for texts
     bool is_best;    // the best of this run so far
 };
 
@@ -47,7 +49,9 @@ struct train_listener {
 };
 
 struct train_settings {
-    const struct text_data *text;
+    const struct text_data *text;      // one of these two; the other is NULL
+    const struct sample_data *samples;
+    struct augmentation augmentation;  // of pictures
     uint32_t steps;
     uint64_t seed;
     struct rates rates;     // learning rates
@@ -76,8 +80,10 @@ struct train_result {
     bool save_has_failed;   // the last checkpoint could not be written
 
     double first_loss, last_loss;      // nats per byte
-    double held_bits;                  // bits per byte of the held-out text; NAN on all ranks but the first
-    double order0_bits, order1_bits;   // of the n-gram models on the same split; NAN for a vocabulary larger than bytes
+    double held_bits;                  // bits per target of the held-out data; NAN on all ranks but the first
+    double order0_bits, order1_bits;   // of the n-gram models on the same split; NAN for other data than bytes
+    struct held_score held;            // of pictures; else NAN
+    struct simple_scores simple;       // what simple models reach on them; on the first rank
     uint64_t skipped_steps;            // of the whole run, before a resume too
     uint64_t parameter_count;
     uint64_t bytes_trained;

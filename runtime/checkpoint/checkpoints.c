@@ -18,6 +18,7 @@ struct checkpoints {
     struct manifest run;
     struct saver *saver;
     char *words;    // of the checkpoint that the run was resumed from, until they are taken
+    uint64_t samples;  // that the run had consumed there
     uint64_t last;  // the step that was saved, or resumed from
     int lock;       // rank 0's, on the folder
 };
@@ -107,6 +108,7 @@ static bool resume(struct checkpoints *checkpoints, uint64_t *step, uint64_t *pa
     if (found) {
         *step = checkpoints->last = found->step;
         *passes = found->passes;
+        checkpoints->samples = found->samples;
         checkpoints->words = found->words;
         found->words = NULL;
     }
@@ -201,6 +203,7 @@ static bool save(struct checkpoints *checkpoints, const struct checkpoint_moment
     run->step = checkpoints->last = moment->step;
     run->steps = moment->step > run->steps ? moment->step : run->steps;  // for a run without an end
     run->passes = moment->passes;
+    run->samples = moment->samples;
     run->loss = moment->loss;
     run->has_held = moment->has_held && isfinite(moment->held_loss);
     run->held_loss = run->has_held ? moment->held_loss : 0;
@@ -244,6 +247,11 @@ bool checkpoints_end(struct checkpoints *checkpoints, const struct checkpoint_mo
 bool checkpoints_wait(struct checkpoints *checkpoints, struct error *error)
 {
     return saver_finish(checkpoints->saver, error);
+}
+
+uint64_t checkpoints_samples(const struct checkpoints *checkpoints)
+{
+    return checkpoints->samples;
 }
 
 char *checkpoints_take_words(struct checkpoints *checkpoints)

@@ -36,6 +36,7 @@ void checkpoints_close(struct checkpoints *checkpoints);
 // The position of a run between two passes.
 struct checkpoint_moment {
     uint64_t step, passes;  // made so far
+    uint64_t samples;       // consumed so far (manifest.h)
     double loss;            // of the last step
     bool has_held;          // whether the loss on held-out data is known here
     double held_loss;       // that loss
@@ -54,6 +55,10 @@ bool checkpoints_wait(struct checkpoints *checkpoints, struct error *error);
 // The words of the checkpoint from which the run was resumed, or NULL. They are the caller's, to be freed by free(); a
 // second call returns NULL.
 char *checkpoints_take_words(struct checkpoints *checkpoints);
+
+// The samples that the run had consumed at the checkpoint from which it was resumed; 0: there was none, or it does not
+// say.
+uint64_t checkpoints_samples(const struct checkpoints *checkpoints);
 
 // The step of the newest checkpoint; the best one; and whether the last could not be written (saver.h).
 uint64_t checkpoints_newest(const struct checkpoints *checkpoints);

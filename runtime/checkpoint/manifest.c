@@ -94,6 +94,8 @@ static void write_with(const struct manifest *manifest, const char *hash, struct
     json_put_u64(&json, "steps", manifest->steps);
     json_put_u64(&json, "step", manifest->step);
     json_put_u64(&json, "passes", manifest->passes);
+    if (manifest->samples > 0)
+        json_put_u64(&json, "samples", manifest->samples);
     json_put_fraction(&json, "loss", manifest->loss);
     if (manifest->has_held)
         json_put_fraction(&json, "held_loss", manifest->held_loss);
@@ -237,6 +239,8 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
     manifest->steps = json_u64(root, "steps", 1, JSON_MAX);
     manifest->step = json_u64(root, "step", 1, manifest->steps ? manifest->steps : JSON_MAX);
     manifest->passes = json_u64(root, "passes", 1, manifest->step ? manifest->step : JSON_MAX);
+    if (json_has(root, "samples"))
+        manifest->samples = json_u64(root, "samples", 1, JSON_MAX);
     manifest->loss = json_fraction(root, "loss");
     manifest->has_held = json_has(root, "held_loss");
     if (manifest->has_held)

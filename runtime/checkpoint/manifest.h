@@ -42,6 +42,7 @@ struct manifest {
     uint64_t steps;       // of the whole run, on which the learning rate depends
     uint64_t step;        // made so far
     uint64_t passes;      // as many, or fewer if a pass is several steps; batches are drawn by the number of the pass
+    uint64_t samples;     // consumed so far, if batches go on from there; 0: they do not
     double loss;          // of the last step, with six decimals
     bool has_held;        // whether the loss on held-out data after that step is known, by which checkpoints are better
     double held_loss;     // or worse than others; with six decimals

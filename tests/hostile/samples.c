@@ -90,6 +90,8 @@ const struct sample samples[] = {
     { "dnn.json", DAMAGE_JSON, "weir import dnn-partitioning damaged --cluster-output made -o ignored"
                                " | weir check schedule.json -c made" },
     { "tokens", DAMAGE_BYTES, "weir train " SAMPLE_MODEL " --plan nano.plan.json --data damaged --steps 1" },
+    { "fields.json", DAMAGE_JSON, "weir data damaged" },
+    { "pictures.idx", DAMAGE_BYTES, "weir data idx damaged labels.idx pictures.idx labels.idx -o made" },
     { "config.json", DAMAGE_JSON, "weir estimate damaged --device h100-sxm -o made | weir profile --lint made" },
     { "config.json", DAMAGE_JSON, "weir sweep --config damaged --device h100-sxm --devices 2 --global-batch 4"
                                   " --budget 20" },
@@ -282,6 +284,27 @@ static void make_texts(const char *folder)
     save(folder, "text", text, sizeof text);
 }
 
+// Pictures of four pixels, with labels below 3.
+static void make_pictures(const char *folder)
+{
+    enum { PICTURES = 6, PIXELS = 4 };
+    unsigned char pictures[16 + PICTURES * PIXELS] = { 0, 0, 8, 3, 0, 0, 0, PICTURES, 0, 0, 0, 2, 0, 0, 0, 2 };
+    unsigned char labels[8 + PICTURES] = { 0, 0, 8, 1, 0, 0, 0, PICTURES };
+    for (int i = 0; i < PICTURES * PIXELS; i++)
+        pictures[16 + i] = (unsigned char)(7 * i);
+    for (int i = 0; i < PICTURES; i++)
+        labels[8 + i] = (unsigned char)(i % 3);
+    save(folder, "pictures.idx", (const char *)pictures, sizeof pictures);
+    save(folder, "labels.idx", (const char *)labels, sizeof labels);
+    run(folder, "weir data idx pictures.idx labels.idx pictures.idx labels.idx -o fields.json");
+    unsigned char numbers[2 * PICTURES * (PIXELS + 1)];  // as beside fields.json, for copies of it
+    for (int i = 0; i < 2; i++) {
+        memcpy(numbers + i * PICTURES * PIXELS, pictures + 16, PICTURES * PIXELS);
+        memcpy(numbers + 2 * PICTURES * PIXELS + i * PICTURES, labels + 8, PICTURES);
+    }
+    save(folder, "damaged.numbers", (const char *)numbers, sizeof numbers);
+}
+
 static void make_handmade(const char *folder)
 {
     static const char two[] = "{\"format\": \"weir.cluster\", \"version\": 1, \"devices\": ["
@@ -312,6 +335,7 @@ char *samples_make(void)
     assert_non_null(mkdtemp(name));
     make_handmade(name);
     make_texts(name);
+    make_pictures(name);
     save_block(name, "profile.json", "docs/formats/profile.md", "json");
     save_block(name, "cluster.json", "docs/formats/cluster.md", "json");
     save_block(name, "schedule.json", "docs/formats/schedule.md", "json");

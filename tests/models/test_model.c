@@ -24,7 +24,9 @@ static struct count_row {
     const char *name;
     uint64_t parameters;
 } count_rows[] = { { "gpt-nano", 875264 }, { "gpt-10m", 10893312 }, { "gpt2", 124439808 },
-                   { "mlp", 3 * 129 * 128 + (512 + 64 + 2) * 128 } };
+                   { "mlp", 3 * 129 * 128 + (512 + 64 + 2) * 128 },
+                   { "resnet18", 11689512 }, { "resnet152", 60192808 }, { "fashion-cnn", 206922 },
+                   { "fashion-mlp", 785 * 256 + 257 * 128 + 1290 } };
 
 static void a_model_has_its_number_of_parameters(void **state)
 {
@@ -88,13 +90,46 @@ static struct bad_row {
     const char *sentence;
 } bad_rows[] = {
     { "an unknown model is refused", "gpt-5", { 0 },
-      "there is no model gpt-5: did you mean gpt2? (the models are: gpt-nano, gpt-10m, gpt2, mlp, mlp-unet)" },
+      "there is no model gpt-5: did you mean gpt2? (the models are: gpt-nano, gpt-10m, gpt2, mlp, mlp-unet,"
+      " fashion-mlp, fashion-cnn, alexnet, vgg16, resnet18, resnet34, resnet50, resnet101, resnet152, inception_v3,"
+      " unet)" },
     { "heads must share the width", "gpt-nano", { .heads = 3 }, "a width of 128 cannot be shared by 3 heads" },
     { "dropout is below 1", "gpt-nano", { .dropout = 1 }, "a dropout of 1 is not in [0, 1)" },
     { "a width has a limit", "mlp", { .width = 20000 }, "a model of width 20000 is past the largest, 16384" },
     { "a micro-batch's tensors have a limit", "gpt-10m", { .micro_batch = 1000, .sequence = 8000 },
       "a micro-batch of 1000 sequences of 8000 is too large for a width of 384" },
+    { "pixels are no sequence", "resnet18", { .sequence = 8 }, "sequence is no size of the model resnet18" },
+    { "a text has no stem", "gpt2", { .stem = STEM_SMALL }, "stem is no size of the model gpt2" },
+    { "one class is none", "alexnet", { .classes = 1 },
+      "a model that tells 1 class apart has nothing to learn: name 2 or more" },
+    { "pictures are in fp32", "vgg16", { .precision = PRECISION_BF16 },
+      "vgg16 is computed in fp32 only: name devices without bf16 and fp16" },
+    { "a window needs pixels", "alexnet", { .pixels = 30 },
+      "pictures of 30 pixels are too small: layer pool2 has a window of 3 by 3 and gets 2 by 2 pixels" },
+    { "pixels are halved", "unet", { .pixels = 100 },
+      "100 pixels cannot be halved 4 times, once per block: take a multiple of 16, or fewer blocks (at most 8)" },
+    { "a large micro-batch has a limit", "vgg16", { .micro_batch = 1024, .pixels = 1024 },
+      "a micro-batch of 1024 is too large: layer conv1_1 hands on more than 2^32 numbers" },
 };
+
+// Statistics of ResNet-50 as torchvision counts them: two numbers per channel of each norm.
+static void a_norm_has_running_statistics(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct model *model = model_create("resnet50", &(struct model_sizes){ 0 }, &error);
+    assert_good(model, error);
+    uint64_t count = 0;
+    for (size_t i = 0; i < model->layer_count; i++) {
+        struct weir_tensor states[LAYER_TENSORS];
+        const size_t found = layer_states(&model->layers[i], states);
+        assert_true((found > 0) == (layer_sizes(&model->layers[i]).state_bytes > 0));
+        for (size_t k = 0; k < found; k++)
+            count += states[k].columns;
+    }
+    assert_int_equal(count, 53120);
+    model_free(model);
+}
 
 static void bad_sizes_are_refused(void **state)
 {
@@ -109,7 +144,7 @@ static void every_kind_can_be_created(void **state)
     (void)state;
     size_t count;
     const struct model_kind *kinds = model_kinds(&count);
-    assert_int_equal(count, 5);
+    assert_int_equal(count, 16);
     for (size_t i = 0; i < count; i++) {
         struct error error = { 0 };
         struct model *model = model_create(kinds[i].name, &kinds[i].sizes, &error);
@@ -126,6 +161,11 @@ int main(void)
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[1]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[2]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[3]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[4]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[5]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[6]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[7]),
+        cmocka_unit_test(a_norm_has_running_statistics),
         cmocka_unit_test(flops_are_those_of_the_products),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[0]),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[1]),
@@ -135,6 +175,13 @@ int main(void)
         TEST_ROW(bad_sizes_are_refused, &bad_rows[2]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[3]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[4]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[5]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[6]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[7]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[8]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[9]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[10]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[11]),
         cmocka_unit_test(every_kind_can_be_created),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);

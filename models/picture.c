@@ -1,0 +1,22 @@
+// The source of a model of pictures: the pixels of the micro-batch, as its data has them.
+#include "models/layer_kind.h"
+
+static struct kind_sizes picture_sizes(const struct layer *layer)
+{
+    return (struct kind_sizes){
+        .output_bytes = layer_bytes(layer, layer_elements(layer)),
+        .input = INPUT_NEVER,
+    };
+}
+
+static void picture_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    queue_copy(pass->base.queue, pass->base.output, pass->pixels, layer_elements(layer) * sizeof(float));
+}
+
+const struct layer_kind layer_picture = {
+    .name = "picture",
+    .data = DATA_PIXELS,
+    .sizes = picture_sizes,
+    .forward = { { picture_forward, NULL } },
+};

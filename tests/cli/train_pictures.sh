@@ -1,0 +1,66 @@
+# Pictures trained on by a plan: the same pictures and bits on one rank and on two, gone on with, by another batch, and
+# measured against logistic regression.
+python3 - <<'END'
+import random, struct
+# Each class is a bar in another place, bright or dark, under noise: no sum of pixels tells it.
+def idx(name, sizes, numbers):
+    with open(name, 'wb') as file:
+        file.write(struct.pack('>BBBB', 0, 0, 8, len(sizes)) + struct.pack(f'>{len(sizes)}I', *sizes) + bytes(numbers))
+draw = random.Random(1)
+for name, count in ('train', 600), ('held', 200):
+    labels = [draw.randrange(4) for _ in range(count)]
+    pixels = [100 + draw.randrange(50) + sign * 90 * (x // 2 == label)
+              for label in labels for sign in [draw.choice((-1, 1))] for y in range(8) for x in range(8)]
+    idx(name + '.pixels', (count, 8, 8), pixels)
+    idx(name + '.labels', (count,), labels)
+END
+weir data idx train.pixels train.labels held.pixels held.labels -o bars.json
+model=fashion-mlp,pixels=8,classes=4,micro_batch=16
+weir profile $model -o profile.json >/dev/null
+plan() {  # NAME RANKS SCHEDULE
+    weir partition profile.json --cluster "$2 devices, 1GiB, 10GB/s 1us" --schedule $3 --micro-batches 4 \
+        --optimizer momentum -o $1.json >/dev/null
+}
+plan one 1 gpipe
+plan two 2 1f1b
+plan three 3 zb-h1
+train() {  # PLAN FOLDER ARGUMENTS..
+    weir train $model --plan $1.json --data bars.json --rate 0.02 --seed 3 --checkpoints $2 --augment shift:1 \
+        --every 1000 "${@:3}"
+}
+scores() { grep -o 'behind step.*\|^held-out.*' "$@" | tail -n 3; }
+same() { for file in $1/*.safetensors; do cmp $file $2/$(basename $file) || return; done && echo "$1 and $2: the same bits"; }
+
+echo '# twenty epochs of 600 pictures in batches of 64'
+train one a --epochs 20 --beat 0.2 >one.txt 2>one.err; echo "exit $?"
+scores one.txt
+train two b --epochs 20 2>two.err | tee two.txt | scores >scores.txt
+diff <(scores one.txt) scores.txt
+same a/step-188 b/step-188
+
+echo '# stopped and gone on with, by another plan'
+train three c --epochs 3 --steps 11 2>&1 | head -n 1
+train three c --epochs 20 --save-every 11 --keep 20 >c.txt 2>c.err; echo "exit $?"
+find c -maxdepth 1 -name 'step-*' ! -name step-11 -exec rm -r {} +
+train two c --epochs 20 --resume >c.txt 2>c.err; echo "exit $?"
+diff <(scores one.txt) <(scores c.txt)
+same a/step-188 c/step-188
+grep -h '"samples"' a/step-188/manifest.json c/step-188/manifest.json
+
+echo '# with another batch: the next pictures, not the next steps'
+train one d --steps 10 >d.txt 2>d.err
+train one d --steps 15 --batch 50 --resume >d.txt 2>d.err; echo "exit $?"
+grep -h '"samples"' d/step-10/manifest.json d/step-15/manifest.json
+
+exec 2>&1
+echo '# refused'
+for words in "$model,classes=3" 'gpt-nano' 'fashion-cnn'; do
+    weir train $words --plan one.json --data bars.json; echo "exit $?"
+done
+weir train $model --plan one.json --data /usr/share/common-licenses; echo "exit $?"
+weir train $model --plan one.json --data /usr/share/common-licenses --epochs 2; echo "exit $?"
+weir train $model --plan one.json --data bars.json --epochs 2 --augment turns | head -n 1
+weir train $model --plan one.json --data bars.json --epochs 1 --beat 0.99 >/dev/null; echo "exit $?"
+weir train $model --plan one.json --data bars.json --epochs 1 --weights a/step-188; echo "exit $?"
+weir eval $model --checkpoint a --data /usr/share/common-licenses; echo "exit $?"
+weir sample $model --checkpoint a abc; echo "exit $?"

@@ -1,0 +1,195 @@
+#include "trainer/held_pictures.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+#include "runtime/stages/layer_inputs.h"
+
+bool held_pictures_open(struct held_pictures *held, struct error *error)
+{
+    const struct layer *last = &held->model->layers[held->model->layer_count - 1];
+    const uint64_t rows = held->model->sizes.micro_batch, samples = held->data->held;
+    if (samples == 0)
+        return error_set(error, "the %s data have nothing held out", held->data->kind);
+    if ((samples + rows - 1) / rows >= UINT16_MAX)
+        return error_set(error, "%llu held-out samples are more than an evaluation of micro-batches of %llu has: at most"
+                         " %d micro-batches", (unsigned long long)samples, (unsigned long long)rows, UINT16_MAX);
+    held->micro_batches = (uint32_t)((samples + rows - 1) / rows);
+    held->score_bytes = layer_sizes(&held->model->layers[last->inputs[0]]).output_bytes;
+    held->losses = calloc(held->micro_batches, sizeof held->losses[0]);
+    held->scores = malloc(held->micro_batches * held->score_bytes);
+    return (held->losses && held->scores) || error_no_memory(error, "the scores of held-out pictures");
+}
+
+void held_pictures_close(struct held_pictures *held)
+{
+    evaluation_free(held->evaluation);
+    free(held->losses);
+    free(held->scores);
+    *held = (struct held_pictures){ 0 };
+}
+
+// On one processor, layer by layer, if the pipeline's memory has no room for an evaluation.
+static bool score_alone(struct held_pictures *held, const struct forward_results *into, struct error *error)
+{
+    const struct forward_request request = { .pipeline = held->pipeline, .device = held->device,
+                                             .group = held->settings->group, .micro_batches = held->micro_batches };
+    struct forward *forward = forward_open(&request, error);
+    const bool good = forward && forward_losses(forward, 0, into, error);
+    forward_close(forward);
+    return good;
+}
+
+static bool run(struct held_pictures *held, struct error *error)
+{
+    const struct forward_results into = { .losses = held->losses, .predictions = held->scores };
+    bool fits;
+    if (!held->evaluation) {
+        if (!evaluation_fits(held->pipeline, held->micro_batches, &fits, error))
+            return false;
+        if (!fits)
+            return score_alone(held, &into, error);
+        held->evaluation = evaluation_open(held->pipeline, held->micro_batches, held->device, held->settings, error);
+    }
+    return held->evaluation && evaluation_run(held->evaluation, 0, &into, error);
+}
+
+// How many classes score higher than the target; of equal ones the first is the higher.
+static size_t rank_of(const float *scores, size_t classes, size_t target)
+{
+    size_t rank = 0;
+    for (size_t k = 0; k < classes; k++)
+        rank += scores[k] > scores[target] || (scores[k] == scores[target] && k < target);
+    return rank;
+}
+
+bool held_pictures_score(struct held_pictures *held, struct held_score *score, struct error *error)
+{
+    const struct model_sizes *sizes = &held->model->sizes;
+    const size_t targets = sizes->sequence, classes = sizes->classes;
+    int32_t *labels = malloc(targets * sizeof *labels);
+    uint64_t right = 0, top5 = 0;
+    double nats = 0;
+    const bool good = (labels || error_no_memory(error, "the labels of a picture")) && run(held, error);
+    for (uint64_t sample = 0; good && sample < held->data->held; sample++) {
+        const uint64_t batch = sample / sizes->micro_batch, row = sample % sizes->micro_batch;
+        const float *scores = (const float *)(const void *)(held->scores + batch * held->score_bytes);
+        sample_data_targets(held->data, sample_data_held_place(held->data, sample), 0, NULL, labels);
+        for (size_t t = 0; t < targets; t++) {
+            const size_t rank = rank_of(scores + (row * targets + t) * classes, classes, (size_t)labels[t]);
+            right += rank == 0;
+            top5 += rank < 5;
+        }
+    }
+    for (uint32_t m = 0; good && m < held->micro_batches; m++)
+        nats += held->losses[m];
+    free(labels);
+    const double all = (double)held->data->held * (double)targets;
+    *score = (struct held_score){ .bits = nats * (double)sizes->micro_batch / (double)held->data->held / log(2),
+                                  .right = (double)right / all, .top5 = classes > 5 ? (double)top5 / all : NAN };
+    return good;
+}
+
+// --- simple models -------------------------------------------------------------------------
+
+static double majority(const struct sample_data *data, uint64_t classes)
+{
+    uint64_t counts[65536] = { 0 }, most = 0, right = 0;
+    int32_t label;
+    for (uint64_t i = 0; i < data->train; i++) {
+        sample_data_targets(data, (struct sample_place){ i, 0 }, 0, NULL, &label);
+        counts[label]++;
+    }
+    for (uint64_t k = 0; k < classes; k++)
+        most = counts[k] > counts[most] ? k : most;
+    for (uint64_t i = 0; i < data->held; i++) {
+        sample_data_targets(data, sample_data_held_place(data, i), 0, NULL, &label);
+        right += (uint64_t)label == most;
+    }
+    return (double)right / (double)data->held;
+}
+
+// Weights are [classes][numbers + 1], the last of each row for the bias.
+struct regression {
+    size_t numbers, classes;
+    float *weights, *pixels, *scores;
+};
+
+static void find_scores(const struct regression *regression)
+{
+    const size_t numbers = regression->numbers;
+    for (size_t k = 0; k < regression->classes; k++) {
+        const float *weights = regression->weights + k * (numbers + 1);
+        float sums[8] = { 0 }, sum = weights[numbers];
+        for (size_t i = 0; i < numbers; i++)
+            sums[i % 8] += weights[i] * regression->pixels[i];
+        for (size_t i = 0; i < 8; i++)
+            sum += sums[i];
+        regression->scores[k] = sum;
+    }
+}
+
+// A step of plain gradient descent with one picture.
+static void learn(const struct regression *regression, int32_t label, float rate)
+{
+    float most = regression->scores[0], sum = 0;
+    for (size_t k = 1; k < regression->classes; k++)
+        most = fmaxf(most, regression->scores[k]);
+    for (size_t k = 0; k < regression->classes; k++)
+        sum += regression->scores[k] = expf(regression->scores[k] - most);
+    for (size_t k = 0; k < regression->classes; k++) {
+        float *weights = regression->weights + k * (regression->numbers + 1);
+        const float step = rate * (regression->scores[k] / sum - (float)(k == (size_t)label));
+        for (size_t i = 0; i < regression->numbers; i++)
+            weights[i] -= step * regression->pixels[i];
+        weights[regression->numbers] -= step;
+    }
+}
+
+static double train_regression(const struct sample_data *data, uint64_t seed, const struct regression *regression)
+{
+    enum { EPOCHS = 5 };
+    const uint64_t all = EPOCHS * data->train;
+    uint64_t right = 0;
+    int32_t label;
+    for (uint64_t i = 0; i < all; i++) {
+        const struct sample_place place = sample_data_place(data, seed, i);
+        sample_data_pixels(data, place, seed, NULL, regression->pixels);
+        sample_data_targets(data, place, seed, NULL, &label);
+        find_scores(regression);
+        learn(regression, label, 0.01f * (1 - (float)i / (float)all));
+    }
+    for (uint64_t i = 0; i < data->held; i++) {
+        sample_data_pixels(data, sample_data_held_place(data, i), seed, NULL, regression->pixels);
+        sample_data_targets(data, sample_data_held_place(data, i), seed, NULL, &label);
+        find_scores(regression);
+        right += rank_of(regression->scores, regression->classes, (size_t)label) == 0;
+    }
+    return (double)right / (double)data->held;
+}
+
+bool held_pictures_simple(const struct sample_data *data, uint64_t seed, struct simple_scores *scores,
+                          struct error *error)
+{
+    const double most_products = 1e11;  // some ten seconds
+    const uint64_t numbers = sample_field_numbers(&data->fields[0]), classes = data->fields[1].classes;
+    *scores = (struct simple_scores){ NAN, NAN };
+    if (data->fields[1].sizes[0] > 0 || data->held == 0)
+        return true;
+    scores->majority = majority(data, classes);
+    if (10.0 * (double)data->train * (double)numbers * (double)classes > most_products)
+        return true;
+    const struct regression regression = {
+        .numbers = numbers, .classes = classes, .weights = calloc(classes, (numbers + 1) * sizeof(float)),
+        .pixels = calloc(numbers, sizeof(float)), .scores = calloc(classes, sizeof(float)),
+    };
+    const bool good = regression.weights && regression.pixels && regression.scores;
+    if (good)
+        scores->regression = train_regression(data, seed, &regression);
+    free(regression.weights);
+    free(regression.pixels);
+    free(regression.scores);
+    return good || error_no_memory(error, "a logistic regression");
+}

@@ -1,0 +1,40 @@
+// How many held-out pictures a pipeline gets right, between two of its steps. The forwards run in the pipeline, on its
+// own ranks (runtime/evaluation.h). All ranks of the process group call these functions together.
+#ifndef TRAINER_HELD_PICTURES_H
+#define TRAINER_HELD_PICTURES_H
+
+#include "runtime/evaluation.h"
+#include "trainer/model_layers.h"
+
+struct held_pictures {
+    const struct model *model;
+    const struct sample_data *data;
+    const struct pipeline *pipeline;
+    struct device *device;
+    const struct session_settings *settings;  // of the pipeline's session
+    struct evaluation *evaluation;            // NULL: it is opened by the first call, if it fits
+    uint32_t micro_batches;
+    uint64_t score_bytes;                     // of a micro-batch
+    float *losses;                            // of each micro-batch
+    char *scores;
+};
+
+struct held_score {
+    double bits;         // per target
+    double right, top5;  // shares of the targets; top5 is NAN with at most 5 classes
+};
+
+// Borrows what it is given but `held`, which the other fields are set in.
+bool held_pictures_open(struct held_pictures *held, struct error *error);
+void held_pictures_close(struct held_pictures *held);
+bool held_pictures_score(struct held_pictures *held, struct held_score *score, struct error *error);
+
+// What a simple model reaches on the same split: the most frequent label for all, and logistic regression on the
+// pixels, trained for some epochs by plain gradient descent. NAN if labels are per pixel, or if it would take minutes.
+struct simple_scores {
+    double majority, regression;
+};
+bool held_pictures_simple(const struct sample_data *data, uint64_t seed, struct simple_scores *scores,
+                          struct error *error);
+
+#endif

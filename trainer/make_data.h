@@ -1,0 +1,20 @@
+// Makes documents of samples (sample_data.h) from what is installed or given.
+#ifndef TRAINER_MAKE_DATA_H
+#define TRAINER_MAKE_DATA_H
+
+#include "trainer/sample_data.h"
+
+struct data_kind {
+    const char *name;
+    const char *sentence;  // what it is
+    const char *files;     // what may be named instead of what is installed
+    bool (*make)(char *const *files, size_t count, const char *path, struct error *error);
+};
+// The kinds; `count` of them.
+const struct data_kind *data_kinds(size_t *count);
+
+// Writes the document and, beside it, its numbers. A file that is there is replaced. False with `error`, and then
+// nothing is left.
+bool data_make(const char *kind, char *const *files, size_t count, const char *path, struct error *error);
+
+#endif
