@@ -35,6 +35,12 @@ INLINE float row_exp_sum(const float *in, size_t count, float shift)
     return vec_sum(sum);
 }
 
+INLINE void row_subtract(float *out, size_t count, float x)
+{
+    FOR_VECTORS (i, left, count)
+        vec_store_first(out + i, vec_load_first(out + i, left, 0) - x, left);
+}
+
 static void cpu_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns)
 {
     for (size_t row = 0; row < rows; row++) {
@@ -278,6 +284,17 @@ static float log_sum_of(const float *logits, size_t columns)
     return largest + logf(row_exp_sum(logits, columns, largest));
 }
 
+// The loss of a row with a target.
+static double loss_of_row(const struct cross_entropy *loss, size_t row, float log_sum)
+{
+    const float *logits = floats_of(loss->logits) + row * loss->stride;
+    const double of_target = (double)log_sum - (double)logits[loss->targets[row]], share = (double)loss->smoothing;
+    if (share <= 0)
+        return of_target;
+    const double mean = (double)row_sum(logits, loss->columns) / (double)loss->columns;
+    return (1 - share) * of_target + share * ((double)log_sum - mean);
+}
+
 static void cpu_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
 {
     if (!targets_are_in(queue, loss))
@@ -287,7 +304,7 @@ static void cpu_cross_entropy(struct queue *queue, const struct cross_entropy *l
         const float *logits = floats_of(loss->logits) + row * loss->stride;
         log_sums[row] = log_sum_of(logits, loss->columns);
         if (loss->targets[row] != NO_TARGET)
-            total += (double)log_sums[row] - (double)logits[loss->targets[row]];
+            total += loss_of_row(loss, row, log_sums[row]);
     }
     *sum = (float)(total * (double)loss->scale);
 }
@@ -324,7 +341,8 @@ static void cpu_cross_entropy_join(struct queue *queue, const struct cross_entro
     *sum = (float)(total * (double)parts->scale);
 }
 
-// gradient = scale * (exp(logits - log_sum) - (1 at the target)). Padding, and rows without a target, get zeros.
+// gradient = scale * (exp(logits - log_sum) - (1 - smoothing at the target) - smoothing / columns). Padding, and rows
+// without a target, get zeros.
 static void put_gradient(struct queue *queue, const struct cross_entropy *loss, size_t row, float log_sum, float scale,
                          float *gradient)
 {
@@ -335,7 +353,9 @@ static void put_gradient(struct queue *queue, const struct cross_entropy *loss, 
     }
     row_exp(gradient, floats_of(loss->logits) + row * loss->stride, loss->columns, 1, log_sum);
     if (target < loss->columns)
-        gradient[target] -= 1;
+        gradient[target] -= 1 - loss->smoothing;
+    if (loss->smoothing > 0)
+        row_subtract(gradient, loss->columns, loss->smoothing / (float)loss->columns);
     cpu_scale(queue, gradient, gradient, scale, loss->columns);
     memset(gradient + loss->columns, 0, (loss->stride - loss->columns) * sizeof(float));
 }
@@ -358,8 +378,7 @@ static void cpu_cross_entropy_both(struct queue *queue, const struct cross_entro
     for (size_t row = 0; row < loss->rows; row++) {
         const float *logits = floats_of(loss->logits) + row * loss->stride;
         const float log_sum = log_sum_of(logits, loss->columns);
-        const bool counts = loss->targets[row] != NO_TARGET;
-        const double row_loss = counts ? (double)log_sum - (double)logits[loss->targets[row]] : 0;
+        const double row_loss = loss->targets[row] != NO_TARGET ? loss_of_row(loss, row, log_sum) : 0;
         losses[row] = (float)row_loss;
         total += row_loss;
         put_gradient(queue, loss, row, log_sum, gradient_scale, floats(logits_gradient) + row * loss->stride);

@@ -126,9 +126,20 @@ static struct cross_entropy with_stride(const struct cross_entropy *loss)
     return whole;
 }
 
+static bool may_smooth(struct queue *queue, const struct cross_entropy *loss, bool is_part)
+{
+    if (!(loss->smoothing >= 0 && loss->smoothing < 1))
+        queue_fail(queue, "label smoothing is not a number from 0 to below 1");
+    else if (loss->smoothing > 0 && is_part)
+        queue_fail(queue, "label smoothing needs all columns of the logits on one device");
+    return queue_is_well(queue);
+}
+
 void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
 {
     const struct cross_entropy whole = with_stride(loss);
+    if (!may_smooth(queue, loss, cross_entropy_whole(loss) > loss->columns))
+        return;
     LAUNCH(queue, cross_entropy, &whole, sum, log_sums);
 }
 
@@ -137,6 +148,8 @@ void kernel_cross_entropy_both(struct queue *queue, const struct cross_entropy *
 {
     const struct cross_entropy whole = with_stride(loss);
     assert(cross_entropy_whole(loss) == loss->columns);
+    if (!may_smooth(queue, loss, false))
+        return;
     LAUNCH(queue, cross_entropy_both, &whole, sum, losses, logits_gradient, gradient_scale);
 }
 
@@ -144,6 +157,8 @@ void kernel_cross_entropy_part(struct queue *queue, const struct cross_entropy *
                                float *target_logits)
 {
     const struct cross_entropy whole = with_stride(loss);
+    if (!may_smooth(queue, loss, true))
+        return;
     LAUNCH(queue, cross_entropy_part, &whole, log_sums, target_logits);
 }
 
@@ -151,6 +166,8 @@ void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entro
                                    struct values *logits_gradient, const float *log_sums)
 {
     const struct cross_entropy whole = with_stride(loss);
+    if (!may_smooth(queue, loss, cross_entropy_whole(loss) > loss->columns))
+        return;
     LAUNCH(queue, cross_entropy_backward, &whole, logits_gradient, log_sums);
 }
 

@@ -212,6 +212,10 @@ struct cross_entropy {
     float scale;
     // If these are a part of the columns: the first of them, and the number of all. whole 0: these are all.
     size_t first, whole;
+    // Label smoothing, from 0 to below 1. The target's part of the loss is (1 - smoothing), and all columns share the
+    // rest evenly: smoothing / columns * the sum over columns of (log_sums[row] - logits[row][column]). A part of the
+    // columns takes none.
+    float smoothing;
 };
 static inline size_t cross_entropy_whole(const struct cross_entropy *loss)
 {

@@ -26,6 +26,23 @@ inline aims aims_of(const struct cross_entropy *loss)
     return { loss->targets, loss->first, cross_entropy_whole(loss) };
 }
 
+// Label smoothing: what the target has of a row's loss, and what all columns have together and each.
+struct smoothing {
+    float of_target, of_all, of_each;
+
+    // Of a row with this log sum.
+    __device__ double loss(float log_sum, float at_target, float mean) const
+    {
+        const double share = (double)of_all;
+        return (1 - share) * ((double)log_sum - (double)at_target) + share * ((double)log_sum - (double)mean);
+    }
+};
+
+inline smoothing smoothing_of(const struct cross_entropy *loss)
+{
+    return { 1 - loss->smoothing, loss->smoothing, loss->smoothing / (float)loss->columns };
+}
+
 // 16 bytes at a time: log_sums_kernel<T, GROUP>, 1 load, 0 stores
 template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) log_sums_kernel(float *log_sums, const T *logits, size_t rows,
@@ -60,6 +77,34 @@ static __global__ void __launch_bounds__(BLOCK) loss_kernel(double *sums, const 
         sums[blockIdx.x] = total;
 }
 
+// The same with label smoothing: a warp has a row, and adds up its logits.
+template <class T>
+static __global__ void __launch_bounds__(BLOCK) smoothed_loss_kernel(double *sums, const float *log_sums,
+                                                                     const T *logits, const aims aims, size_t rows,
+                                                                     size_t columns, size_t stride,
+                                                                     const smoothing smoothing, uint32_t *failure)
+{
+    double total = 0;
+    for (size_t row = row_of_group<WARP>(); row < rows; row += (size_t)gridDim.x * (BLOCK / WARP)) {
+        const size_t target = target_of(aims, row, failure);
+        const T *const from = logits + row * stride;
+        if (aims.targets[row] == NO_TARGET)
+            continue;
+        float sum = 0;
+        walk_row<pack_of<T>, WARP>(columns, head_in_row<pack_of<T>>(columns, from), [&](auto width, size_t i) {
+            const auto x = load<decltype(width)::value>(from + i);
+            for (const float number : x.at)
+                sum += number;
+        });
+        sum = over_warp(sum, added());
+        if (threadIdx.x % WARP == 0)
+            total += smoothing.loss(log_sums[row], load<1>(from + target).at[0], sum / (float)columns);
+    }
+    total = over_group<BLOCK>(total, added());
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = total;
+}
+
 template <class T>
 static cudaError_t log_sums_of(const struct cuda_launch *launch, const struct cross_entropy *loss, float *log_sums)
 {
@@ -72,10 +117,13 @@ static cudaError_t cross_entropy(const struct cuda_launch *launch, const struct 
                                  float *log_sums)
 {
     const T *logits = (const T *)loss->logits;
-    const size_t blocks = blocks_of_sum(loss->rows, BLOCK);
+    const size_t blocks = blocks_of_sum(loss->rows, loss->smoothing > 0 ? BLOCK / WARP : BLOCK);
     double *const sums = (double *)launch->scratch;
     cudaError_t status = log_sums_of<T>(launch, loss, log_sums);
-    if (status == cudaSuccess)
+    if (status == cudaSuccess && loss->smoothing > 0)
+        status = launch_blocks(launch, smoothed_loss_kernel<T>, blocks, BLOCK, 0, sums, log_sums, logits, aims_of(loss),
+                               loss->rows, loss->columns, loss->stride, smoothing_of(loss), launch->failure);
+    else if (status == cudaSuccess)
         status = launch_blocks(launch, loss_kernel<T>, blocks, BLOCK, 0, sums, log_sums, logits, aims_of(loss),
                                loss->rows, loss->stride, launch->failure);
     if (status == cudaSuccess)
@@ -155,14 +203,15 @@ cudaError_t cuda_cross_entropy_join(const struct cuda_launch *launch, const stru
 // --- backward ---------------------------------------------------------------------------------
 
 // gradient = scale * (exp(logit - log_sum) - (1 at the target)), and 0 in a row without one; `target` is relative to
-// x.at[0].
+// x.at[0]. With label smoothing, the 1 is what the target and each column have of it.
 template <class T, int N>
-__device__ inline pack<N> gradient_of(const pack<N> &x, float log_sum, size_t target, bool counts, float scale)
+__device__ inline pack<N> gradient_of(const pack<N> &x, float log_sum, size_t target, bool counts,
+                                      const smoothing &smoothing, float scale)
 {
     const int one = target < N ? (int)target : N;
     return each<N>([&](int k) {
         const float share = exponential<T>(x.at[k] - log_sum);
-        return !counts ? 0 : (k == one ? share - 1 : share) * scale;
+        return !counts ? 0 : ((k == one ? share - smoothing.of_target : share) - smoothing.of_each) * scale;
     });
 }
 
@@ -172,7 +221,8 @@ template <class T, int GROUP>
 static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient, const T *logits,
                                                                      const float *log_sums, const aims aims,
                                                                      size_t rows, size_t columns, size_t stride,
-                                                                     float scale, bool alike, uint32_t *failure)
+                                                                     const smoothing smoothing, float scale, bool alike,
+                                                                     uint32_t *failure)
 {
     const size_t row = row_of_group<GROUP>();
     if (row >= rows)
@@ -185,7 +235,7 @@ static __global__ void __launch_bounds__(BLOCK) loss_backward_kernel(T *gradient
     const size_t head = alike ? head_in_row<pack_of<T>>(columns, logits) : columns;
     walk_row<pack_of<T>, GROUP>(columns, head, [&](auto width, size_t i) {
         constexpr int N = decltype(width)::value;
-        store<N>(gradient + i, gradient_of<T>(load<N>(logits + i), log_sum, target - i, counts, scale));
+        store<N>(gradient + i, gradient_of<T>(load<N>(logits + i), log_sum, target - i, counts, smoothing, scale));
     });
     for (size_t i = columns + threadIdx.x % GROUP; i < stride; i += GROUP)
         store<1>(gradient + i, pack<1>{});
@@ -198,7 +248,8 @@ static cudaError_t cross_entropy_backward(const struct cuda_launch *launch, cons
     const T *logits = (const T *)loss->logits;
     return launch_rows(launch, loss->rows, loss->columns, loss_backward_kernel<T, WARP>,
                        loss_backward_kernel<T, BLOCK>, gradient, logits, log_sums, aims_of(loss), loss->rows,
-                       loss->columns, loss->stride, loss->scale, begin_alike(gradient, logits), launch->failure);
+                       loss->columns, loss->stride, smoothing_of(loss), loss->scale, begin_alike(gradient, logits),
+                       launch->failure);
 }
 
 cudaError_t cuda_cross_entropy_backward(const struct cuda_launch *launch, const struct cross_entropy *loss,
@@ -224,8 +275,8 @@ constexpr int block_of = GROUP > BLOCK ? GROUP : BLOCK;
 template <class T, int GROUP, bool KEEPS>
 static __global__ void __launch_bounds__(block_of<GROUP>) loss_both_kernel(T *gradient, float *losses, const T *logits,
                                                                            const aims aims, size_t rows, size_t columns,
-                                                                           size_t stride, float scale, bool alike,
-                                                                           uint32_t *failure)
+                                                                           size_t stride, const smoothing smoothing,
+                                                                           float scale, bool alike, uint32_t *failure)
 {
     constexpr int PACK = pack_of<T>;
     DYNAMIC_SHARED(memory);
@@ -240,23 +291,34 @@ static __global__ void __launch_bounds__(block_of<GROUP>) loss_both_kernel(T *gr
     T *const kept = KEEPS ? (T *)memory + (head < columns ? PACK - head : 0) : NULL;
     const float at_target = counts ? load<1>(logits + target).at[0] : 0;
     log_sum total = { LEAST_FLOAT, 0 };
+    float logit_sum = 0;  // with label smoothing only
     walk_row<PACK, GROUP>(columns, head, [&](auto width, size_t i) {
         constexpr int N = decltype(width)::value;
         if constexpr (KEEPS && N > 1)
             *(uint4 *)(kept + i) = *(const uint4 *)(logits + i);
         else if constexpr (KEEPS)
             kept[i] = logits[i];
-        total.add<T>(load<N>(logits + i));
+        const pack<N> x = load<N>(logits + i);
+        total.add<T>(x);
+        if (smoothing.of_all > 0) {
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                logit_sum += x.at[k];
+        }
     });
     __syncwarp();  // all lanes have read the target's logit, which is overwritten below
     total.finish<T, GROUP>();
     const float log_sum = total.shift + logf(total.sum);
-    if (threadIdx.x % GROUP == 0)
-        losses[row] = counts ? log_sum - at_target : 0;
+    if (smoothing.of_all > 0)
+        logit_sum = over_group<GROUP>(logit_sum, added());
+    if (threadIdx.x % GROUP == 0) {
+        const float smoothed = (float)smoothing.loss(log_sum, at_target, logit_sum / (float)columns);
+        losses[row] = !counts ? 0 : smoothing.of_all > 0 ? smoothed : log_sum - at_target;
+    }
     walk_row<PACK, GROUP>(columns, head, [&](auto width, size_t i) {
         constexpr int N = decltype(width)::value;
         const pack<N> x = load<N>(KEEPS ? kept + i : logits + i);
-        store<N>(gradient + i, gradient_of<T>(x, log_sum, target - i, counts, scale));
+        store<N>(gradient + i, gradient_of<T>(x, log_sum, target - i, counts, smoothing, scale));
     });
     for (size_t i = columns + threadIdx.x % GROUP; i < stride; i += GROUP)
         store<1>(gradient + i, pack<1>{});
@@ -288,8 +350,8 @@ static cudaError_t both_of_rows(const struct cuda_launch *launch, const struct c
     const size_t bytes = kept_bytes<T>(launch, loss->columns);
     const auto launch_by = [&](auto kernel, size_t blocks, unsigned threads, size_t shared_bytes) {
         return launch_blocks(launch, kernel, blocks, threads, shared_bytes, gradient, losses, logits, aims_of(loss),
-                             loss->rows, loss->columns, loss->stride, scale, begin_alike(gradient, logits),
-                             launch->failure);
+                             loss->rows, loss->columns, loss->stride, smoothing_of(loss), scale,
+                             begin_alike(gradient, logits), launch->failure);
     };
     if (loss->columns <= WARP_COLUMNS)
         return launch_by(loss_both_kernel<T, WARP, false>, blocks_for(loss->rows, BLOCK / WARP), BLOCK, 0);
@@ -325,7 +387,7 @@ cudaError_t cuda_cross_entropy_both(const struct cuda_launch *launch, const stru
 template <class T>
 static cudaError_t load_of()
 {
-    return load_kernels(log_sums_kernel<T, WARP>, log_sums_kernel<T, BLOCK>, loss_kernel<T>,
+    return load_kernels(log_sums_kernel<T, WARP>, log_sums_kernel<T, BLOCK>, loss_kernel<T>, smoothed_loss_kernel<T>,
                         targets_kernel<T>, loss_backward_kernel<T, WARP>, loss_backward_kernel<T, BLOCK>,
                         loss_both_kernel<T, WARP, false>, loss_both_kernel<T, LONG_ROW, false>,
                         loss_both_kernel<T, LONG_ROW, true>);

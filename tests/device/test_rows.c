@@ -245,9 +245,18 @@ static void words_in_parts_are_there_once(void **state)
     rig_try_everywhere(check_embedding_in_parts, test_trials(60, 600));
 }
 
+// None, little, or a lot of label smoothing.
+static float smoothing_of(uint64_t trial)
+{
+    static const float some[] = { 0, 0.1f, 0.75f };
+    return some[trial / 2 % 3];
+}
+
 static void check_cross_entropy(struct rig *rig, uint64_t trial)
 {
-    struct cross_entropy loss = { .rows = 1 + trial % 20, .columns = rig_size(rig, 300), .scale = 1.0f / 7 };
+    struct cross_entropy loss = { .rows = 1 + trial % 20, .columns = rig_size(rig, 300), .scale = 1.0f / 7,
+                                  .smoothing = smoothing_of(trial) };
+    const double smoothing = (double)loss.smoothing, even = smoothing / (double)loss.columns;
     const size_t gap = trial % 3 * (trial % 4 ? 1 : 47);  // as that of a row with padding
     const size_t stride = loss.columns + gap, count = loss.rows * stride;
     loss.stride = gap > 0 ? stride : 0;
@@ -263,18 +272,22 @@ static void check_cross_entropy(struct rig *rig, uint64_t trial)
     rig_settle(rig);
     double want = 0;
     for (size_t row = 0; row < loss.rows; row++) {
-        double exps = 0;
-        for (size_t c = 0; c < loss.columns; c++)
+        double exps = 0, logit_sum = 0;
+        for (size_t c = 0; c < loss.columns; c++) {
             exps += exp((double)logits[row * stride + c]);
+            logit_sum += (double)logits[row * stride + c];
+        }
         rig_close_to(log_sums[row], log(exps), 2e-6, "log sum", row);
         const size_t target = (size_t)loss.targets[row];
         const bool counts = loss.targets[row] != NO_TARGET;
-        want += counts ? (log(exps) - (double)logits[row * stride + target]) / 7 : 0;
+        if (counts)
+            want += (log(exps) - (1 - smoothing) * (double)logits[row * stride + target] - even * logit_sum) / 7;
         for (size_t c = 0; c < stride; c++)
             assert_true(counts || gradient[row * stride + c] == 0);
         for (size_t c = 0; counts && c < loss.columns; c++) {
             const double p = exp((double)logits[row * stride + c]) / exps;
-            rig_value_close_to(gradient[row * stride + c], (p - (c == target)) / 7, 4e-6, "gradient", c);
+            rig_value_close_to(gradient[row * stride + c], (p - (1 - smoothing) * (c == target) - even) / 7, 4e-6,
+                               "gradient", c);
         }
         for (size_t c = loss.columns; c < stride; c++)
             assert_true(gradient[row * stride + c] == 0);
@@ -291,7 +304,8 @@ static void cross_entropy_equals_its_formulas(void **state)
 // The gradient goes over the logits, now and then. On a processor gradient and loss have the bits of the two kernels.
 static void check_cross_entropy_in_one(struct rig *rig, uint64_t trial)
 {
-    struct cross_entropy loss = { .rows = 1 + trial % 20, .columns = rig_size(rig, 300), .scale = 1.0f / 7 };
+    struct cross_entropy loss = { .rows = 1 + trial % 20, .columns = rig_size(rig, 300), .scale = 1.0f / 7,
+                                  .smoothing = smoothing_of(trial) };
     loss.stride = loss.columns + trial % 3 * (trial % 4 ? 1 : 47);
     const size_t count = loss.rows * loss.stride;
     const float *logits = rig_numbers(rig, count, 1 + (double)(trial % 40));
@@ -313,8 +327,11 @@ static void check_cross_entropy_in_one(struct rig *rig, uint64_t trial)
     kernel_cross_entropy_both(rig->queue, &loss, sum_in_one, losses, rig_values(rig, in_one), scaled.scale);
     rig_settle(rig);
     for (size_t row = 0; row < loss.rows; row++) {
-        const double at_target = targets[row] == NO_TARGET ? (double)log_sums[row]
-                                                           : (double)logits[row * loss.stride + (size_t)targets[row]];
+        double at_target = targets[row] == NO_TARGET ? (double)log_sums[row]
+                                                     : (double)logits[row * loss.stride + (size_t)targets[row]];
+        const double share = (double)loss.smoothing, of_target = at_target;
+        for (size_t c = 0; targets[row] != NO_TARGET && c < loss.columns; c++)
+            at_target += share / (double)loss.columns * ((double)logits[row * loss.stride + c] - of_target);
         rig_close_to(losses[row], (double)log_sums[row] - at_target, 4e-6 * (1 + fabs(at_target)), "a row's loss", row);
     }
     if (strncmp(device_name(rig->device), "cpu", 3) == 0) {
@@ -432,6 +449,75 @@ static void what_is_outside_the_vocabulary_fails_the_queue(void **state)
     device_close(device);
 }
 
+// An infinite logit has no part in a loss that is not smoothed.
+static void an_infinite_logit_counts_in_a_smoothed_loss_only(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct device *device = device_open("cpu", &error);
+    struct queue *queue = device ? queue_create(device, &error) : NULL;
+    assert_good(queue, error);
+    float logits[3] = { 0.3f, -INFINITY, 1.7f }, gradient[3], sum = 0, log_sum = 0;
+    const int32_t target = 2;
+    const struct cross_entropy loss = { .logits = values(logits), .targets = &target, .rows = 1, .columns = 3,
+                                        .scale = 1 };
+    kernel_cross_entropy(queue, &loss, &sum, &log_sum);
+    kernel_cross_entropy_backward(queue, &loss, values(gradient), &log_sum);
+    assert_good(queue_wait(queue, &error), error);
+    assert_true(sum == (float)((double)log_sum - (double)logits[2]));
+    assert_true(gradient[1] == 0 && isfinite(gradient[0]) && isfinite(gradient[2]));
+    struct cross_entropy smoothed = loss;
+    smoothed.smoothing = 0.1f;
+    kernel_cross_entropy(queue, &smoothed, &sum, &log_sum);
+    assert_good(queue_wait(queue, &error), error);
+    assert_true(sum == INFINITY);
+    queue_free(queue);
+    device_close(device);
+}
+
+static struct smoothing_row {
+    const char *name;
+    float smoothing;
+    size_t whole;
+    const char *sentence;
+} smoothing_rows[] = {
+    { "smoothing of all is refused", 1, 0, "label smoothing is not a number from 0 to below 1" },
+    { "negative smoothing is refused", -0.1f, 0, "label smoothing is not a number from 0 to below 1" },
+    { "smoothing by NaN is refused", NAN, 0, "label smoothing is not a number from 0 to below 1" },
+    { "smoothing of a part of the columns is refused", 0.1f, 6,
+      "label smoothing needs all columns of the logits on one device" },
+};
+
+static void wrong_smoothing_fails_the_queue(void **state)
+{
+    const struct smoothing_row *row = *state;
+    struct error error = { 0 };
+    struct device *device = device_open("cpu", &error);
+    assert_good(device, error);
+    float out[3] = { 0 };
+    const int32_t target = 2;
+    const struct cross_entropy loss = { .logits = values(out), .targets = &target, .rows = 1, .columns = 3, .scale = 1,
+                                        .whole = row->whole, .smoothing = row->smoothing };
+    for (int kernel = 0; kernel < 4; kernel++) {
+        struct queue *queue = queue_create(device, &error);
+        assert_good(queue, error);
+        if (kernel == 0)
+            kernel_cross_entropy(queue, &loss, out, out);
+        else if (kernel == 1)
+            kernel_cross_entropy_backward(queue, &loss, values(out), out);
+        else if (kernel == 2)
+            kernel_cross_entropy_part(queue, &loss, out, out);
+        else if (row->whole == 0)
+            kernel_cross_entropy_both(queue, &loss, out, out, values(out), 1);
+        const bool was_given = kernel < 3 || row->whole == 0;
+        assert_true(queue_wait(queue, &error) == !was_given);
+        if (was_given)
+            assert_error(error, row->sentence);
+        queue_free(queue);
+    }
+    device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +531,11 @@ int main(void)
         cmocka_unit_test(cross_entropy_equals_its_formulas),
         cmocka_unit_test(cross_entropy_in_one_is_its_forward_and_its_backward),
         cmocka_unit_test(a_loss_of_columns_in_parts_is_that_of_all),
+        cmocka_unit_test(an_infinite_logit_counts_in_a_smoothed_loss_only),
+        TEST_ROW(wrong_smoothing_fails_the_queue, &smoothing_rows[0]),
+        TEST_ROW(wrong_smoothing_fails_the_queue, &smoothing_rows[1]),
+        TEST_ROW(wrong_smoothing_fails_the_queue, &smoothing_rows[2]),
+        TEST_ROW(wrong_smoothing_fails_the_queue, &smoothing_rows[3]),
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[0]),
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[1]),
         TEST_ROW(what_is_outside_the_vocabulary_fails_the_queue, &outside_rows[2]),

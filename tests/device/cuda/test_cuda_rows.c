@@ -215,13 +215,17 @@ struct row_loss {
 static struct row_loss loss_of_row(const struct cuda_rig *rig, const struct cross_entropy *loss,
                                    const struct values *logits, size_t row)
 {
-    double total = 0;
-    for (size_t c = 0; c < loss->columns; c++)
+    double total = 0, logit_sum = 0;
+    for (size_t c = 0; c < loss->columns; c++) {
         total += exp((double)value_at(rig, logits, row * loss->stride + c));
+        logit_sum += (double)value_at(rig, logits, row * loss->stride + c);
+    }
     const int32_t target = loss->targets[row];
-    const double at_target = target == NO_TARGET ? log(total)
-                                                 : (double)value_at(rig, logits, row * loss->stride + (size_t)target);
-    return (struct row_loss){ log(total), log(total) - at_target };
+    if (target == NO_TARGET)
+        return (struct row_loss){ log(total), 0 };
+    const double at_target = (double)value_at(rig, logits, row * loss->stride + (size_t)target);
+    const double share = (double)loss->smoothing, mean = logit_sum / (double)loss->columns;
+    return (struct row_loss){ log(total), log(total) - (1 - share) * at_target - share * mean };
 }
 
 static void check_gradient_of_row(const struct cuda_rig *rig, const struct cross_entropy *loss,
@@ -235,8 +239,10 @@ static void check_gradient_of_row(const struct cuda_rig *rig, const struct cross
         must_equal(value_at(rig, gradient, first + c), 0, "a gradient without a target", first + c);
     for (size_t c = 0; counts && c < loss->columns; c++) {
         const double share = exp((double)value_at(rig, logits, first + c) - log_sum);
-        must_be_near(rig, value_at(rig, gradient, first + c), (share - (c == (size_t)loss->targets[row])) * scale, 1e-5,
-                     "logits' gradient", first + c);
+        const double own = c == (size_t)loss->targets[row] ? 1 - (double)loss->smoothing : 0;
+        const double even = (double)loss->smoothing / (double)loss->columns;
+        must_be_near(rig, value_at(rig, gradient, first + c), (share - own - even) * scale, 1e-5, "logits' gradient",
+                     first + c);
     }
     for (size_t c = loss->columns; c < loss->stride; c++)
         must_equal(value_at(rig, gradient, first + c), 0, "a gradient between the rows", first + c);
@@ -244,7 +250,8 @@ static void check_gradient_of_row(const struct cuda_rig *rig, const struct cross
 
 static struct cross_entropy some_loss(struct cuda_rig *rig, uint64_t trial)
 {
-    struct cross_entropy loss = { .rows = some_size(rig, 20), .columns = some_columns(rig, trial), .scale = 1.0f / 7 };
+    struct cross_entropy loss = { .rows = some_size(rig, 20), .columns = some_columns(rig, trial), .scale = 1.0f / 7,
+                                  .smoothing = trial % 4 == 1 ? 0.1f : trial % 4 == 2 ? 0.75f : 0 };
     loss.stride = loss.columns + trial % 3 * (trial % 4 ? 4 : 300) + trial % 2;
     loss.logits = some_values(rig, loss.rows * loss.stride, 1 + (double)(trial % 40));
     int32_t *targets = some_tokens(rig, loss.rows, loss.columns);
