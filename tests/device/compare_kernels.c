@@ -308,7 +308,7 @@ static int32_t *targets_of(struct trial *t, size_t words)
     return device;
 }
 
-static void run_cross_entropy(struct trial *t)
+static void cross_entropy(struct trial *t, float smoothing)
 {
     const size_t stride = (t->columns + 7) / 8 * 8;  // as a head has it
     const struct cross_entropy loss = { .logits = values(t, t->rows * stride),
@@ -316,13 +316,23 @@ static void run_cross_entropy(struct trial *t)
                                         .rows = t->rows,
                                         .columns = t->columns,
                                         .stride = stride,
-                                        .scale = 1 / (float)t->rows };
+                                        .scale = 1 / (float)t->rows,
+                                        .smoothing = smoothing };
     float *log_sums = output(t, FLOATS, t->rows, "log_sums");
     kernel_cross_entropy(t->queue, &loss, output(t, FLOATS, 1, "loss"), log_sums);
     kernel_cross_entropy_backward(t->queue, &loss, output(t, VALUES, t->rows * stride, "logits_gradient"), log_sums);
     float *sum = output(t, FLOATS, 1, "loss, in one"), *losses = output(t, FLOATS, t->rows, "losses, in one");
     struct values *gradient = output(t, VALUES, t->rows * stride, "gradient, in one");
     kernel_cross_entropy_both(t->queue, &loss, sum, losses, gradient, loss.scale);
+}
+
+static void run_cross_entropy(struct trial *t)
+{
+    cross_entropy(t, 0);
+}
+static void run_smoothed(struct trial *t)
+{
+    cross_entropy(t, 0.1f);
 }
 
 static void run_parts(struct trial *t)
@@ -534,6 +544,70 @@ static void run_clip(struct trial *t)
     kernel_clip(t->queue, &(struct clip){ .norms = norm, .norm_count = 1, .limit = 0.5f }, gradients, count_of(t));
 }
 
+// --- pictures: rows of 8 pixels, with columns as channels -------------------------
+
+static struct batch_norm norm_of_picture(struct trial *t)
+{
+    return (struct batch_norm){ .in = values(t, count_of(t)), .gain = values(t, t->columns),
+                                .offset = values(t, t->columns), .rows = t->rows,
+                                .counted = t->rows - t->rows / 10, .channels = t->columns, .has_relu = true,
+                                .add = values(t, count_of(t)) };
+}
+
+// What the ReLU has let pass hangs on the last bit of a number near 0.
+static void run_batch_norm(struct trial *t)
+{
+    const struct batch_norm norm = norm_of_picture(t);
+    float *mean = output(t, FLOATS, t->columns, "mean"), *rstd = output(t, FLOATS, t->columns, "rstd");
+    float *statistics = output(t, FLOATS, batch_norm_statistics(t->columns), "statistics");
+    double *merged = output(t, DOUBLES, batch_norm_sums(t->columns), "sums");
+    uint8_t *passed = output(t, BYTES, batch_norm_passed_bytes(t->rows, t->columns), NULL);
+    kernel_batch_norm(t->queue, &norm, output(t, VALUES, count_of(t), "out"), mean, rstd, passed, statistics);
+    kernel_batch_norm_merge(t->queue, merged, statistics, t->columns, true);
+    kernel_batch_norm_merge(t->queue, merged, statistics, t->columns, false);
+    float *running = sums(t, t->columns, "running mean"), *variance = positive(t, t->columns, "running variance");
+    kernel_batch_norm_fold(t->queue, running, variance, merged, t->columns, 0.1f);
+    kernel_batch_norm_running(t->queue, &norm, output(t, VALUES, count_of(t), "out of running"), running, variance);
+}
+
+static void run_batch_norm_backward(struct trial *t)
+{
+    const struct batch_norm norm = norm_of_picture(t);
+    const size_t bytes = batch_norm_passed_bytes(t->rows, t->columns);
+    const uint8_t *passed = trial_drawn(t, CODES, bytes, NULL, 127.5, 127.5);
+    const struct values *gradient = values(t, count_of(t));
+    const float *mean = floats(t, t->columns), *rstd = positive(t, t->columns, NULL);
+    struct values *in_gradient = output(t, VALUES, count_of(t), "in_gradient");
+    struct values *add_gradient = output(t, VALUES, count_of(t), "add_gradient");
+    kernel_batch_norm_backward(t->queue, &norm, in_gradient, add_gradient, output(t, FLOATS, 2 * t->columns, "sums"),
+                               gradient, mean, rstd, passed);
+}
+
+static void run_pooling(struct trial *t)
+{
+    const struct pooling p = { .batch = 1, .height = t->rows > 8 ? t->rows / 8 : 1, .width = 8, .channels = t->columns,
+                               .window = { 3, 3, 2, 2, 1, 1 } };
+    const size_t large = p.height * p.width * p.channels, count = pooling_height(&p) * pooling_width(&p) * p.channels;
+    const struct values *in = values(t, large), *gradient = values(t, count);
+    uint8_t *won = output(t, BYTES, count, "won");
+    kernel_max_pool(t->queue, &p, output(t, VALUES, count, "largest"), won, in);
+    kernel_max_pool_backward(t->queue, &p, output(t, VALUES, large, "gradient of the largest"), gradient, won);
+    kernel_average_pool(t->queue, &p, output(t, VALUES, count, "average"), in);
+    kernel_average_pool_backward(t->queue, &p, output(t, VALUES, large, "gradient of the average"), gradient);
+}
+
+static void run_branches(struct trial *t)
+{
+    const struct upsampling u = { .batch = 1, .height = t->rows > 8 ? t->rows / 8 : 1, .width = 8,
+                                  .channels = t->columns, .factor = 2 };
+    const size_t count = u.height * u.width * u.channels;
+    const struct values *in = values(t, count), *gradient = values(t, 4 * count);
+    kernel_upsample(t->queue, &u, output(t, VALUES, 4 * count, "upsampled"), in);
+    kernel_upsample_backward(t->queue, &u, output(t, VALUES, count, "its gradient"), gradient);
+    kernel_copy_columns(t->queue, trial_drawn(t, VALUES, 2 * count, "joined", 0, 1), in, u.height * u.width, u.channels,
+                        2 * u.channels, u.channels);
+}
+
 // --- the sizes --------------------------------------------------------------------
 
 // What cases are of, so that a shape takes those that its size says something about.
@@ -636,6 +710,7 @@ static const struct {
     { "attention", run_attention, HEADS, false },
     { "attention of parts", run_attention_parts, HEADS, false },
     { "cross_entropy", run_cross_entropy, WORD_ROWS, false },
+    { "cross_entropy, smoothed", run_smoothed, WORD_ROWS, false },
     { "cross_entropy in parts", run_parts, WORD_ROWS, false },
     { "adamw", run_adamw, UPDATES, false },
     { "adam, decay coupled", run_adam, UPDATES, false },
@@ -653,6 +728,10 @@ static const struct {
     { "convolution by product", run_pixels, PICTURES, true },
     { "convolution in groups", run_groups, PICTURES, true },
     { "norm, clip", run_clip, SUMS, false },
+    { "batch_norm", run_batch_norm, ROWS, true },
+    { "batch_norm_backward", run_batch_norm_backward, ROWS, true },
+    { "pooling", run_pooling, ROWS, true },
+    { "upsample, copy_columns", run_branches, ROWS, true },
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
