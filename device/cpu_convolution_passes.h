@@ -6,8 +6,8 @@
 //
 // Our weights are HWIO. With its own order oneDNN is 1.3 to 8 times as fast (avx512, windows of 3x3), although each
 // call then reorders the weights. That costs 0.2 to 5 % of the time if a batch has 196 pixels or more. Below about 100
-// pixels it costs a third and more. There 512 channels at 7x7 ran at 114 and 100 GF/s (forward and input) in our order,
-// and at 101 and 74 in oneDNN's. Gradients of weights keep oneDNN's order there too. They have to be added to ours anyway,
+// pixels it costs a third and more. At 7x7, 512 channels ran at 114 and 100 GF/s (forward and input) in our order, and
+// at 101 and 74 in oneDNN's. Gradients of weights keep oneDNN's order there too. They have to be added to ours anyway,
 // which the reorder does, and in our order oneDNN wants a scratchpad of four times the weights.
 #ifndef DEVICE_CPU_CONVOLUTION_PASSES_H
 #define DEVICE_CPU_CONVOLUTION_PASSES_H

@@ -6,9 +6,9 @@
 //
 //     workspace    | weights, or their gradients, in cuDNN's order | cuDNN's |
 //
-// Our weights are HWIO, and cuDNN's KRSC is their transpose. cuDNN 9.19 also takes the strides of HWIO, but then
-// suggests the same engines as for KRSC, with the same workspace. For KCRS it asks for room to reorder. So it may well
-// read HWIO as if it were KRSC.
+// Our weights are HWIO, and cuDNN's KRSC is their transpose. cuDNN 9.19 also takes the strides of HWIO. It then
+// suggests the same engines as for KRSC, with the same workspace, while for KCRS it asks for room to reorder. So it may
+// well read HWIO as if it were KRSC.
 //
 // No engine may compute in less than fp32, unless the device is one in TF32. Nor may it use a Fourier transform or
 // Winograd's algorithm, in which a NaN reaches pixels that its window does not cover, and errors are larger.
@@ -165,13 +165,14 @@ static void run(struct queue *queue, struct cuda_convolution *convolution, enum 
 {
     const int64_t ids[] = { CONVOLUTION_X, CONVOLUTION_W, CONVOLUTION_Y };
     void *addresses[] = { (void *)(uintptr_t)x, workspace, (void *)(uintptr_t)y };
+    const struct cuda_launch *launch = cuda_launch_of(queue);
     for (size_t i = 0; i < 3; i++)
         if ((uintptr_t)addresses[i] % CONVOLUTION_ALIGNMENT != 0) {
             queue_fail(queue, "a convolution by cuDNN needs tensors at multiples of 16 bytes");
             return;
         }
     pthread_mutex_lock(&convolution->running);
-    cudnnStatus_t status = cudnnSetStream(convolution->handle, cuda_queue_of(queue)->launch.stream);
+    cudnnStatus_t status = cudnnSetStream(convolution->handle, launch->stream);
     if (status == CUDNN_STATUS_SUCCESS)
         status = cudnn_plan_run(&convolution->plans[which], convolution->handle, ids, addresses, 3,
                                 (char *)workspace + weight_bytes(&convolution->shape));

@@ -210,7 +210,7 @@ static void check_any(struct rig *rig, uint64_t trial)
 static void convolutions_of_any_shape_equal_the_plain_sums(void **state)
 {
     (void)state;
-    rig_try_everywhere(check_any, test_trials(40, 1000));
+    rig_try_everywhere(check_any, test_trials(24, 1000));
 }
 
 // Shapes of networks, on either side of the number of pixels at which the order of the weights changes.
@@ -273,7 +273,7 @@ static void check_nan(struct rig *rig, uint64_t trial)
 static void a_nan_reaches_the_windows_that_cover_it_and_no_others(void **state)
 {
     (void)state;
-    rig_try_everywhere(check_nan, test_trials(20, 400));
+    rig_try_everywhere(check_nan, test_trials(12, 400));
 }
 
 // --- several queues, and recordings -----------------------------------------------------------

@@ -774,7 +774,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
         look_at(&run, &operation->y);
     }
     const bool convolves = is_convolution(&own->program->operations[0]);
-    const cudaError_t status = played_append(handle->stream, convolves ? "a convolution by cuDNN" : "attention by cuDNN",
-                                             do_run, NULL, &run, sizeof run);
+    const char *what = convolves ? "a convolution by cuDNN" : "attention by cuDNN";
+    const cudaError_t status = played_append(handle->stream, what, do_run, NULL, &run, sizeof run);
     return status == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }

@@ -1,0 +1,153 @@
+// How fast the layers' kernels of a device are, for bench/peers/compare_layers.py, which holds them against PyTorch.
+//
+//     bench_layers DEVICE
+//
+// Each line of the input names a case by its numbers, as in
+//
+//     convolution BATCH HEIGHT WIDTH IN OUT GROUPS WINDOW_HEIGHT WINDOW_WIDTH STRIDE PADDING
+//
+// and is answered by a line with its times in nanoseconds: forward, gradients of the input, gradients of the weights.
+// Each is the best of a few runs. So the other side can take turns with this one, case by case.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "device/picture_kernels.h"
+
+enum { RUNS = 5, PASSES = 3 };
+
+struct bench {
+    struct device *device;
+    struct queue *queue;
+};
+
+static void must(bool good, const struct error *error)
+{
+    if (good)
+        return;
+    fprintf(stderr, "bench_layers: %s\n", error->text);
+    exit(3);
+}
+
+static void *memory(const struct bench *bench, uint64_t bytes)
+{
+    struct error error = { 0 };
+    void *made = device_allocate(bench->device, bytes, &error);
+    must(made, &error);
+    kernel_fill_normal(bench->queue, made, 1, 1, 0, bytes / sizeof(float));
+    return made;
+}
+
+// On a device that does each thing at once this is the thread's CPU time, which a busy machine disturbs little.
+static uint64_t now_ns(const struct bench *bench)
+{
+    return device_runs_ahead(bench->device) ? clock_now_ns() : clock_thread_cpu_ns();
+}
+
+static double best_ns(const struct bench *bench, void (*run)(const struct bench *, const void *), const void *arguments)
+{
+    double best = 0;
+    for (int i = 0; i < RUNS; i++) {
+        struct error error = { 0 };
+        const uint64_t start = now_ns(bench);
+        run(bench, arguments);
+        must(queue_wait(bench->queue, &error), &error);
+        const double took = (double)(now_ns(bench) - start);
+        best = i == 0 || took < best ? took : best;
+    }
+    return best;
+}
+
+// --- convolutions ------------------------------------------------------------------------
+
+struct convolving {
+    struct convolution shape;
+    struct values *in, *out, *weights;
+    float *weights_gradient;
+    void *workspace;
+};
+
+static void run_forward(const struct bench *bench, const void *arguments)
+{
+    const struct convolving *x = arguments;
+    kernel_convolution(bench->queue, &x->shape, x->out, x->in, x->weights, NULL, x->workspace);
+}
+
+static void run_input(const struct bench *bench, const void *arguments)
+{
+    const struct convolving *x = arguments;
+    kernel_convolution_input(bench->queue, &x->shape, x->in, x->out, x->weights, x->workspace);
+}
+
+static void run_weight(const struct bench *bench, const void *arguments)
+{
+    const struct convolving *x = arguments;
+    kernel_convolution_weight(bench->queue, &x->shape, x->weights_gradient, x->out, x->in, x->workspace);
+}
+
+static bool read_convolution(struct convolution *c, const char *line)
+{
+    struct window *w = &c->window;
+    const bool is_whole
+        = sscanf(line, "convolution %zu %zu %zu %zu %zu %zu %zu %zu %zu %zu", &c->batch, &c->height, &c->width, &c->in,
+                 &c->out, &c->groups, &w->height, &w->width, &w->stride_height, &w->padding_height) == 10;
+    w->stride_width = w->stride_height;
+    w->padding_width = w->padding_height;
+    return is_whole;
+}
+
+static void time_convolution(const struct bench *bench, const struct convolution *shape)
+{
+    static void (*const passes[PASSES])(const struct bench *, const void *) = { run_forward, run_input, run_weight };
+    struct error error = { 0 };
+    struct convolution_bytes bytes;
+    must(convolution_bytes(bench->device, shape, &bytes, &error), &error);
+    uint64_t most = bytes.forward > bytes.input ? bytes.forward : bytes.input;
+    most = bytes.weight > most ? bytes.weight : most;
+    const size_t weights = shape->window.height * shape->window.width * shape->in / shape->groups * shape->out;
+    const size_t outs = shape->batch * convolution_height(shape) * convolution_width(shape) * shape->out;
+    const struct convolving x = {
+        .shape = *shape,
+        .in = memory(bench, shape->batch * shape->height * shape->width * shape->in * sizeof(float)),
+        .out = memory(bench, outs * sizeof(float)),
+        .weights = memory(bench, weights * sizeof(float)),
+        .weights_gradient = memory(bench, weights * sizeof(float)),
+        .workspace = memory(bench, most),
+    };
+    double ns[PASSES];
+    for (int i = 0; i < PASSES; i++) {
+        passes[i](bench, &x);  // warm
+        ns[i] = best_ns(bench, passes[i], &x);
+    }
+    printf("%.0f %.0f %.0f\n", ns[0], ns[1], ns[2]);
+    void *const all[] = { x.in, x.out, x.weights, x.weights_gradient, x.workspace };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        device_release(bench->device, all[i]);
+}
+
+int main(int count, char **arguments)
+{
+    struct error error = { 0 };
+    if (count != 2) {
+        fprintf(stderr, "usage: bench_layers DEVICE < cases\n");
+        return 2;
+    }
+    struct bench bench = { .device = device_open(arguments[1], &error) };
+    must(bench.device, &error);
+    bench.queue = queue_create(bench.device, &error);
+    must(bench.queue, &error);
+    char line[200];
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    while (fgets(line, sizeof line, stdin)) {
+        struct convolution shape;
+        if (!read_convolution(&shape, line)) {
+            fprintf(stderr, "bench_layers: no such case: %s", line);
+            return 2;
+        }
+        time_convolution(&bench, &shape);
+    }
+    queue_free(bench.queue);
+    device_close(bench.device);
+    return 0;
+}

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Weir's kernels of layers against those of eager PyTorch, one thread each, in one run.
+
+    compare_layers.py [BUILD [ROUNDS]]        (default: build/release, 15)
+
+The two take turns, case by case, so that whatever else the machine does falls on both alike. A turn is the best of
+five runs, in CPU time of the thread. Each round gives a ratio of two turns, and the median of these ratios is printed. PyTorch's tensors are
+channels_last, which is as Weir's lie, and so are its weights. Weir adds gradients of weights to those that are there,
+and PyTorch overwrites.
+
+A number over 1 means that Weir is faster. The gradients of the input of a first layer are computed by nobody, and are
+left out. Needs PyTorch where this Python finds it (pip install torch, PYTHONPATH); exits with 1 when it is not there.
+"""
+
+import importlib.util
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+RUNS = 5
+# Name, then batch, height, width, channels in and out, groups, window's height and width, stride, padding.
+CONVOLUTIONS = [
+    ('64>64 3x3 @112 N2', (2, 112, 112, 64, 64, 1, 3, 3, 1, 1)),
+    ('64>64 3x3 @56 N4', (4, 56, 56, 64, 64, 1, 3, 3, 1, 1)),
+    ('256>256 3x3 @14 N8', (8, 14, 14, 256, 256, 1, 3, 3, 1, 1)),
+    ('256>64 1x1 @56 N4', (4, 56, 56, 256, 64, 1, 1, 1, 1, 0)),
+    ('3>64 7x7s2 @224 N2', (2, 224, 224, 3, 64, 1, 7, 7, 2, 3)),
+    ('32>64 3x3 @14 N32', (32, 14, 14, 32, 64, 1, 3, 3, 1, 1)),
+]
+PASSES = 'FIW'  # forward, gradients of the input, gradients of the weights
+
+
+class Weir:
+    def __init__(self, build):
+        self.process = subprocess.Popen([f'{build}/bench/bench_layers', 'cpu'], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, bufsize=1,
+                                        env={**os.environ, 'OMP_NUM_THREADS': '1'})
+
+    def times(self, numbers):
+        self.process.stdin.write('convolution ' + ' '.join(map(str, numbers)) + '\n')
+        return [float(ns) for ns in self.process.stdout.readline().split()]
+
+
+class PyTorch:
+    def __init__(self):
+        import torch
+        torch.set_num_threads(1)
+        torch.manual_seed(1)
+        self.torch = torch
+
+    def tensor(self, *sizes):
+        return self.torch.randn(*sizes).contiguous(memory_format=self.torch.channels_last)
+
+    def times(self, numbers):
+        torch = self.torch
+        batch, height, width, into, out, groups, rows, columns, stride, padding = numbers
+        x, weights = self.tensor(batch, into, height, width), self.tensor(out, into // groups, rows, columns)
+
+        def forward():
+            return torch.nn.functional.conv2d(x, weights, None, stride, padding, 1, groups)
+
+        gradient = self.tensor(*forward().shape)
+
+        def backward(wants_input, wants_weights):
+            return lambda: torch.ops.aten.convolution_backward(
+                gradient, x, weights, None, [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], groups,
+                [wants_input, wants_weights, False])
+
+        with torch.no_grad():
+            return [best_ns(run) for run in (forward, backward(True, False), backward(False, True))]
+
+
+def best_ns(run):
+    run()
+    taken = []
+    for _ in range(RUNS):
+        start = time.thread_time_ns()
+        run()
+        taken.append(time.thread_time_ns() - start)
+    return min(taken)
+
+
+def work(numbers):  # floating-point operations of a pass
+    batch, height, width, into, out, groups, rows, columns, stride, padding = numbers
+    places = ((height + 2 * padding - rows) // stride + 1) * ((width + 2 * padding - columns) // stride + 1)
+    return 2 * batch * places * out * into // groups * rows * columns
+
+
+def wanted(numbers):  # passes that a model has: a first layer's I is not computed
+    return [0, 2] if numbers[3] <= 3 else [0, 1, 2]
+
+
+def ratio(theirs, ours, passes):  # median over the rounds, of these passes together
+    return statistics.median(sum(their[i] for i in passes) / sum(our[i] for i in passes)
+                             for their, our in zip(theirs, ours))
+
+
+def geometric_mean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def main():
+    if importlib.util.find_spec('torch') is None:
+        print('compare_layers.py: no PyTorch here (pip install torch, or set PYTHONPATH to where it is)')
+        return 1
+    build = sys.argv[1] if len(sys.argv) > 1 else 'build/release'
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
+    sides = Weir(build), PyTorch()
+    turns = {name: ([], []) for name, _ in CONVOLUTIONS}
+    for _ in range(rounds):
+        for name, numbers in CONVOLUTIONS:
+            for side, taken in zip(sides, turns[name]):
+                taken.append(side.times(numbers))
+    print(f'{"convolution":20} {"weir GF/s":>17} {"pytorch GF/s":>17}   weir over pytorch, medians of {rounds} rounds')
+    print(f'{"":20} ' + f'{"F":>5} {"I":>5} {"W":>5} ' * 2 + f'  {"F":>5} {"I":>5} {"W":>5} {"all":>6}')
+    every = []
+    for name, numbers in CONVOLUTIONS:
+        ours, theirs = turns[name]
+        ratios = {i: ratio(theirs, ours, [i]) for i in wanted(numbers)}
+        every += ratios.values()
+        medians = [statistics.median(of) for side in turns[name] for of in zip(*side)]
+        rates = ' '.join(f'{work(numbers) / ns:5.0f}' for ns in medians)
+        shown = ' '.join(f'{ratios[i]:5.2f}' if i in ratios else '    -' for i in range(3))
+        print(f'{name:20} {rates}   {shown} {ratio(theirs, ours, wanted(numbers)):6.2f}')
+    print(f'geometric mean {geometric_mean(every):.2f}, least {min(every):.2f}')
+    return 0
+
+
+sys.exit(main())
