@@ -27,3 +27,8 @@ void *large_calloc(size_t count, size_t size)
     size_t bytes;
     return __builtin_mul_overflow(count, size, &bytes) ? NULL : advise(calloc(count, size), bytes);
 }
+
+void *large_aligned_alloc(size_t alignment, size_t bytes)
+{
+    return advise(aligned_alloc(alignment, bytes), bytes);
+}

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/large.h"
 #include "common/number.h"
 
 enum { ALIGNMENT = 256 };
@@ -20,7 +21,7 @@ void *cpu_allocate(struct device *device, uint64_t bytes, struct error *error)
 {
     // aligned_alloc() wants a multiple of the alignment, and 0 bytes must also give an address.
     const uint64_t whole = bytes == 0 ? ALIGNMENT : round_to_256(bytes);
-    void *memory = whole >= bytes && whole <= SIZE_MAX / 2 ? aligned_alloc(ALIGNMENT, whole) : NULL;
+    void *memory = whole >= bytes && whole <= SIZE_MAX / 2 ? large_aligned_alloc(ALIGNMENT, whole) : NULL;
     char size[NUMBER_SIZE];
     if (!memory)
         error_set_kind(error, ERROR_MACHINE, "no memory for %s on device %s", bytes_format(bytes, size), device->name);
