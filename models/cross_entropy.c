@@ -50,6 +50,7 @@ static void cross_entropy_forward(const struct layer *layer, const struct layer_
         const struct cross_entropy loss = {
             .logits = pass->base.inputs[i], .targets = pass->targets, .rows = layer_rows(layer),
             .columns = layer->shape.in, .scale = i > 0 ? auxiliary_share * pass->loss_weight : pass->loss_weight,
+            .smoothing = layer->shape.picture.smoothing,
         };
         if (pass->keeps_logits)
             kernel_cross_entropy(pass->base.queue, &loss, work.loss[i], work.rows);
