@@ -482,40 +482,41 @@ cudaError_t cuda_batch_norm_fold(const struct cuda_launch *launch, float *mean, 
 // Forward, a thread has numbers of the output; backward, it has numbers of the input's gradient, and adds up the
 // windows that cover them, in their order.
 
-// A window along one side, with how many pixels and places there are.
+// A window along one side, with how many pixels and places there are. In 32 bits, which spares registers.
 struct side {
-    size_t pixels, places, window, stride, padding;
+    uint32_t pixels, places, window, stride, padding;
 };
 
 struct range {
-    size_t first, end;
+    uint32_t first, end;
 };
 
-__device__ inline range covered_pixels(const side &side, size_t place)
+__device__ inline range covered_pixels(const side &side, uint32_t place)
 {
-    const size_t start = place * side.stride, end = start + side.window - side.padding;
+    const uint32_t start = place * side.stride, end = start + side.window - side.padding;
     return { start > side.padding ? start - side.padding : 0, end < side.pixels ? end : side.pixels };
 }
 
-__device__ inline range covering_places(const side &side, size_t pixel)
+__device__ inline range covering_places(const side &side, uint32_t pixel)
 {
-    const size_t past = pixel + side.padding, end = row_of(past, side.stride) + 1;
-    return { past < side.window ? 0 : row_of(past - side.window, side.stride) + 1,
-             end < side.places ? end : side.places };
+    const uint32_t past = pixel + side.padding, end = past / side.stride + 1;
+    return { past < side.window ? 0 : (past - side.window) / side.stride + 1, end < side.places ? end : side.places };
 }
 
 // Number i of pictures: channel, column, row and picture.
 struct spot {
-    size_t channel, x, y, picture;
+    size_t channel, picture;
+    uint32_t x, y;
 };
 
-__device__ inline spot spot_of(size_t i, size_t height, size_t width, size_t channels)
+__device__ inline spot spot_of(size_t i, uint32_t height, uint32_t width, size_t channels)
 {
     const size_t pixel = row_of(i, channels), row = row_of(pixel, width), picture = row_of(row, height);
-    return { i - pixel * channels, pixel - row * width, row - picture * height, picture };
+    return { i - pixel * channels, picture, (uint32_t)(pixel - row * width), (uint32_t)(row - picture * height) };
 }
 
-__device__ inline size_t number_at(const spot &spot, size_t y, size_t x, size_t height, size_t width, size_t channels)
+__device__ inline size_t number_at(const spot &spot, uint32_t y, uint32_t x, uint32_t height, uint32_t width,
+                                   size_t channels)
 {
     return ((spot.picture * height + y) * width + x) * channels + spot.channel;
 }
@@ -525,11 +526,25 @@ struct sides {
     size_t channels;
 };
 
+static side side_of(size_t pixels, size_t places, size_t window, size_t stride, size_t padding)
+{
+    return { (uint32_t)pixels, (uint32_t)places, (uint32_t)window, (uint32_t)stride, (uint32_t)padding };
+}
+
 static sides sides_of(const struct pooling *p)
 {
     const struct window *w = &p->window;
-    return { { p->height, pooling_height(p), w->height, w->stride_height, w->padding_height },
-             { p->width, pooling_width(p), w->width, w->stride_width, w->padding_width }, p->channels };
+    return { side_of(p->height, pooling_height(p), w->height, w->stride_height, w->padding_height),
+             side_of(p->width, pooling_width(p), w->width, w->stride_width, w->padding_width), p->channels };
+}
+
+// Whether its sides have fewer pixels than 32 bits count, with padding and the last stride.
+static bool has_small_sides(const struct pooling *p)
+{
+    const struct window *w = &p->window;
+    const size_t most = (size_t)1 << 30;
+    return p->height <= most && p->width <= most && w->height <= most && w->width <= most && w->stride_height <= most
+        && w->stride_width <= most;
 }
 
 static float factor_of(const struct pooling *p)
@@ -574,16 +589,16 @@ struct max_pool_body {
         pack<N> most = {};
         unsigned winner[N] = {};
         bool is_first = true;
-        for (size_t y = down.first; y < down.end; y++)
-            for (size_t x = across.first; x < across.end; x++, is_first = false) {
+        for (uint32_t y = down.first; y < down.end; y++)
+            for (uint32_t x = across.first; x < across.end; x++, is_first = false) {
                 const pack<N> number = load<N>(in + number_at(spot, y, x, s.down.pixels, s.across.pixels, s.channels));
-                const size_t row = y + s.down.padding - spot.y * s.down.stride;
-                const size_t column = x + s.across.padding - spot.x * s.across.stride;
+                const uint32_t row = y + s.down.padding - spot.y * s.down.stride;
+                const uint32_t column = x + s.across.padding - spot.x * s.across.stride;
 #pragma unroll
                 for (int k = 0; k < N; k++)
                     if (is_first || (!(number.at[k] <= most.at[k]) && most.at[k] == most.at[k])) {
                         most.at[k] = number.at[k];
-                        winner[k] = (unsigned)(row * s.across.window + column);
+                        winner[k] = row * s.across.window + column;
                     }
             }
         store<N>(out + i, most);
@@ -603,13 +618,13 @@ struct max_pool_backward_body {
         const spot spot = spot_of(i, s.down.pixels, s.across.pixels, s.channels);
         const range down = covering_places(s.down, spot.y), across = covering_places(s.across, spot.x);
         pack<N> sum = {};
-        for (size_t y = down.first; y < down.end; y++)
-            for (size_t x = across.first; x < across.end; x++) {
-                const size_t row = spot.y + s.down.padding - y * s.down.stride;
-                const size_t column = spot.x + s.across.padding - x * s.across.stride;
+        for (uint32_t y = down.first; y < down.end; y++)
+            for (uint32_t x = across.first; x < across.end; x++) {
+                const uint32_t row = spot.y + s.down.padding - y * s.down.stride;
+                const uint32_t column = spot.x + s.across.padding - x * s.across.stride;
                 const size_t from = number_at(spot, y, x, s.down.places, s.across.places, s.channels);
                 const pack<N> g = load<N>(out_gradient + from);
-                const unsigned winners = load_bytes<N>(won + from), own = (unsigned)(row * s.across.window + column);
+                const unsigned winners = load_bytes<N>(won + from), own = row * s.across.window + column;
 #pragma unroll
                 for (int k = 0; k < N; k++)
                     sum.at[k] += (winners >> 8 * k & 255) == own ? g.at[k] : 0;
@@ -630,8 +645,8 @@ struct average_pool_body {
         const spot spot = spot_of(i, s.down.places, s.across.places, s.channels);
         const range down = covered_pixels(s.down, spot.y), across = covered_pixels(s.across, spot.x);
         pack<N> sum = {};
-        for (size_t y = down.first; y < down.end; y++)
-            for (size_t x = across.first; x < across.end; x++) {
+        for (uint32_t y = down.first; y < down.end; y++)
+            for (uint32_t x = across.first; x < across.end; x++) {
                 const pack<N> number = load<N>(in + number_at(spot, y, x, s.down.pixels, s.across.pixels, s.channels));
 #pragma unroll
                 for (int k = 0; k < N; k++)
@@ -653,8 +668,9 @@ struct average_pool_backward_body {
         const spot spot = spot_of(i, s.down.pixels, s.across.pixels, s.channels);
         const range down = covering_places(s.down, spot.y), across = covering_places(s.across, spot.x);
         pack<N> sum = {};
-        for (size_t y = down.first; y < down.end; y++)
-            for (size_t x = across.first; x < across.end; x++) {
+        for (uint32_t y = down.first; y < down.end; y++)
+#pragma unroll 1  // or sm_80 finds too few registers
+            for (uint32_t x = across.first; x < across.end; x++) {
                 const pack<N> g
                     = load<N>(out_gradient + number_at(spot, y, x, s.down.places, s.across.places, s.channels));
 #pragma unroll
@@ -678,6 +694,8 @@ static size_t out_count(const struct pooling *p)
 cudaError_t cuda_max_pool(const struct cuda_launch *launch, const struct pooling *pooling, struct values *out,
                           uint8_t *won, const struct values *in)
 {
+    if (!has_small_sides(pooling))
+        return cudaErrorInvalidConfiguration;
     const max_pool_body body = { (float *)out, won, (const float *)in, sides_of(pooling) };
     const size_t count = out_count(pooling);
     return launch_each<PACK>(launch, body, count, head_of_rows<PACK>(pooling->channels, count, body.out, won, body.in));
@@ -686,6 +704,8 @@ cudaError_t cuda_max_pool(const struct cuda_launch *launch, const struct pooling
 cudaError_t cuda_max_pool_backward(const struct cuda_launch *launch, const struct pooling *pooling,
                                    struct values *in_gradient, const struct values *out_gradient, const uint8_t *won)
 {
+    if (!has_small_sides(pooling))
+        return cudaErrorInvalidConfiguration;
     const max_pool_backward_body body = { (float *)in_gradient, (const float *)out_gradient, won, sides_of(pooling) };
     const size_t count = in_count(pooling);
     return launch_each<PACK>(launch, body, count,
@@ -695,6 +715,8 @@ cudaError_t cuda_max_pool_backward(const struct cuda_launch *launch, const struc
 cudaError_t cuda_average_pool(const struct cuda_launch *launch, const struct pooling *pooling, struct values *out,
                               const struct values *in)
 {
+    if (!has_small_sides(pooling))
+        return cudaErrorInvalidConfiguration;
     const average_pool_body body = { (float *)out, (const float *)in, sides_of(pooling), factor_of(pooling) };
     const size_t count = out_count(pooling);
     return launch_each<PACK>(launch, body, count, head_of_rows<PACK>(pooling->channels, count, body.out, body.in));
@@ -703,6 +725,8 @@ cudaError_t cuda_average_pool(const struct cuda_launch *launch, const struct poo
 cudaError_t cuda_average_pool_backward(const struct cuda_launch *launch, const struct pooling *pooling,
                                        struct values *in_gradient, const struct values *out_gradient)
 {
+    if (!has_small_sides(pooling))
+        return cudaErrorInvalidConfiguration;
     const average_pool_backward_body body = { (float *)in_gradient, (const float *)out_gradient, sides_of(pooling),
                                               factor_of(pooling) };
     const size_t count = in_count(pooling);
@@ -735,16 +759,32 @@ cudaError_t cuda_copy_columns(const struct cuda_launch *launch, struct values *o
                              packs ? head_of_rows<PACK>(columns, count, body.out, body.in) : count);
 }
 
+struct larger_pictures {
+    uint32_t height, width, factor;
+    size_t channels;
+};
+
+static larger_pictures larger_pictures_of(const struct upsampling *u)
+{
+    return { (uint32_t)u->height, (uint32_t)u->width, (uint32_t)u->factor, u->channels };
+}
+
+static bool has_small_sides(const struct upsampling *u)
+{
+    const size_t most = (size_t)1 << 30;
+    return u->height <= most / u->factor && u->width <= most / u->factor;
+}
+
 struct upsample_body {
     float *out;
     const float *in;
-    struct upsampling u;
+    larger_pictures u;
 
     template <int N>
     __device__ void at(size_t i) const
     {
         const spot spot = spot_of(i, u.height * u.factor, u.width * u.factor, u.channels);
-        const size_t y = row_of(spot.y, u.factor), x = row_of(spot.x, u.factor);
+        const uint32_t y = spot.y / u.factor, x = spot.x / u.factor;
         store<N>(out + i, load<N>(in + number_at(spot, y, x, u.height, u.width, u.channels)));
     }
 };
@@ -757,7 +797,9 @@ static size_t small_count(const struct upsampling *u)
 cudaError_t cuda_upsample(const struct cuda_launch *launch, const struct upsampling *upsampling, struct values *out,
                           const struct values *in)
 {
-    const upsample_body body = { (float *)out, (const float *)in, *upsampling };
+    if (!has_small_sides(upsampling))
+        return cudaErrorInvalidConfiguration;
+    const upsample_body body = { (float *)out, (const float *)in, larger_pictures_of(upsampling) };
     const size_t count = small_count(upsampling) * upsampling->factor * upsampling->factor;
     return launch_each<PACK>(launch, body, count, head_of_rows<PACK>(upsampling->channels, count, body.out, body.in));
 }
@@ -765,15 +807,15 @@ cudaError_t cuda_upsample(const struct cuda_launch *launch, const struct upsampl
 struct upsample_backward_body {
     float *in_gradient;
     const float *out_gradient;
-    struct upsampling u;
+    larger_pictures u;
 
     template <int N>
     __device__ void at(size_t i) const
     {
         const spot spot = spot_of(i, u.height, u.width, u.channels);
         pack<N> sum = {};
-        for (size_t y = spot.y * u.factor; y < (spot.y + 1) * u.factor; y++)
-            for (size_t x = spot.x * u.factor; x < (spot.x + 1) * u.factor; x++) {
+        for (uint32_t y = spot.y * u.factor; y < (spot.y + 1) * u.factor; y++)
+            for (uint32_t x = spot.x * u.factor; x < (spot.x + 1) * u.factor; x++) {
                 const pack<N> g = load<N>(out_gradient + number_at(spot, y, x, u.height * u.factor, u.width * u.factor,
                                                                    u.channels));
 #pragma unroll
@@ -787,7 +829,10 @@ struct upsample_backward_body {
 cudaError_t cuda_upsample_backward(const struct cuda_launch *launch, const struct upsampling *upsampling,
                                    struct values *in_gradient, const struct values *out_gradient)
 {
-    const upsample_backward_body body = { (float *)in_gradient, (const float *)out_gradient, *upsampling };
+    if (!has_small_sides(upsampling))
+        return cudaErrorInvalidConfiguration;
+    const upsample_backward_body body = { (float *)in_gradient, (const float *)out_gradient,
+                                          larger_pictures_of(upsampling) };
     const size_t count = small_count(upsampling);
     return launch_each<PACK>(launch, body, count,
                              head_of_rows<PACK>(upsampling->channels, count, body.in_gradient, body.out_gradient));
