@@ -86,11 +86,9 @@ INLINE vec wide_rstd(struct wide_vec squares, size_t rows)
 }
 
 // The bits of a row's channels, from channel c on, which is a multiple of LANES. A byte that two vectors share is begun
-// by the first of them.
+// by the first of them. Bits behind the last channel are 0, as a 0 does not pass.
 INLINE void passed_store(uint8_t *row, size_t c, size_t left, uint32_t bits)
 {
-    if (left < LANES)
-        bits &= (1u << left) - 1;
     if (c % 8 != 0)
         row[c / 8] |= (uint8_t)(bits << 4);
     else

@@ -128,6 +128,8 @@ static void check_batch_norm(struct rig *rig, uint64_t trial)
             assert_true(t.statistics[2 * channels] == (float)counted);
         }
     }
+    for (size_t row = 0; t.passed && channels % 8 && row < t.norm.rows; row++)
+        assert_true(t.passed[(row + 1) * ((channels + 7) / 8) - 1] >> channels % 8 == 0);  // bits behind the channels
     if (t.statistics)
         must_be_alike(digits, trial, t.statistics, batch_norm_statistics(channels) * sizeof(float));
     else
