@@ -38,7 +38,7 @@ static const struct argp_option options[] = {
     OPTION_VERBOSE,
     OPTION_PAD_VOCABULARY,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
-    { "sizes", KEY_SIZES, "A,B,C", 0, "Measure these micro-batches, and put times on lines through A and C", 0 },
+    { "sizes", KEY_SIZES, "A,B,C", 0, "Three micro-batches, from which times follow", 0 },
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
     { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices, as variants for plans", 0 },
     OPTION_CLUSTER,
@@ -123,18 +123,16 @@ static const struct argp argp = {
     .args_doc = "MODEL\n--links\n--calibrate\n--lint FILE",
     .doc = "Measures what the layers of a built-in model cost on this machine, or the links between ranks; or looks a "
            "profile over.\v"
-           "--pad-vocabulary is the word padded behind a model's name (weir model --help): the profile, plans made of"
-           " it and weir train name the model with it.\n\n"
+           "--pad-vocabulary is the word padded behind a model's name, with which all else names it.\n\n"
            "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split, for weir partition"
            " --variants, and, sequence parallel, \"tensor2sp\", ..; their sums take what they take here, or over the"
            " innermost link of --cluster.\n\n"
-           "--sizes 16,32,64 is for a model whose micro-batch is to be chosen later. With MODEL,micro_batch=48 times"
-           " lie on lines through 16 and 64, bytes are those of 48, and by how much the lines miss 32 is printed.\n\n"
+           "--sizes 16,32,64 puts the times of MODEL,micro_batch=48 on lines through 16 and 64, and prints how they"
+           " miss 32.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one; "
            "the document is what --cluster takes. That of --calibrate is what weir estimate --device takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted (--lint).\n\n"
            "Examples:\n  weir profile gpt-nano -o profile.json\n"
-           "  weir profile gpt-nano --tensor 2 -o profile.json\n"
            "  weir profile gpt2 --pad-vocabulary --device cuda:bf16 -o profile.json\n"
            "  weir profile --links --device cuda:0,cuda:1 -o cluster.json\n"
            "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n"

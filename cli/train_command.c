@@ -56,7 +56,7 @@ static const struct argp_option options[] = {
     { "seed", KEY_SEED, "N", 0, "Of weights, batches and dropout (1)", 0 },
     { "weights", KEY_WEIGHTS, "FOLDER", 0,
       "Begin with these weights: a checkpoint's, or a model's as transformers writes it (random ones)", 0 },
-    { "rate", KEY_RATE, "R,...", 0, "Learning rate (0.003[,linear][,warm-up:N][,to:R])", 0 },
+    { "rate", KEY_RATE, "R,...", 0, "Learning rate (0.003[,linear][,warm-up:N][,to:R][,per:BATCH])", 0 },
     OPTION_CLIP,
     OPTION_FREEZE,
     OPTION_BATCH,
@@ -639,6 +639,12 @@ static bool become_rank(struct train_arguments *given, struct plan **plan, char 
     return *plan != NULL;
 }
 
+// Samples of an iteration.
+static uint64_t batch_of(const struct train_arguments *given, const struct plan *plan, const struct model *model)
+{
+    return given->batch > 0 ? given->batch : plan->micro_batches * (uint64_t)model->sizes.micro_batch;
+}
+
 // Opens a document of data, and says how many steps its epochs are.
 static bool open_samples(struct train_arguments *given, const struct plan *plan, struct task *task,
                          struct error *error)
@@ -652,8 +658,7 @@ static bool open_samples(struct train_arguments *given, const struct plan *plan,
                            given->data);
     if (given->epochs == 0)
         return true;
-    const uint64_t full = plan->micro_batches * (uint64_t)task->model->sizes.micro_batch;
-    const uint64_t batch = given->batch > 0 ? given->batch : full;
+    const uint64_t batch = batch_of(given, plan, task->model);
     given->steps = (given->epochs * task->samples.train + batch - 1) / batch;
     if (given->steps > 1000000)
         return error_set(error, "--epochs %llu are %llu steps of %llu pictures: at most 1000000 can be made in one run",
@@ -682,11 +687,14 @@ static int run(int count, char **arguments)
     good = model && (!given.out || make_folder(given.out, &error));
     struct task task = { .given = &given, .plan = plan, .model = model };
     good = good && open_samples(&given, plan, &task, &error);
-    if (good)
+    if (good) {
         round_steps(&given, plan);
+        given.rates = rates_for_batch(&given.rates, batch_of(&given, plan, model));
+    }
     char path[PATH_MAX];
     enum elastic_part part = ELASTIC_RANK;
     good = good && (!given.elastic || become_rank(&given, &plan, path, &part, &error));
+    task.plan = plan;  // the rank of an elastic run has another one
     enum { AGREED = 13 };
     struct agreed agreed[AGREED] = { { .what = "--rate" }, { .what = "--flush-every" }, { .what = "--checkpoints" },
                                      { .what = "--save-every" }, { .what = "--keep" }, { .what = "--resume" },

@@ -69,9 +69,12 @@ static const char *behind(const char *word, size_t length, const char *name)
 static bool take_word(const char *word, size_t length, struct rates *rates)
 {
     const char *steps = behind(word, length, "warm-up:"), *last = behind(word, length, "to:");
+    const char *per = behind(word, length, "per:");
     float number = 0;
     if (steps)
         return rates->has_warm_up = take_steps(steps, length - (size_t)(steps - word), &rates->warm_up);
+    if (per)
+        return take_steps(per, length - (size_t)(per - word), &rates->per) && rates->per > 0;
     if (!last)
         return take_form(word, length, &rates->form);
     if (!take_number(last, length - (size_t)(last - word), &number) || number > rates->highest)
@@ -89,8 +92,8 @@ bool rates_parse(const char *words, struct rates *rates, struct error *error)
     for (const char *word = words + first; *word;) {
         const size_t length = strcspn(++word, ",");
         if (!take_word(word, length, rates))
-            return error_set(error, "\"%.*s\": behind a rate come cosine, linear or constant, warm-up:STEPS, and"
-                             " to:RATE, the last, which is no higher", (int)length, word);
+            return error_set(error, "\"%.*s\": behind a rate come cosine, linear or constant, warm-up:STEPS,"
+                             " per:SAMPLES, and to:RATE, the last, which is no higher", (int)length, word);
         word += length;
     }
     return true;
@@ -105,6 +108,15 @@ void rates_format_number(float number, char word[RATES_SIZE])
     }
 }
 
+struct rates rates_for_batch(const struct rates *rates, uint64_t batch)
+{
+    struct rates made = *rates;
+    if (rates->per > 0)
+        made.highest = (float)((double)rates->highest * (double)batch / rates->per);
+    made.per = 0;
+    return made;
+}
+
 void rates_format(const struct rates *rates, char words[RATES_SIZE])
 {
     rates_format_number(rates->highest, words);
@@ -116,8 +128,10 @@ void rates_format(const struct rates *rates, char words[RATES_SIZE])
     if (rates->share != USUAL_SHARE && rates->form != RATE_CONSTANT) {
         char last[RATES_SIZE];
         rates_format_number(rates->share * rates->highest, last);
-        snprintf(words + used, RATES_SIZE - used, ",to:%.20s", last);
+        used += (size_t)snprintf(words + used, RATES_SIZE - used, ",to:%.20s", last);
     }
+    if (rates->per > 0)
+        snprintf(words + used, RATES_SIZE - used, ",per:%u", rates->per);
 }
 
 float rates_at(const struct rates *rates, uint32_t step, uint32_t steps)

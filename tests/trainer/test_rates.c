@@ -48,12 +48,26 @@ static void rates_follow_their_formulas(void **state)
     }
 }
 
+static void rates_grow_with_the_batch(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct rates rates;
+    assert_good(rates_parse("0.1,per:256,to:0.01", &rates, &error), error);
+    const struct rates larger = rates_for_batch(&rates, 1024), smaller = rates_for_batch(&rates, 64);
+    assert_true(larger.highest == 0.4f && smaller.highest == 0.025f && larger.per == 0);
+    assert_true(fabsf(rates_at(&larger, 100, 100) / rates_at(&smaller, 100, 100) - 16) < 1e-4f);
+    assert_good(rates_parse("0.1", &rates, &error), error);
+    assert_true(rates_for_batch(&rates, 1024).highest == 0.1f);
+}
+
 static void words_are_the_shortest_that_mean_it(void **state)
 {
     (void)state;
     static const char *const rows[][2] = {
         { "0.0030", "0.003" }, { "3e-3,cosine", "0.003" }, { "1,to:0.5,linear", "1,linear,to:0.5" },
         { "1,constant,to:0.5", "1,constant" }, { "0.1,warm-up:007", "0.1,warm-up:7" },
+        { "0.1,per:256,linear", "0.1,linear,per:256" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct error error = { 0 };
@@ -95,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_follow_their_formulas),
         cmocka_unit_test(words_are_the_shortest_that_mean_it),
+        cmocka_unit_test(rates_grow_with_the_batch),
         cmocka_unit_test(what_is_no_rate_is_refused),
     };
     return cmocka_run_group_tests_name("rates", tests, NULL, NULL);
