@@ -133,8 +133,6 @@ static const struct argp argp = {
            " the document is what --cluster takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted.\n\n"
            "Examples:\n  weir profile gpt-nano -o profile.json\n"
-           "  weir profile gpt2 --pad-vocabulary --device cuda:bf16 -o profile.json\n"
-           "  weir profile --links --device cuda:0,cuda:1 -o cluster.json\n"
            "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n"
            "  weir profile --calibrate -o here.json\n"
            "  weir profile --lint profile.json\n",
