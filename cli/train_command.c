@@ -230,7 +230,7 @@ static const struct argp argp = {
            " run that is gone on with (--resume) ends with the bits of one that was never ended; by another plan it"
            " starts from the same weights.\n\n"
            "Exit code 4: it was stopped, and --resume goes on with it; 1: it was stopped and nothing is kept, the loss"
-           " is no number, or --beat is not reached.\n\nExample:\n"
+           " is no number, or --beat is not reached.\n\nExamples:\n"
            "  weir train gpt-nano --plan plan.json --steps 150 \\\n      --data /usr/share/common-licenses\n"
            "  weir data fashion-mnist -o fashion.json\n"
            "  weir train fashion-cnn --plan plan.json --data fashion.json --epochs 3\n",
