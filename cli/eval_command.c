@@ -70,8 +70,8 @@ static void say(const char *sentence)
 static bool is_of_text(const struct kept_model *kept, struct error *error)
 {
     return kept->model->family == FAMILY_TEXT
-        || error_set(error, "model %s is of pictures, and weir eval measures models of texts: weir train --resume measures"
-                     " held-out pictures", kept->model->name);
+        || error_set(error, "model %s is of pictures, and weir eval measures models of texts: weir train measures held-out"
+                     " pictures as it trains (--eval-every)", kept->model->name);
 }
 
 static bool measure(const struct eval_arguments *given, const struct kept_model *kept, const struct text_data *data,
