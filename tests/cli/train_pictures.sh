@@ -52,6 +52,26 @@ train one d --steps 10 >d.txt 2>d.err
 train one d --steps 15 --batch 50 --resume >d.txt 2>d.err; echo "exit $?"
 grep -h '"samples"' d/step-10/manifest.json d/step-15/manifest.json
 
+echo '# batch norms: their running statistics, too, with 15 pictures in 4 micro-batches of 4'
+residual=resnet18,pixels=8,channels=1,classes=4,stem=3x3,micro_batch=4
+weir profile $residual -o residual.json >/dev/null
+for row in 'alone 1 gpipe' 'pair 2 1f1b' 'folded 2 zb-v'; do
+    read -r name ranks schedule <<<"$row"
+    weir partition residual.json --cluster "$ranks devices, 1GiB, 10GB/s 1us" --schedule $schedule --micro-batches 4 \
+        --optimizer momentum -o $name.json >/dev/null
+done
+train_residual() {  # PLAN FOLDER ARGUMENTS..
+    weir train $residual --plan $1.json --data bars.json --rate 0.05 --checkpoints $2 --augment flips --batch 15 \
+        --steps 8 --eval-every 4 "${@:3}" >$2.txt 2>$2.err
+    echo "exit $?"
+}
+train_residual alone e
+train_residual folded f --save-every 3 --keep 9
+find f -maxdepth 1 -name 'step-*' ! -name step-3 -exec rm -r {} +
+train_residual pair f --resume
+same e/step-8 f/step-8
+diff <(scores e.txt | tail -n 1) <(scores f.txt | tail -n 1)
+
 exec 2>&1
 echo '# refused'
 for words in "$model,classes=3" 'gpt-nano' 'fashion-cnn'; do
