@@ -340,17 +340,71 @@ static int by_time(const void *a, const void *b)
     return order ? order : compare(x->parent, y->parent);
 }
 
-static int by_least(const void *a, const void *b)
+// A label of a position, and what it is sorted by: these numbers, and what is left of by_time() if they are equal.
+struct label_key {
+    uint64_t first, third;
+    uint32_t second, label;
+};
+
+static struct label_key time_key(const struct recompute_label *labels, uint32_t label)
 {
-    const int order = compare(((const struct recompute_label *)a)->least, ((const struct recompute_label *)b)->least);
-    return order ? order : by_time(a, b);
+    return (struct label_key){ labels[label].time, labels[label].bytes, labels[label].layers, label };
 }
 
-static int by_bytes(const void *a, const void *b)
+static bool is_before(const struct recompute_label *labels, const struct label_key *a, const struct label_key *b)
 {
-    const struct recompute_label *x = a, *y = b;
-    const int order = compare(add_clamped(x->bytes, x->transient), add_clamped(y->bytes, y->transient));
-    return order ? order : by_time(a, b);
+    if (a->first != b->first)
+        return a->first < b->first;
+    if (a->second != b->second)
+        return a->second < b->second;
+    if (a->third != b->third)
+        return a->third < b->third;
+    return by_time(&labels[a->label], &labels[b->label]) < 0;
+}
+
+// Lists where each ascending run ends. Returns the number of runs.
+static size_t list_runs(const struct recompute_label *labels, const struct label_key *keys, size_t count,
+                        uint32_t *ends)
+{
+    size_t runs = 0;
+    for (size_t i = 1; i <= count; i++)
+        if (i == count || is_before(labels, &keys[i], &keys[i - 1]))
+            ends[runs++] = (uint32_t)i;
+    return runs;
+}
+
+// Merges two runs, [first, middle) and [middle, end), of which the first goes through the room.
+static void merge_runs(const struct recompute_label *labels, struct label_key *keys, size_t first, size_t middle,
+                       size_t end, struct label_key *room)
+{
+    const size_t lower = middle - first;
+    memcpy(room, &keys[first], lower * sizeof room[0]);
+    for (size_t i = 0; i < lower;)
+        keys[first++] = middle < end && is_before(labels, &keys[middle], &room[i]) ? keys[middle++] : room[i++];
+}
+
+// What labels are sorted with: keys, and room for as many keys, runs and groups (below).
+struct label_sort {
+    struct label_key *keys, *room;
+    uint32_t *ends;
+    const struct recompute_label **groups;
+};
+
+// Sorts the keys [first, end); what is equal keeps its order. Labels come in runs, one for each layer at which their
+// last segment begins, since the labels there are in order of time. So there is little to merge.
+static void sort_keys(const struct recompute_label *labels, struct label_sort *sort, size_t first, size_t end)
+{
+    struct label_key *keys = sort->keys + first;
+    uint32_t *ends = sort->ends;
+    for (size_t runs = list_runs(labels, keys, end - first, ends), half; runs > 1; runs = half) {
+        half = 0;
+        for (size_t r = 0; r < runs; r += 2) {
+            const size_t begin = r > 0 ? ends[r - 1] : 0, last = r + 1 < runs ? r + 1 : r;
+            if (last > r)
+                merge_runs(labels, keys, begin, ends[r], ends[last], sort->room);
+            ends[half++] = ends[last];
+        }
+    }
 }
 
 static bool takes_no_more(const struct recompute_label *a, const struct recompute_label *b)
@@ -369,74 +423,112 @@ static bool beats(const struct recompute_label *a, const struct recompute_label 
 
 // Labels that differ in nothing but time and bytes form a group (with splits: some of them do). In a group, only the
 // label with the fewest bytes can still beat what takes as much time or more.
-static bool is_beaten(const struct recompute_label *label, struct recompute_label *groups, size_t *group_count)
+static bool is_beaten(const struct recompute_label *label, const struct recompute_label **groups, size_t *group_count)
 {
     size_t group = *group_count;
     for (size_t i = 0; i < *group_count; i++) {
-        if (beats(&groups[i], label))
+        const struct recompute_label *other = groups[i];
+        if (beats(other, label))
             return true;
-        if (groups[i].transient == label->transient && groups[i].life == label->life && groups[i].moved == label->moved
-            && groups[i].kept_set == label->kept_set && takes_no_more(label, &groups[i]))
+        if (other->transient == label->transient && other->life == label->life && other->moved == label->moved
+            && other->kept_set == label->kept_set && takes_no_more(label, other))
             group = i;
     }
-    groups[group] = *label;
+    groups[group] = label;
     *group_count += group == *group_count;
     return false;
 }
 
 // Keeps as many of these labels as wanted, spread from the first to the last.
-static void spread_labels(struct recompute_label *labels, size_t count, size_t wanted)
+static void spread_keys(struct label_key *keys, size_t count, size_t wanted)
 {
     for (size_t i = 1; i < wanted; i++)
-        labels[i] = labels[i * (count - 1) / (wanted - 1)];
+        keys[i] = keys[i * (count - 1) / (wanted - 1)];
 }
 
 // Cuts the labels to as many as are wanted. Those of a front remain spread all along it, its ends among them.
 // Otherwise those that promise most remain, and as a part of them some with few bytes, and with more and more. The
 // reason is that, if memory is tight, all that promise most may end without a way that fits. A list of every time
 // that is incomplete proves nothing, so the rest of it is made quickly.
-static void cut_labels(struct recompute_walk *walk, struct recompute_position *labels)
+static size_t cut_labels(struct recompute_walk *walk, const struct recompute_label *labels, struct label_sort *sort,
+                         size_t count)
 {
-    const size_t kept = labels->count, most = walk->most_labels;
-    const size_t promising = most - most / walk->spread_part;
+    const size_t most = walk->most_labels, promising = most - most / walk->spread_part;
+    struct label_key *keys = sort->keys;
     walk->complete = false;
-    labels->count = most;
     if (walk->wanted == RECOMPUTE_EVERY && most > NARROW)
         walk->most_labels = NARROW;
     if (walk->wanted & RECOMPUTE_FRONT) {
-        spread_labels(labels->at, kept, most);
-        return;
+        spread_keys(keys, count, most);
+        return most;
     }
-    qsort(labels->at, kept, sizeof labels->at[0], by_least);
-    lose(walk, labels->at[promising].least);
-    qsort(labels->at + promising, kept - promising, sizeof labels->at[0], by_bytes);
-    spread_labels(labels->at + promising, kept - promising, most - promising);
-    qsort(labels->at, most, sizeof labels->at[0], by_time);
+    for (uint32_t i = 0; i < count; i++)  // the second number is from now on the place in order of time
+        keys[i] = (struct label_key){ labels[keys[i].label].least, 0, i, keys[i].label };
+    sort_keys(labels, sort, 0, count);
+    lose(walk, keys[promising].first);
+    for (size_t i = promising; i < count; i++)
+        keys[i].first = add_clamped(labels[keys[i].label].bytes, labels[keys[i].label].transient);
+    sort_keys(labels, sort, promising, count);
+    spread_keys(keys + promising, count - promising, most - promising);
+    for (size_t i = 0; i < most; i++)
+        keys[i].first = 0;
+    sort_keys(labels, sort, 0, most);
+    return most;
+}
+
+// Sorts the labels by time, and leaves out those that another one beats. Returns how many are left.
+static size_t list_unbeaten(struct recompute_walk *walk, const struct recompute_position *labels,
+                            struct label_sort *sort)
+{
+    struct label_key *keys = sort->keys;
+    size_t kept = 0, group_count = 0;
+    uint64_t last_time = 0;
+    for (uint32_t i = 0; i < labels->count; i++)
+        keys[i] = time_key(labels->at, i);
+    sort_keys(labels->at, sort, 0, labels->count);
+    for (size_t i = 0; i < labels->count; i++) {
+        if ((walk->wanted & RECOMPUTE_EVERY) && keys[i].first != last_time)
+            group_count = 0;
+        last_time = keys[i].first;
+        walk->made += group_count / 8;
+        if (!is_beaten(&labels->at[keys[i].label], sort->groups, &group_count))
+            keys[kept++] = keys[i];
+    }
+    return kept;
+}
+
+// Leaves only the labels of these keys, in their order and in no more memory than they need.
+static bool keep_labels(struct recompute_position *labels, const struct label_key *keys, size_t count)
+{
+    struct recompute_label *kept = malloc(count * sizeof kept[0]);
+    if (!kept)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        kept[i] = labels->at[keys[i].label];
+    free(labels->at);
+    labels->at = kept;
+    labels->count = labels->capacity = count;
+    return true;
 }
 
 static bool thin_out(struct recompute_walk *walk, uint32_t position)
 {
     struct recompute_position *labels = &walk->positions[position - walk->first];
+    struct label_sort sort;
     if (labels->count < 2)
         return true;
-    qsort(labels->at, labels->count, sizeof labels->at[0], by_time);
-    struct recompute_label *groups = malloc(labels->count * sizeof groups[0]);
-    if (!groups)
+    sort.keys = malloc(labels->count * (2 * sizeof sort.keys[0] + sizeof sort.groups[0] + sizeof sort.ends[0]));
+    if (!sort.keys)
         return false;
-    size_t kept = 0, group_count = 0;
-    for (size_t i = 0; i < labels->count; i++) {
-        const struct recompute_label *label = &labels->at[i];
-        if ((walk->wanted & RECOMPUTE_EVERY) && i > 0 && label->time != labels->at[i - 1].time)
-            group_count = 0;
-        walk->made += group_count / 8;
-        if (!is_beaten(label, groups, &group_count))
-            labels->at[kept++] = *label;
-    }
-    labels->count = kept;
-    free(groups);
+    sort.room = sort.keys + labels->count;
+    sort.groups = (const struct recompute_label **)(sort.room + labels->count);
+    sort.ends = (uint32_t *)(sort.groups + labels->count);
+    size_t kept = list_unbeaten(walk, labels, &sort);
     if (kept > walk->most_labels)
-        cut_labels(walk, labels);
-    return true;
+        kept = cut_labels(walk, labels->at, &sort, kept);
+    const bool good = keep_labels(labels, sort.keys, kept);
+    free(sort.keys);
+    return good;
 }
 
 // --- the walk -------------------------------------------------------------------
