@@ -153,7 +153,10 @@ static struct bottleneck_result *make_given(const struct model_options *given, s
     else
         error_no_memory(error, "a plan");
     free(counts);
-    return result;
+    if (!result || bottleneck_fill_servers(request, result, error))
+        return result;
+    bottleneck_free(result);
+    return NULL;
 }
 
 // Searches, and ends the line of progress.

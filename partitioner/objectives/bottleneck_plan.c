@@ -181,3 +181,37 @@ struct bottleneck_result *bottleneck_of_plan(const struct bottleneck_request *re
         fill_parts(result, plan, (uint32_t)cluster->levels[0].size);
     return result;
 }
+
+// --- stages without devices ---------------------------------------------------------
+
+// The fewest servers on which so many replicas are alike; 0: there is no such number.
+static uint32_t servers_for(uint32_t replicas, uint32_t server, uint32_t servers)
+{
+    for (uint32_t q = 1; q <= servers; q++)
+        if (replicas % q == 0 && replicas / q <= server)
+            return q;
+    return 0;
+}
+
+bool bottleneck_fill_servers(const struct bottleneck_request *request, struct bottleneck_result *result,
+                             struct error *error)
+{
+    const struct cluster *cluster = request->cluster;
+    const uint32_t machines = count_machines(request);
+    const uint32_t server = cluster->level_count > 1 ? (uint32_t)cluster->levels[0].size : machines;
+    if (request->model != BOTTLENECK_PIPEDREAM || machines <= server)
+        return true;
+    uint32_t left = 0;  // machines of the server of the stage before
+    for (uint32_t s = 0; s < result->stage_count; s++) {
+        struct bottleneck_stage *stage = &result->stages[s];
+        const bool goes_on = stage->replicas <= left;
+        stage->servers = goes_on ? 1 : servers_for(stage->replicas, server, machines / server);
+        stage->part = goes_on ? stage[-1].part : s;
+        if (stage->servers == 0)
+            return error_set(error, "stage %u has %u replicas, and the model prices up to %u on one server, or as many"
+                             " on each of up to %u servers; a cluster with one rate has no servers", s, stage->replicas,
+                             server, machines / server);
+        left = goes_on ? left - stage->replicas : stage->servers > 1 ? 0 : server - stage->replicas;
+    }
+    return true;
+}

@@ -20,4 +20,14 @@ bool bottleneck_is_plan(const struct bottleneck_result *result);
 struct bottleneck_result *bottleneck_of_plan(const struct bottleneck_request *request, const struct plan *plan,
                                              struct error *error);
 
+// Puts the stages of an answer on servers by their replicas alone, if the model knows servers and the cluster has
+// several. A stage stays on the server of the stage before it if that has enough machines left. Otherwise it takes the
+// fewest servers that hold it, with as many replicas on each:
+//
+//     replicas 1, 2, 8, 4     | 0 1 1 . | 2 2 2 2 | 2 2 2 2 | 3 3 3 3 |     four servers of four machines
+//
+// False if a stage cannot be alike on any number of servers; the error says which numbers can.
+bool bottleneck_fill_servers(const struct bottleneck_request *request, struct bottleneck_result *result,
+                             struct error *error);
+
 #endif

@@ -310,8 +310,8 @@ static bool check_replicas(const struct pipedream *prices, const struct bottlene
         if (prices->view->request->is_straight && stage->replicas > 1)
             return error_set(error, "stage %zu has %u replicas, but none were asked for", s, stage->replicas);
         if (prices->level_count == 2 && (stage->servers == 0 || stage->replicas % stage->servers != 0))
-            return error_set(error, "stage %zu has %u replicas, which cannot be alike on %u servers", s,
-                             stage->replicas, stage->servers);
+            return error_set(error, "stage %zu has %u replicas, which cannot be alike on %u servers; the model prices"
+                             " as many on each", s, stage->replicas, stage->servers);
         used += stage->replicas;
     }
     return used <= machines || error_set(error, "the stages take %llu machines of %u", (unsigned long long)used,

@@ -32,6 +32,11 @@ weir bottleneck net.json --model pipedream --cluster "$four" --plan plan.json | 
 weir bottleneck net.json --model pipedream --cluster "2 nodes x 2 devices, 16GB, 10GB/s 0us, 1GB/s 0us" --plan servers.json | tail -1
 echo "--- given"
 weir bottleneck net.json --model pipedream --cluster "$four" --cuts '[5,1]' --replicas '[3,1]'
+echo "--- given, on servers"
+two='2 nodes x 2 devices, 16GB, 10GB/s 0us, 1GB/s 0us'
+weir bottleneck net.json --model pipedream --cluster "$two" --cuts '[6]' --replicas '[4]'
+weir bottleneck net.json --model pipedream --cluster "$two" --cuts '[5,1]' --replicas '[2,2]' | tail -1
+weir bottleneck net.json --model pipedream --cluster "$two" --cuts '[5,1]' --replicas '[3,1]'; echo "exit $?"
 echo "--- given, and written"
 claim() { sed -n '/"certificate"/,$p' "$1" | grep -E '"(objective|value_ns|lower_bound_ns|gap|proved|stopped)"'; }
 price() { weir bottleneck net.json --model pipedream "$@"; }

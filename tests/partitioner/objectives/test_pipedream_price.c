@@ -407,6 +407,125 @@ static void the_search_finds_the_best_of_all_plans(void **state)
     assert_true(found > trials / 2);
 }
 
+// --- replicas on servers -----------------------------------------------------------
+
+// By hand: four layers of 12 ms and 480 MB in all, on 4 servers of 4 machines, 12 and 1.2 GB/s between them. On one
+// server its four machines load (12 + 4 * 3 * 480 / (12 * 4)) / 4 = 33 ms. On four, all load
+// (33 + 4 * 3 * 480 / (1.2 * 4 * 4)) / 4 = 83.25 ms, since the first part's all-reduce is divided by 4 once more.
+static void data_parallelism_over_servers_is_priced(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct profile *profile = profile_create("even", "fp32", 1, 4, &error);
+    struct cluster *cluster = cluster_load("4 nodes x 4 devices, 16GB, 12GB/s 0us, 1200MB/s 0us", &error);
+    assert_good(profile, error);
+    assert_good(cluster, error);
+    for (uint32_t i = 0; i < 4; i++) {
+        profile->layers[i].name = strdup("l");
+        profile->layers[i].kind = strdup("Conv");
+        profile->layers[i].forward_ns = 1000000;
+        profile->layers[i].backward_ns = 2000000;
+        profile->layers[i].parameter_bytes = 120000000;
+    }
+    const struct bottleneck_request request = { .profile = profile, .cluster = cluster };
+    static const struct {
+        uint32_t replicas[2];
+        double value_ns;  // 0: refused
+    } rows[] = {
+        { { 16, 0 }, 83250000 },  // all of it
+        { { 4, 0 }, 33000000 },
+        { { 4, 4 }, 16500000 },   // two layers each, on a server each
+        { { 2, 2 }, 23000000 },   // on one server: (6 + 4 * 240 / (12 * 2)) / 2
+        { { 15, 1 }, 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const uint32_t stages = rows[i].replicas[1] ? 2 : 1;
+        struct bottleneck_result *plan = bottleneck_create(&request, stages, &error);
+        assert_good(plan, error);
+        for (uint32_t s = 0; s < stages; s++) {
+            plan->stages[s].first = 4 / stages * s;
+            plan->stages[s].end = 4 / stages * (s + 1);
+            plan->stages[s].replicas = rows[i].replicas[s];
+        }
+        if (rows[i].value_ns > 0) {
+            assert_good(bottleneck_fill_servers(&request, plan, &error), error);
+            assert_good(bottleneck_value(&request, plan, &error), error);
+            assert_true(fabs(plan->value_ns - rows[i].value_ns) < 1e-6);
+        } else {
+            assert_false(bottleneck_fill_servers(&request, plan, &error));
+            assert_error(error, "stage 0 has 15 replicas, and the model prices up to 4 on one server, or as many on"
+                                " each of up to 4 servers; a cluster with one rate has no servers");
+        }
+        bottleneck_free(plan);
+    }
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
+// The twin of where stages are: machine after machine, of which each knows its stage (from 1 on).
+static bool place_slowly(const struct bottleneck_result *plan, uint32_t own, uint32_t servers, uint32_t *first_server,
+                         uint32_t *server_count)
+{
+    uint32_t machines[10][4] = { { 0 } };  // of more servers than there are, which the price refuses
+    uint32_t server = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        uint32_t used = 0, count = 1;
+        while (used < own && machines[server][used])
+            used++;
+        const uint32_t replicas = plan->stages[s].replicas;
+        if (used > 0 && used + replicas > own)
+            used = 0, server++;
+        while (count <= servers && (replicas % count > 0 || replicas / count > own))
+            count++;
+        if (count > servers)
+            return false;
+        for (uint32_t q = 0; q < count; q++)
+            for (uint32_t r = 0; r < replicas / count; r++)
+                machines[server + q][used + r] = s + 1;
+        first_server[s] = server;
+        server_count[s] = count;
+        server += count > 1 ? count : 0;
+    }
+    return true;
+}
+
+static void replicas_are_put_on_servers(void **state)
+{
+    (void)state;
+    size_t placed = 0, refused = 0;
+    for (uint64_t trial = 0; trial < 2000; trial++) {
+        uint64_t seed = trial;
+        struct error error = { 0 };
+        const uint32_t servers = 2 + (uint32_t)random_below(&seed, 2), own = 2 + (uint32_t)random_below(&seed, 3);
+        struct profile *profile = random_profile(&seed);
+        char text[100];
+        snprintf(text, sizeof text, "%u nodes x %u devices, 16GB, 2GB/s 0us, 1GB/s 0us", servers, own);
+        struct cluster *cluster = cluster_load(text, &error);
+        assert_good(cluster, error);
+        const struct bottleneck_request request = { .profile = profile, .cluster = cluster };
+        const uint32_t stages = 1 + (uint32_t)random_below(&seed, 3);
+        struct bottleneck_result *plan = bottleneck_create(&request, stages, &error);
+        assert_good(plan, error);
+        for (uint32_t s = 0; s < stages; s++)
+            plan->stages[s].replicas = 1 + (uint32_t)random_below(&seed, servers * own);
+        uint32_t first[3], count[3];
+        const bool is_placed = bottleneck_fill_servers(&request, plan, &error);
+        if (is_placed != place_slowly(plan, own, servers, first, count))
+            fail_msg("trial %llu: %s", (unsigned long long)trial, error.text);
+        for (uint32_t s = 0; is_placed && s < stages; s++) {
+            assert_int_equal(plan->stages[s].servers, count[s]);
+            const bool goes_on = s > 0 && first[s] == first[s - 1];
+            assert_int_equal(plan->stages[s].part, goes_on ? plan->stages[s - 1].part : s);
+        }
+        placed += is_placed;
+        refused += !is_placed;
+        bottleneck_free(plan);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
+    assert_true(placed > 500 && refused > 100);
+}
+
 // --- what cannot be --------------------------------------------------------------
 
 static void what_cannot_be_is_said(void **state)
@@ -505,12 +624,14 @@ static void an_answer_is_a_plan_document(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[sizeof cases / sizeof cases[0] + 4];
+    struct CMUnitTest tests[sizeof cases / sizeof cases[0] + 6];
     size_t count = 0;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         tests[count++] = (struct CMUnitTest)TEST_ROW(a_published_value_is_met, &cases[i]);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(the_authors_plan_of_vgg16_costs_four_percent_more);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(the_search_finds_the_best_of_all_plans);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(data_parallelism_over_servers_is_priced);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(replicas_are_put_on_servers);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(what_cannot_be_is_said);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(an_answer_is_a_plan_document);
     return cmocka_run_group_tests(tests, NULL, NULL);
