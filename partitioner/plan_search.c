@@ -11,6 +11,7 @@
 #include "partitioner/evaluate/question.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/layouts/layout.h"
+#include "partitioner/search/recompute_answers.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/search/search_telling.h"
 #include "profiler/profile_reorder.h"
@@ -571,9 +572,13 @@ struct plan *plan_search(const struct search_request *given, struct error *error
     struct search_request request = *given;
     if (!check(&request, error))
         return NULL;
-    if (!request.wanted.never_worse || request.wanted.any || request.wanted.below_ns)
-        return search_whole(&request, error);
-    return search_in_rungs(&request, error);
+    request.answers = recompute_answers_create(error);
+    if (!request.answers)
+        return NULL;
+    const bool is_whole = !request.wanted.never_worse || request.wanted.any || request.wanted.below_ns;
+    struct plan *plan = is_whole ? search_whole(&request, error) : search_in_rungs(&request, error);
+    recompute_answers_free(request.answers);
+    return plan;
 }
 
 void plan_search_blame_deadline(struct error *error)

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/cuts/cut_parts.h"
+#include "partitioner/search/recompute_answers.h"
 #include "partitioner/search/units.h"
 #include "profiler/profile_reorder.h"
 
@@ -31,10 +33,12 @@ struct range {
     struct intervals *intervals;
     uint32_t first, end;
     struct profile *profile;  // made for it, or NULL
+    uint32_t *order;          // of all layers; NULL: the profile's own
 };
 
 static void range_close(struct range *range)
 {
+    free(range->order);
     if (!range->profile)
         return;
     intervals_free(range->intervals);
@@ -63,11 +67,12 @@ static bool range_open(const struct cut_problem *problem, uint32_t stage, uint32
     places_between(places, to, places->full, order + range->end);
     range->profile = profile_reorder(view->profile, order, error);
     range->intervals = range->profile ? intervals_create(range->profile, &problem->request->storage, error) : NULL;
-    free(order);
     if (!range->intervals) {
         profile_free(range->profile);
+        free(order);
         return false;
     }
+    range->order = order;
     range->intervals->splits = view->intervals->splits;
     range->intervals->replicas = view->intervals->replicas;
     range->intervals->until_ns = view->intervals->until_ns;
@@ -210,8 +215,10 @@ static bool ask_order(struct asking *asking)
     uint64_t made = 0;
     if (!range_open(problem, price->stage, price->from, price->to, asking->order, &range, asking->error))
         return false;
-    bool good = recompute_search(range.intervals, range.first, range.end, &problem->schedule.slots[price->stage],
-                                 asking->capacity, asking->wanted, asking->most_labels, &made, &list, asking->error);
+    struct recompute_answers *answers = cut_variant(problem, price->stage) ? NULL : problem->request->answers;
+    const struct recompute_question question = { range.first, range.end, problem->schedule.slots[price->stage],
+                                                 asking->capacity, asking->wanted, asking->most_labels };
+    bool good = recompute_answers_find(answers, range.intervals, range.order, &question, &made, &list, asking->error);
     asking->cut |= !list.complete;
     if (asking->wanted == RECOMPUTE_LEAST && list.least_ns < asking->least_ns)
         asking->least_ns = list.least_ns;

@@ -104,6 +104,7 @@ struct search_known {
 };
 
 struct search_units;  // of another framework (units.h)
+struct recompute_answers;
 
 // The schedule of a request is looked up once, by search_resolve() (search_request.h), and anew in a copy with another
 // schedule. Functions that take a request need that done; only plan_search(), plan_search_for() and front_find() do it
@@ -118,6 +119,7 @@ struct search_request {
     uint32_t ranks, chunks, micro_batches;  // chunks 0: the schedule's usual number
     struct storage storage;
     const struct search_units *units;  // NULL: any layers may be cut apart, and any recomputed
+    struct recompute_answers *answers;  // of searches that this is one of (recompute_answers.h); plan_search() sets it
     struct search_layout layout;
     struct search_freedom free;
     struct search_known known;
