@@ -441,7 +441,8 @@ static uint64_t rest_bound(const struct layout_bounds *bounds, const struct slot
                            uint32_t end)
 {
     const struct slot *slot = &slots[s];
-    const uint64_t reduce = slot->copies > 1 ? reduce_of(bounds, slot, first, end) : 0;
+    const bool reduces_each = slot->copies > 1 && bounds->generator->weights == WEIGHTS_STASH;  // 2bw: not so often
+    const uint64_t reduce = reduces_each ? reduce_of(bounds, slot, first, end) : 0;
     if (!bounds->can_cut[first] || !bounds->can_cut[end])
         return UINT64_MAX;
     return add_clamped(multiply_clamped(slot->forwards, forward_of(slot, first, end)),

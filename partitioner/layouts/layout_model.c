@@ -16,6 +16,7 @@
 struct slot {
     const struct intervals *of;
     uint32_t ranks, ahead;  // ahead: micro-batches that one of them has in flight
+    uint32_t updates;       // without a flush: in an iteration
     uint64_t speed;         // of its slowest device
     struct link among, next;
 };
@@ -37,10 +38,15 @@ struct layout_model {
 
 // --- what is known beforehand -----------------------------------------------------------
 
+static bool goes_on(enum generator_order order)
+{
+    return order == ORDER_PIPEDREAM || order == ORDER_2BW;
+}
+
 static bool find_order(const struct search_request *request, enum generator_order *order)
 {
     *order = search_generator(request)->order;
-    return *order == ORDER_1F1B || *order == ORDER_GPIPE || *order == ORDER_FORWARD_ONLY || *order == ORDER_PIPEDREAM;
+    return *order == ORDER_1F1B || *order == ORDER_GPIPE || *order == ORDER_FORWARD_ONLY || goes_on(*order);
 }
 
 bool layout_model_knows(const struct search_request *request)
@@ -165,11 +171,11 @@ static struct slot slot_of(const struct layout_model *model, const char *variant
                            const uint32_t *devices, uint32_t behind)
 {
     const struct cluster *cluster = model->request->cluster;
-    const bool goes_back_soon = model->order == ORDER_1F1B || model->order == ORDER_PIPEDREAM;
+    const bool goes_back_soon = model->order == ORDER_1F1B || goes_on(model->order);
     const uint32_t count = ranks * variant_devices(model->request->profile, variant);
     const uint32_t each = (model->request->micro_batches + ranks - 1) / ranks, ahead = (left + ranks - 1) / ranks;
     struct slot slot = { .of = intervals_of(model, variant), .ranks = ranks, .speed = UINT64_MAX,
-                         .ahead = goes_back_soon && ahead < each ? ahead : each,
+                         .ahead = goes_back_soon && ahead < each ? ahead : each, .updates = each,
                          .among = link_of(cluster, devices, count), .next = link_of(cluster, devices, count + behind) };
     for (uint32_t i = 0; i < count; i++)
         slot.speed = min_u64(slot.speed, cluster->devices[devices[i]].speed_permille);
@@ -178,14 +184,17 @@ static struct slot slot_of(const struct layout_model *model, const char *variant
 
 static void fill_slots(struct layout_model *model, const struct layout *layout)
 {
-    uint32_t left = layout->ranks, device = 0;
+    uint32_t left = layout->ranks, device = 0, batch = 1;
     for (uint32_t s = 0; s < layout->stages; s++) {
         const uint32_t behind = s + 1 < layout->stages ? devices_of(model, layout, s + 1) : 0;
         model->slots[s] = slot_of(model, layout->variants[s], layout->replicas[s], left, layout->devices + device,
                                   behind);
         device += devices_of(model, layout, s);
+        batch = max_u32(batch, (left + layout->replicas[s] - 1) / layout->replicas[s] * layout->replicas[s]);
         left -= layout->replicas[s];
     }
+    for (uint32_t s = 0; model->order == ORDER_2BW && s < layout->stages; s++)
+        model->slots[s].updates = model->request->micro_batches / batch;
 }
 
 static struct replica_stage stage_of(const struct layout_model *model, const struct slot *slot, uint32_t first,
@@ -230,8 +239,8 @@ static uint64_t load_of(const struct layout_model *model, const struct slot *slo
 {
     const uint64_t each = (model->request->micro_batches + slot->ranks - 1) / slot->ranks;
     const uint64_t f = stage->forward_ns, b = stage->backward_ns;
-    if (model->order == ORDER_PIPEDREAM)
-        return multiply_clamped(each, f + b + stage->reduce_ns);
+    if (goes_on(model->order))
+        return add_clamped(multiply_clamped(each, f + b), multiply_clamped(slot->updates, stage->reduce_ns));
     uint64_t inner = multiply_clamped(each, f + b);
     if (model->order != ORDER_FORWARD_ONLY) {
         const uint64_t rest = interval_forward_ns(slot->of, end, model->layers)
@@ -256,7 +265,7 @@ bool layout_time_within(struct layout_model *model, struct layout *layout, uint6
             return false;
         front = front_behind(&front, stage);
     }
-    *work += (model->order == ORDER_PIPEDREAM ? 10 * m : m) * layout->stages / 256;
+    *work += (goes_on(model->order) ? 10 * m : m) * layout->stages / 256;
     layout->estimate_ns = replica_time(model->clock, model->stages, layout->stages);
     return layout->estimate_ns <= limit_ns;
 }

@@ -7,8 +7,10 @@
 // None of these waits for a backward that waits for another of them, since a r of a stage is more than a r - r of the
 // stages behind it. Backwards are caught up with as far as forwards need them.
 //
-// Without a flush, a rank is free after B(i) once its stage has added up the gradients of that turn, r micro-batches.
-// Then one micro-batch goes at a time, so that whole turns of backwards are there when a forward needs one of them.
+// Without a flush, updates are made from batches of micro-batches: of the r of a turn (PipeDream), or of as many as any
+// stage has in flight (PipeDream-2BW). A rank is free after its last B(i) of a batch once its stage has added up the
+// gradients. These are the last r backwards of the batch, one for each rank. Then one micro-batch goes at a time, so
+// that all of these are there when a forward needs one of them.
 //
 // Messages of a rank are as far apart as what it does for each. They wait for their link only if the link takes
 // longer.
@@ -21,6 +23,7 @@
 struct stage_times {
     uint32_t ranks;
     uint32_t room;      // a r, in micro-batches
+    uint32_t batch;     // without a flush: of so many micro-batches updates are made
     uint32_t turns;     // after so many micro-batches the link to the next stage is the same again
     uint32_t backwards; // done
     uint64_t *forward, *backward;  // when each micro-batch is done
@@ -38,12 +41,17 @@ struct replica_clock {
     uint64_t *none;  // zeros, for what waits for nothing
 };
 
+static bool goes_on(enum generator_order order)
+{
+    return order == ORDER_PIPEDREAM || order == ORDER_2BW;
+}
+
 struct replica_clock *replica_clock_create(enum generator_order order, uint32_t stages, uint32_t micro_batches,
                                            struct error *error)
 {
     enum { TIMES = 5 };
     struct replica_clock *clock = calloc(1, sizeof *clock);
-    const size_t most = (size_t)micro_batches * (order == ORDER_PIPEDREAM ? 3 : 1);
+    const size_t most = (size_t)micro_batches * (goes_on(order) ? 3 : 1);
     if (clock) {
         clock->order = order;
         clock->micro_batches = micro_batches;
@@ -59,7 +67,7 @@ struct replica_clock *replica_clock_create(enum generator_order order, uint32_t 
         uint64_t *times = clock->times + TIMES * s * most;
         clock->stages[s] = (struct stage_times){ .forward = times, .backward = times + most, .there = times + 2 * most,
                                                  .back = times + 3 * most, .free = times + 4 * most };
-        if (order != ORDER_PIPEDREAM)
+        if (!goes_on(order))
             clock->stages[s].free = clock->stages[s].backward;
     }
     clock->none = clock->times + TIMES * stages * most;
@@ -83,14 +91,15 @@ static uint32_t divisor_of(uint32_t a, uint32_t b)
 // Prepares a run. Returns how many micro-batches go at a time.
 static uint32_t begin(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count)
 {
-    const bool goes_back_soon = clock->order == ORDER_1F1B || clock->order == ORDER_PIPEDREAM;
-    uint32_t left = 0, at_a_time = clock->order == ORDER_PIPEDREAM ? 1 : clock->run;
+    const bool goes_back_soon = clock->order == ORDER_1F1B || goes_on(clock->order);
+    uint32_t left = 0, most = 0, at_a_time = goes_on(clock->order) ? 1 : clock->run;
     for (uint32_t s = count; s-- > 0;) {
         struct stage_times *times = &clock->stages[s];
         const uint32_t ranks = stages[s].ranks, each = (clock->run + ranks - 1) / ranks;
         left += ranks;
         const uint32_t ahead = (left + ranks - 1) / ranks;
-        times->ranks = ranks;
+        most = ahead * ranks > most ? ahead * ranks : most;
+        times->ranks = times->batch = ranks;
         times->room = (goes_back_soon && ahead < each ? ahead : each) * ranks;
         times->backwards = 0;
         times->turns = s + 1 < count ? ranks / divisor_of(ranks, stages[s + 1].ranks) * stages[s + 1].ranks : 1;
@@ -98,6 +107,8 @@ static uint32_t begin(struct replica_clock *clock, const struct replica_stage *s
         times->back_waits = s + 1 < count && stages[s].busy_ns > stages[s + 1].backward_ns;
         at_a_time = min_u32(at_a_time, ranks);
     }
+    for (uint32_t s = 0; clock->order == ORDER_2BW && s < count; s++)
+        clock->stages[s].batch = most;
     return at_a_time;
 }
 
@@ -120,17 +131,17 @@ static const uint64_t *send(const struct replica_clock *clock, const struct stag
     return left;
 }
 
-// When ranks can go on after their backwards, turn by turn. Up to `until`, whole turns are done.
-static void update(struct stage_times *times, uint64_t reduce_ns, uint32_t from, uint32_t until)
+// When ranks can go on after the backwards [from, until), which are of one batch. It may end with them.
+static void update(struct stage_times *times, uint64_t reduce_ns, uint32_t from, uint32_t until, bool ends)
 {
-    for (uint32_t end; from < until; from = end) {
-        uint64_t last = 0;
-        end = min_u32(until, from + times->ranks);
-        for (uint32_t i = from; i < end; i++)
-            last = max_u64(last, times->backward[i]);
-        for (uint32_t i = from; i < end; i++)
-            times->free[i] = last + reduce_ns;
-    }
+    uint64_t last = 0;
+    for (uint32_t i = from; i < until; i++)
+        times->free[i] = times->backward[i];
+    const uint32_t first = until - min_u32(times->ranks, until);
+    for (uint32_t i = first; ends && i < until; i++)
+        last = max_u64(last, times->free[i]);
+    for (uint32_t i = first; ends && i < until; i++)
+        times->free[i] = last + reduce_ns;
 }
 
 // B of micro-batches [from, until) of stage s, which the stages behind it have done.
@@ -150,8 +161,9 @@ static void go_back(struct replica_clock *clock, const struct replica_stage *sta
     }
     times->backwards = until;
     for (uint32_t end; from < until; from = end) {
-        // If the rank of a micro-batch waits for an update, that must have been worked out before.
-        end = is_free_at_once ? until : min_u32(until, from / r * r + r);
+        // What the rank of a micro-batch waits for must have been worked out before.
+        end = is_free_at_once ? until : min_u32(until, min_u32(from + r, from / times->batch * times->batch
+                                                                             + times->batch));
         const uint32_t steady = min_u32(end, m - ahead);
         uint32_t i = from;
         if (i < steady) {
@@ -162,8 +174,8 @@ static void go_back(struct replica_clock *clock, const struct replica_stage *sta
             follow(times->backward + i, ready + i, way_ns, times->forward + i + (m - 1 - i) / r * r, b, 1);
         if (i < end)
             follow(times->backward + i, ready + i, way_ns, times->free + (i - r), b, end - i);
-        if (!is_free_at_once && (end % r == 0 || end == m))
-            update(times, stages[s].reduce_ns, (end - 1) / r * r, end);
+        if (!is_free_at_once)
+            update(times, stages[s].reduce_ns, from, end, end % times->batch == 0 || end == m);
     }
 }
 
@@ -195,9 +207,9 @@ static void go_forward(struct replica_clock *clock, const struct replica_stage *
             ready = send(clock, before, before->there, ready, stages[s - 1].busy_ns, from, until);
     }
     if (until > times->room) {
-        const uint32_t wanted = until - times->room, r = times->ranks;
-        const uint32_t turns = min_u32(clock->run, (wanted + r - 1) / r * r);
-        catch_up(clock, stages, count, s, times->free == times->backward ? wanted : turns);
+        const uint32_t wanted = until - times->room, ends = (wanted + times->batch - 1) / times->batch * times->batch;
+        const bool is_last = times->free != times->backward && wanted + times->ranks > ends;  // of its rank, in a batch
+        catch_up(clock, stages, count, s, is_last ? min_u32(clock->run, ends) : wanted);
     }
     const uint32_t first = from < times->ranks ? min_u32(until, times->ranks) : from;
     const uint32_t filled = first < times->room ? min_u32(until, times->room) : first;
@@ -226,7 +238,7 @@ static uint64_t run_of(struct replica_clock *clock, const struct replica_stage *
         uint64_t last = 0;
         for (uint32_t i = m - min_u32(stages[s].ranks, m); i < m; i++)
             last = max_u64(last, done[i]);
-        end = max_u64(end, last + (clock->order == ORDER_PIPEDREAM ? 0 : stages[s].reduce_ns));
+        end = max_u64(end, last + (goes_on(clock->order) ? 0 : stages[s].reduce_ns));
     }
     return end;
 }
@@ -234,7 +246,7 @@ static uint64_t run_of(struct replica_clock *clock, const struct replica_stage *
 uint64_t replica_time(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count)
 {
     const uint32_t m = clock->micro_batches;
-    if (clock->order != ORDER_PIPEDREAM)
+    if (!goes_on(clock->order))
         return run_of(clock, stages, count, m);
     const uint64_t longer = run_of(clock, stages, count, 3 * m);
     return longer - run_of(clock, stages, count, 2 * m);

@@ -18,8 +18,8 @@ struct replica_stage {
     uint64_t busy_ns, latency_ns;  // of a message to the next stage, or from it
 };
 
-// A clock has room for so many stages and micro-batches. NULL without memory. For PipeDream, which never flushes, the
-// time is that of a run of three iterations less that of two.
+// A clock has room for so many stages and micro-batches. NULL without memory. For PipeDream and PipeDream-2BW, which
+// never flush, the time is that of a run of three iterations less that of two.
 struct replica_clock;
 struct replica_clock *replica_clock_create(enum generator_order order, uint32_t stages, uint32_t micro_batches,
                                            struct error *error);

@@ -15,7 +15,9 @@ struct generate_request {
 };
 
 // The order of a rank's forwards and backwards, if other modules have formulas for it.
-enum generator_order { ORDER_OTHER, ORDER_1F1B, ORDER_GPIPE, ORDER_FORWARD_ONLY, ORDER_PIPEDREAM, ORDER_INTERLEAVED };
+enum generator_order {
+    ORDER_OTHER, ORDER_1F1B, ORDER_GPIPE, ORDER_FORWARD_ONLY, ORDER_PIPEDREAM, ORDER_2BW, ORDER_INTERLEAVED
+};
 
 // What a rank waits for at its beginning, and again at its end. It waits for the ranks before it: for the forwards
 // of a micro-batch; or for the forwards, and for the backwards of the last micro-batch.

@@ -14,12 +14,13 @@ struct drawn {
 };
 
 static const char *const names[] = { [ORDER_1F1B] = "1f1b", [ORDER_GPIPE] = "gpipe",
-                                     [ORDER_FORWARD_ONLY] = "forward-only", [ORDER_PIPEDREAM] = "pipedream" };
+                                     [ORDER_FORWARD_ONLY] = "forward-only", [ORDER_PIPEDREAM] = "pipedream",
+                                     [ORDER_2BW] = "pipedream-2bw" };
 
 static struct drawn draw(uint64_t *seed)
 {
     struct drawn drawn = { .count = 1 + (uint32_t)random_below(seed, MOST_STAGES),
-                           .order = (enum generator_order)(ORDER_1F1B + random_below(seed, 4)) };
+                           .order = (enum generator_order)(ORDER_1F1B + random_below(seed, 5)) };
     uint32_t most = 1;
     for (uint32_t s = 0; s < drawn.count; s++) {
         const uint32_t left = MOST_RANKS - drawn.ranks - (drawn.count - s) + 1;
@@ -71,7 +72,7 @@ static uint64_t simulate_run(struct drawn *drawn, uint32_t micro_batches)
 static uint64_t simulate(struct drawn *drawn)
 {
     const uint32_t m = drawn->micro_batches;
-    if (drawn->order != ORDER_PIPEDREAM)
+    if (drawn->order != ORDER_PIPEDREAM && drawn->order != ORDER_2BW)
         return simulate_run(drawn, m);
     const uint64_t longer = simulate_run(drawn, 3 * m);
     return longer - simulate_run(drawn, 2 * m);
