@@ -13,7 +13,7 @@ for layer in profile['layers']:
 json.dump(profile, open('large.json', 'w', encoding='utf-8'))
 END
     weir price large.json --cuts 2,2 --cluster '2 devices, 8000TiB, 100000GB/s 20us' --schedule gpipe \
-        --micro-batches 16 -o plan.json 2>&1 > /dev/null | sed 's/would be [0-9]*/would be N/'
+        --micro-batches 16 -o plan.json 2>&1 > /dev/null | sed 's/would be [0-9]*/would be N/; s/take .* ns, and would hand on .* GFLOP/take N ns, and would hand on N GB and compute N GFLOP/'
     echo "$key: exit ${PIPESTATUS[0]}"
     [ ! -e plan.json ] || weir check plan.json
 done
