@@ -23,7 +23,7 @@ rows() {
     cat <<'END'
 fashion-mlp fashion-mlp 2 adamw 0.002 10 none 0.87
 fashion-cnn fashion-cnn 2 adamw 0.002 6 none 0.895
-resnet18 resnet18,pixels=28,channels=1,classes=10,stem=3x3s2,micro_batch=32 4 momentum 0.1,per:128 4 flips,shift:2 0.91
+resnet18 resnet18,pixels=28,channels=1,classes=10,stem=3x3s2,micro_batch=32 4 momentum 0.05,per:128 8 flips,shift:2 0.91
 END
 }
 
