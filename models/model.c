@@ -95,7 +95,7 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
         { "heads", asked->heads > 0, is_text },
         { "tied, untied", asked->tying != TYING_OWN, is_text },
         { "padded", asked->padded, is_text },
-        { "dropout", asked->dropout > 0, is_text || strcmp(kind->name, "alexnet") == 0
+        { "dropout", asked->dropout > 0 || asked->has_dropout, is_text || strcmp(kind->name, "alexnet") == 0
                                              || strcmp(kind->name, "vgg16") == 0
                                              || strcmp(kind->name, "inception_v3") == 0 },
         { "pixels", asked->pixels > 0, !is_text },
@@ -148,6 +148,7 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
         .blocks = chosen(asked->blocks, kind->sizes.blocks),
         .heads = chosen(asked->heads, kind->sizes.heads),
         .dropout = asked->dropout,
+        .has_dropout = asked->has_dropout,
         .pixels = chosen(asked->pixels, kind->sizes.pixels),
         .channels = chosen(asked->channels, kind->sizes.channels),
         .classes = chosen(asked->classes, kind->sizes.classes),

@@ -28,6 +28,7 @@ struct model_sizes {  // 0: the model's default
     size_t blocks;
     size_t heads;
     float dropout;
+    bool has_dropout;    // it was asked for, and may be 0 where 0.5 is usual
     // only for pictures:
     size_t pixels;       // height and width
     size_t channels;     // of a pixel

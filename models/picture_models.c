@@ -81,9 +81,10 @@ static struct node pool(struct building *building, const struct layer_kind *kind
 
 static struct node drop(struct building *building, const char *name, struct node from, float usual)
 {
-    const float asked = building->model->sizes.dropout;
+    const struct model_sizes *sizes = &building->model->sizes;
+    const float dropout = sizes->has_dropout ? sizes->dropout : usual;
     struct layer *layer = add(building, &layer_dropout, name, from);
-    layer->shape.dropout = asked > 0 ? asked : usual;
+    layer->shape.dropout = dropout;
     return node_of(layer, from.height, from.width);
 }
 

@@ -78,8 +78,10 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         sizes->padded = true;
         return take_note(key, 1u << 29, given, error) && takes_no_value(key, value, error);
     }
-    if (strcmp(key, "dropout") == 0)
+    if (strcmp(key, "dropout") == 0) {
+        sizes->has_dropout = true;
         return take_note(key, 1u << 31, given, error) && set_fraction(key, value, &sizes->dropout, error);
+    }
     if (strcmp(key, "smoothing") == 0)
         return take_note(key, 1u << 28, given, error) && set_fraction(key, value, &sizes->smoothing, error);
     if (strcmp(key, "stem") == 0)

@@ -68,6 +68,9 @@ static void say_changes(const struct manifest *was, const struct manifest *now,
     if (strcmp(was->clip, now->clip) != 0)
         say(&listener, "--clip was %s and is %s: gradients are clipped otherwise from here",
             was->clip[0] ? was->clip : "none", now->clip[0] ? now->clip : "none");
+    if (strcmp(was->augment, now->augment) != 0)
+        say(&listener, "--augment was %s and is %s: pictures are changed otherwise from here",
+            was->augment[0] ? was->augment : "none", now->augment[0] ? now->augment : "none");
     if (was->loss_scale.scale[0] && was->loss_scale.interval != now->loss_scale.interval)
         say(&listener, "--loss-scale was doubled after %llu steps and is after %llu",
             (unsigned long long)was->loss_scale.interval, (unsigned long long)now->loss_scale.interval);

@@ -514,6 +514,8 @@ static bool describe(struct training *training, struct error *error)
     rates_format(&settings->rates, run->rate);
     if (settings->clip > 0)
         rates_format_number(settings->clip, run->clip);
+    if (settings->augmentation.flips || settings->augmentation.shift > 0)
+        augmentation_format(&settings->augmentation, run->augment);
     run->batch = settings->batch;
     run->freeze_step = training->freeze_step;
     run->loss_scale.interval = session_scaling(training->pipeline->session)->interval;

@@ -80,6 +80,8 @@ static void write_with(const struct manifest *manifest, const char *hash, struct
     json_put_string(&json, "rate", manifest->rate);
     if (manifest->clip[0])
         json_put_string(&json, "clip", manifest->clip);
+    if (manifest->augment[0])
+        json_put_string(&json, "augment", manifest->augment);
     if (manifest->batch > 0)
         json_put_u64(&json, "batch", manifest->batch);
     write_loss_scale(manifest, &json);
@@ -228,6 +230,8 @@ static bool read_all(struct json *root, struct manifest *manifest, char hash[HAS
     json_string_into(root, "rate", manifest->rate, MANIFEST_WORD);
     if (json_has(root, "clip"))
         json_string_into(root, "clip", manifest->clip, MANIFEST_WORD);
+    if (json_has(root, "augment"))
+        json_string_into(root, "augment", manifest->augment, MANIFEST_WORD);
     if (json_has(root, "batch"))
         manifest->batch = json_u64(root, "batch", 1, JSON_MAX);
     read_loss_scale(root, manifest);

@@ -22,6 +22,7 @@ struct manifest {
     // The learning rate's course, in words that tell it from any other (trainer/rates.h)
     char rate[MANIFEST_WORD];
     char clip[MANIFEST_WORD];        // likewise, the norm that gradients are clipped by; empty: they are not
+    char augment[MANIFEST_WORD];     // how pictures are changed; empty: there are none, or as they are
     uint64_t batch;  // samples of an iteration, if the last micro-batch has fewer; 0: all are full
     struct {
         // The scale of the next step, in words that tell it from any other; empty: the loss is not scaled

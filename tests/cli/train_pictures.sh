@@ -51,6 +51,7 @@ echo '# with another batch: the next pictures, not the next steps'
 train one d --steps 10 >d.txt 2>d.err
 train one d --steps 15 --batch 50 --resume >d.txt 2>d.err; echo "exit $?"
 grep -h '"samples"' d/step-10/manifest.json d/step-15/manifest.json
+train one d --steps 16 --resume --augment none 2>&1 >d.txt | grep 'augment'
 
 echo '# batch norms: their running statistics, too, with 15 pictures in 4 micro-batches of 4'
 residual=resnet18,pixels=8,channels=1,classes=4,stem=3x3,micro_batch=4

@@ -112,6 +112,22 @@ static struct bad_row {
       "a micro-batch of 1024 is too large: layer conv1_1 hands on more than 2^32 numbers" },
 };
 
+static void no_dropout_can_be_asked_for(void **state)
+{
+    (void)state;
+    const struct model_sizes sizes[] = { { 0 }, { .has_dropout = true }, { .has_dropout = true, .dropout = 0.25f } };
+    static const float expected[] = { 0.5f, 0, 0.25f };
+    for (int i = 0; i < 3; i++) {
+        struct error error = { 0 };
+        struct model *model = model_create("vgg16", &sizes[i], &error);
+        assert_good(model, error);
+        for (size_t l = 0; l < model->layer_count; l++)
+            if (model->layers[l].kind == &layer_dropout)
+                assert_true(model->layers[l].shape.dropout == expected[i]);
+        model_free(model);
+    }
+}
+
 // Statistics of ResNet-50 as torchvision counts them: two numbers per channel of each norm.
 static void a_norm_has_running_statistics(void **state)
 {
@@ -166,6 +182,7 @@ int main(void)
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[6]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[7]),
         cmocka_unit_test(a_norm_has_running_statistics),
+        cmocka_unit_test(no_dropout_can_be_asked_for),
         cmocka_unit_test(flops_are_those_of_the_products),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[0]),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[1]),
