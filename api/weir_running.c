@@ -73,9 +73,10 @@ static bool hash_layers(const struct weir_runtime *runtime, char digits[HASH_SIZ
     struct text text = { 0 };
     for (size_t l = 0; l < runtime->layer_count; l++) {
         const struct weir_layer *layer = &runtime->layers[l];
-        text_add(&text, "%s %llu %llu %llu %u %.9g %d %d\n", layer->name, (unsigned long long)layer->parameter_bytes,
+        text_add(&text, "%s %llu %llu %llu %u %.9g %d %d %d\n", layer->name, (unsigned long long)layer->parameter_bytes,
                  (unsigned long long)layer->state_bytes, (unsigned long long)layer->statistics_bytes,
-                 layer->metric_count, (double)layer->rate_factor, layer->is_frozen, layer->state_reader);
+                 layer->metric_count, (double)layer->rate_factor, layer->is_frozen, layer->state_reader,
+                 layer->has_constant_inputs);
     }
     const bool good = !text.failed || error_no_memory(error, "the layers of a runtime");
     if (good)
