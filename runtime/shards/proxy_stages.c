@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "runtime/stages/layer_inputs.h"
+
 // What a layer's functions get as `self`.
 struct handing {
     const struct weir_layer *layer;  // NULL: it is followed
@@ -14,9 +16,8 @@ struct handing {
 
 struct proxy_stages {
     uint32_t members;
-    size_t layer_count;
-    struct weir_layer *layers;  // [member * layer_count + layer]
-    struct handing *handings;
+    struct weir_layer **layers;  // by member, then layer; NULL for members elsewhere
+    struct handing *handings;    // [member * layer_count + layer]
 };
 
 // --- functions of layers ---------------------------------------------------------------
@@ -102,13 +103,11 @@ static void put(struct proxy_stages *proxies, const struct proxy_stages_request 
     const struct plan_stage *stage = &plan->stages[s];
     const struct weir_layer *given = &request->whole[l];
     const uint32_t group = plan_stage_group(stage);
-    struct weir_layer *layer = &proxies->layers[member * request->layer_count + l];
+    struct weir_layer *layer = &proxies->layers[member][l];
     struct handing *handing = &proxies->handings[member * request->layer_count + l];
     const bool is_own = has(plan, s, member), is_last = l + 1 == stage->end, is_first = l == stage->first;
-    *layer = is_own ? request->layers[member][l]
-                    : followed_layer(given, is_last ? given->output_bytes : 0, given->backward);
-    if (layer->tied)
-        layer->tied = &proxies->layers[member * request->layer_count + (layer->tied - request->layers[member])];
+    if (!is_own)
+        *layer = followed_layer(given, is_last ? given->output_bytes : 0, given->backward);
     if (group == request->members || (is_own && member > 0))
         return;
     *handing = (struct handing){
@@ -154,12 +153,17 @@ struct proxy_stages *proxy_stages_create(const struct proxy_stages_request *requ
     struct proxy_stages *proxies = calloc(1, sizeof *proxies);
     if (proxies) {
         proxies->members = request->members;
-        proxies->layer_count = request->layer_count;
-        proxies->layers = calloc(count, sizeof proxies->layers[0]);
+        proxies->layers = calloc(request->members, sizeof proxies->layers[0]);
         proxies->handings = calloc(count, sizeof proxies->handings[0]);
     }
-    const bool good = (proxies && proxies->layers && proxies->handings)
-                   || error_no_memory(error, "the members of groups");
+    bool good = (proxies && proxies->layers && proxies->handings)
+             || error_no_memory(error, "the members of groups");
+    for (uint32_t m = 0; good && m < request->members; m++) {
+        if (!request->layers[m])
+            continue;
+        proxies->layers[m] = layers_copy(request->layers[m], NULL, request->layer_count, error);
+        good = proxies->layers[m] != NULL;
+    }
     if (!good || !ties_hold(request, error)) {
         proxy_stages_free(proxies);
         return NULL;
@@ -175,6 +179,8 @@ void proxy_stages_free(struct proxy_stages *proxies)
 {
     if (!proxies)
         return;
+    for (uint32_t m = 0; proxies->layers && m < proxies->members; m++)
+        free(proxies->layers[m]);
     free(proxies->layers);
     free(proxies->handings);
     free(proxies);
@@ -182,5 +188,5 @@ void proxy_stages_free(struct proxy_stages *proxies)
 
 const struct weir_layer *proxy_stages_layers(const struct proxy_stages *proxies, uint32_t member)
 {
-    return &proxies->layers[member * proxies->layer_count];
+    return proxies->layers[member];
 }
