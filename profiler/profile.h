@@ -60,6 +60,7 @@ struct profile_layer {
     uint64_t backward_workspace_bytes;
     uint64_t state_bytes;            // kept without a gradient, such as running statistics
     uint64_t statistics_bytes;       // that a micro-batch's F leaves for that state, until STEP
+    uint64_t update_ns;              // of the variant that it is run as; 0 as read (cost/variant.h)
     uint64_t flops;
     struct shape *shapes;  // of its parameters, if they are known
     size_t shape_count;
@@ -81,6 +82,7 @@ struct profile_variant {
     uint32_t devices;  // the number of devices that it is split over, at least 1
     bool shares_output;  // whether each device has a share of the layer's output and input
     uint64_t communication_ns;
+    uint64_t update_ns;  // for which its devices add up gradients at each update
 };
 
 struct edge {

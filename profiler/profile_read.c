@@ -150,6 +150,15 @@ static void read_shares_output(struct json *object, struct profile_variant *vari
         json_refuse_key(object, "shares_output", "is true of a variant on one device");
 }
 
+static void read_update(struct json *object, struct profile_variant *variant)
+{
+    if (!json_has(object, "update_ns"))
+        return;
+    variant->update_ns = json_u64(object, "update_ns", 1, JSON_MAX);
+    if (variant->devices < 2)
+        json_refuse_key(object, "update_ns", "is of a variant on one device");
+}
+
 static void read_variants(struct reader *reader, struct json *object, struct profile_layer *layer)
 {
     if (!json_has(object, "variants"))
@@ -167,6 +176,7 @@ static void read_variants(struct reader *reader, struct json *object, struct pro
         if (json_has(&item, "devices"))
             variant->devices = (uint32_t)json_u64(&item, "devices", 1, PROFILE_MOST_DEVICES);
         read_shares_output(&item, variant);
+        read_update(&item, variant);
         json_end(&item);
     }
 }

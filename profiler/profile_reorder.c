@@ -114,6 +114,7 @@ static bool copy_layer(struct profile_layer *to, const struct profile_layer *fro
     for (; to->variants && to->variant_count < from->variant_count; to->variant_count++) {
         const struct profile_variant *variant = &from->variants[to->variant_count];
         to->variants[to->variant_count].communication_ns = variant->communication_ns;
+        to->variants[to->variant_count].update_ns = variant->update_ns;
         to->variants[to->variant_count].devices = variant->devices;
         to->variants[to->variant_count].shares_output = variant->shares_output;
         if (!copy_layer(&to->variants[to->variant_count].layer, &variant->layer, place)) {

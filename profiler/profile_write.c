@@ -83,6 +83,8 @@ static void write_variants(const struct profile_layer *layer, struct json_writer
         if (layer->variants[i].shares_output)
             json_put_bool(writer, "shares_output", true);
         json_put_u64(writer, "communication_ns", layer->variants[i].communication_ns);
+        if (layer->variants[i].update_ns > 0)
+            json_put_u64(writer, "update_ns", layer->variants[i].update_ns);
         write_numbers(&layer->variants[i].layer, writer);
         json_close(writer);
     }

@@ -118,6 +118,17 @@ static uint64_t state_of(const struct stage_view *view, uint32_t layer, const st
     return bytes;
 }
 
+// The time for which devices add up the gradients of the layer, and of those it brings a copy of.
+static uint64_t update_of(const struct stage_view *view, uint32_t layer)
+{
+    const struct profile *profile = view->profile;
+    uint64_t ns = profile->layers[layer].update_ns;
+    for (size_t i = 0; i < profile->one_owner_count; i++)
+        if (profile->one_owner[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
+            ns = add_clamped(ns, profile->layers[profile->one_owner[i].from].update_ns);
+    return ns;
+}
+
 static uint64_t weights_of(const struct stage_view *view, uint32_t layer)
 {
     return stage_layer_weights(view->profile, view->first, view->end, layer);
@@ -187,6 +198,7 @@ static struct stage_states states_of(const struct stage_view *view, const struct
         const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
         states.state = add_clamped(states.state, layer.state);
         states.statistics = add_clamped(states.statistics, layer.statistics);
+        states.update_ns = add_clamped(states.update_ns, update_of(view, l));
         states.tensor = max_u64(states.tensor, tensor_of(view, l));
         uint64_t window = 0;
         for (uint32_t k = l; k < view->end && k - l < storage->window; k++)

@@ -141,6 +141,7 @@ static void add_step(const struct storage *storage, const struct stage_place *pl
 void storage_add_times(const struct storage *storage, const struct stage_place *place,
                        const struct stage_states *states, struct cost_row *row)
 {
+    add(&row->step_ns, states->update_ns);
     if (storage_is_plain(storage) || states->weights == 0)
         return;
     if (storage_is_sharded(storage, place->replicas, SHARD_OPTIMIZER) && storage->shard != SHARD_WEIGHTS)

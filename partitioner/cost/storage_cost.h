@@ -42,6 +42,7 @@ struct stage_states {
     uint64_t tensor;   // weights of the largest tensor, for replicas that share by whole tensors
     uint64_t window;   // weights of the largest window; of a stage with fewer layers, all of them
     uint64_t state, statistics;  // without a gradient, and what a micro-batch leaves for it (layer_memory.h)
+    uint64_t update_ns;  // for which the devices of a copy add up gradients (variant.h)
 };
 
 // The bytes that one replica has of these.

@@ -60,6 +60,7 @@ static void take_variant(struct profile_layer *layer, const struct profile_varia
     layer->backward_ns = from->backward_ns + variant->communication_ns;
     layer->backward_input_ns = from->backward_input_ns + variant->communication_ns;
     layer->backward_weight_ns = from->backward_weight_ns;
+    layer->update_ns = variant->update_ns;
     layer->parameter_bytes = from->parameter_bytes;
     layer->states_elsewhere_bytes = from->states_elsewhere_bytes;
     if (variant->shares_output)

@@ -11,6 +11,9 @@
 // The variant's communication_ns is added to F, R, B and I, and not to W. The layer's own `output_bytes` stay, since
 // what a layer hands on is whole on every device of the group. The variant's `devices` says how large the group is.
 //
+// The variant's update_ns is added to the STEP of the stage: its devices have whole weights there, for rows of their
+// own, and add up their gradients at each update.
+//
 // With a variant that `shares_output`, each device of the group has a share of what layers hand on (sequence
 // parallel), and `output_bytes` are the variant's. These shares are never gathered or cut. So all layers have such a
 // variant, and the stages before and after take it, too.

@@ -77,6 +77,7 @@ static bool take_variant(const struct plan_stage *stage, size_t s, struct profil
             with.backward_ns += variant->communication_ns;
             with.backward_input_ns += variant->communication_ns;
             with.recompute_ns += variant->communication_ns;
+            with.update_ns = variant->update_ns;
             if (!variant->shares_output)
                 with.output_bytes = layer->output_bytes;
             with.receives = layer->receives;

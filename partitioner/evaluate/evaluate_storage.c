@@ -499,6 +499,19 @@ static uint64_t in_turn(const struct scope *scope, enum action_kind kind)
     return comes(scope, kind, all_weights(scope), layers) + goes(scope, kind, all_weights(scope), layers);
 }
 
+// For which devices with rows of their own add up the gradients of all weights that the stage has.
+static uint64_t members_time(const struct scope *scope)
+{
+    const struct profile_layer *layers = scope->profile->layers;
+    uint64_t sum = 0;
+    for (uint32_t l = scope->first; l < scope->end; l++) {
+        sum += layers[l].update_ns;
+        for (uint32_t owner = 0; scope->profile->one_owner_count && owner < scope->profile->layer_count; owner++)
+            sum += brings(scope, l, owner) ? layers[owner].update_ns : 0;
+    }
+    return sum;
+}
+
 struct added_times evaluate_added_times(const struct scope *scope, const struct sizes *sizes)
 {
     struct added_times times = { 0 };
@@ -507,7 +520,7 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
         times.step_ns += link_time(scope, rest_of(scope, weights), 1);
     if (weights)
         add_step(scope, &times);
-    times.step_ns += tied_time(scope);
+    times.step_ns += tied_time(scope) + members_time(scope);
     if (is_streamed(scope) || has_shard(scope, SHARD_GRADIENTS)) {
         uint64_t (*added)(const struct scope *, enum action_kind) = moves_overlap(scope) ? uncovered : in_turn;
         times.forward_ns += added(scope, ACTION_F);

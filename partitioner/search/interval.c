@@ -71,6 +71,7 @@ static void sum_layers(struct intervals *intervals)
             .held = sums->held + memory.held,
             .state = sums->state + memory.state,
             .statistics = sums->statistics + memory.statistics,
+            .update_ns = sums->update_ns + layer->update_ns,
         };
     }
 }
@@ -188,11 +189,15 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
                                    .weights = to->weights - from->weights,
                                    .optimizer = to->optimizer - from->optimizer,
                                    .state = to->state - from->state,
-                                   .statistics = to->statistics - from->statistics };
-    for (size_t i = 0; i < profile->one_owner_count; i++)
-        if (stage_brings_copy(profile, first, end, i))
-            states.optimizer = add_clamped(states.optimizer, storage_state_bytes(&intervals->storage, profile,
-                                                                                 profile->one_owner[i].from));
+                                   .statistics = to->statistics - from->statistics,
+                                   .update_ns = to->update_ns - from->update_ns };
+    for (size_t i = 0; i < profile->one_owner_count; i++) {
+        const uint32_t owner = profile->one_owner[i].from;
+        if (!stage_brings_copy(profile, first, end, i))
+            continue;
+        states.optimizer = add_clamped(states.optimizer, storage_state_bytes(&intervals->storage, profile, owner));
+        states.update_ns = add_clamped(states.update_ns, profile->layers[owner].update_ns);
+    }
     states.weights += copies_within(intervals, first, end, first, end);
     return states;
 }

@@ -203,6 +203,7 @@ static void add_variants(uint64_t *seed, bool shares, struct profile *profile)
             variant->devices = v == 0 ? 2 : 1;
             variant->communication_ns = random_below(seed, 60);
             variant->shares_output = shares && v == 0;
+            variant->update_ns = v == 0 && l % 3 == 0 ? 5 + l : 0;
             variant->layer = (struct profile_layer){
                 .name = strdup(names[v]), .forward_ns = layer->forward_ns / 2 + v * layer->forward_ns,
                 .has_recompute = l % 2, .recompute_ns = layer->forward_ns / 3 + v * layer->forward_ns,
