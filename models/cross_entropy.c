@@ -60,8 +60,11 @@ static void cross_entropy_forward(const struct layer *layer, const struct layer_
     }
     if (classifiers > 1)
         kernel_add_floats(pass->base.queue, work.loss[0], work.loss[0], work.loss[1], 1);
-    if (pass->base.loss)
-        queue_download(pass->base.queue, pass->base.loss, work.loss[0], sizeof(float));
+}
+
+static float *cross_entropy_loss(const struct layer *layer, const struct layer_pass *pass)
+{
+    return work_of(layer, &(struct walk){ pass->base.workspace, 0 }).loss[0];
 }
 
 static void cross_entropy_backward(const struct layer *layer, const struct layer_pass *pass)
@@ -76,4 +79,5 @@ const struct layer_kind layer_cross_entropy = {
     .sizes = cross_entropy_sizes,
     .forward = { { cross_entropy_forward, NULL } },
     .backward_input = { { cross_entropy_backward, NULL } },
+    .loss = cross_entropy_loss,
 };

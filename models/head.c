@@ -254,8 +254,11 @@ static void end_forward(const struct layer *layer, const struct layer_pass *pass
         kernel_cross_entropy(pass->base.queue, &loss, work.loss, work.rows);
     else
         kernel_cross_entropy_both(pass->base.queue, &loss, work.loss, work.rows, saved.logits, gradient_scale);
-    if (pass->base.loss)
-        queue_download(pass->base.queue, pass->base.loss, work.loss, sizeof(float));
+}
+
+static float *head_loss_place(const struct layer *layer, const struct layer_pass *pass)
+{
+    return head_work(layer, pass->base.workspace).loss;
 }
 
 const struct values *layer_logits(const struct layer *head, const void *saved, size_t row)
@@ -333,4 +336,5 @@ const struct layer_kind layer_head = {
     .backward_input = { { multiply_back, input_summed }, { end_input, NULL } },
     .backward_weight = { { begin_weight, workspace_gathered }, { multiply_weight, norm_gradients_part },
                          { end_weight, NULL } },
+    .loss = head_loss_place,
 };

@@ -16,6 +16,15 @@ enum layer_data layer_data(const struct layer *layer)
     return layer->kind->data;
 }
 
+struct sample_share layer_samples(const struct layer *layer)
+{
+    const struct layer_shape *shape = &layer->shape;
+    if (!layer_owns_rows(layer))
+        return (struct sample_share){ 0, shape->batch };
+    const size_t first = shape->whole_batch * shape->member / shape->members;
+    return (struct sample_share){ first, shape->whole_batch * (shape->member + 1) / shape->members - first };
+}
+
 bool layer_ask(struct layer *layer, struct device *device, struct error *error)
 {
     return !layer->kind->ask || layer->kind->ask(layer, device, error);
@@ -120,11 +129,17 @@ static struct layer part_of(const struct layer *layer, const struct layer_pass *
     return layer_part(layer, pass->base.split, pass->base.splits);
 }
 
+// Members that own rows communicate about their losses only.
+static bool has_shards(const struct layer *part, const struct layer_pass *pass)
+{
+    return part->shape.shards > 1 && pass->sum;
+}
+
 static void run(const struct layer *part, const struct layer_pass *pass, const struct kind_step steps[KIND_STEPS])
 {
     for (size_t i = 0; i < KIND_STEPS && steps[i].run; i++) {
         steps[i].run(part, pass);
-        if (!steps[i].part || part->shape.shards <= 1 || !pass->sum)
+        if (!steps[i].part || !has_shards(part, pass))
             continue;
         const struct shard_part shard_part = steps[i].part(part, pass);
         if (shard_part.count > 0)
@@ -132,10 +147,26 @@ static void run(const struct layer *part, const struct layer_pass *pass, const s
     }
 }
 
+struct shard_part layer_loss_part(const struct layer *layer, const struct layer_pass *pass)
+{
+    return (struct shard_part){ layer->kind->loss(layer, pass), 1, true, SHARD_ALL_REDUCE };
+}
+
+void layer_hand_loss_on(const struct layer *layer, const struct layer_pass *pass)
+{
+    if (layer->kind->loss && pass->base.loss)
+        queue_download(pass->base.queue, pass->base.loss, layer->kind->loss(layer, pass), sizeof(float));
+}
+
 void layer_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct layer part = part_of(layer, pass);
     run(&part, pass, part.kind->forward);
+    if (part.kind->loss && pass->base.loss && layer_owns_rows(&part) && pass->sum) {
+        const struct shard_part loss = layer_loss_part(&part, pass);
+        pass->sum->add(pass->sum->self, pass->base.queue, &loss);
+    }
+    layer_hand_loss_on(&part, pass);
 }
 
 struct layer_pass layer_pass_of_backward(const struct layer *layer, const struct layer_pass *pass)

@@ -62,6 +62,9 @@ struct layer_shape {
     bool tied;                // for a head: its words are the embedding's
     size_t shards, shard;     // over how many it is split, and which of them this is (shards.h); shards 0: whole
     bool shares_rows;         // for a shard: input and output are its share of the rows
+    // How many members share the samples of a micro-batch (own rows, shards.h), which of them this is, and how many
+    // samples there are. Then `batch` is the largest share; with 0 members all samples are here
+    size_t members, member, whole_batch;
     struct picture_shape picture;
 };
 
@@ -107,6 +110,18 @@ const char *layer_kind_name(const struct layer *layer);  // "attention"
 // layer makes the loss. In a model of pictures a target is a label, one per picture.
 enum layer_data { DATA_NONE, DATA_TOKENS, DATA_PIXELS, DATA_TARGETS };
 enum layer_data layer_data(const struct layer *layer);
+
+// Whether the layer has a share of the samples of a micro-batch, with rows of its own (shards.h).
+static inline bool layer_owns_rows(const struct layer *layer)
+{
+    return layer->shape.members > 1;
+}
+
+// The samples of a micro-batch that a layer computes: all of them, or its share.
+struct sample_share {
+    size_t first, count;
+};
+struct sample_share layer_samples(const struct layer *layer);
 
 // Asks the device that the layer is to run on how much workspace its kernels take there. Sizes and passes then use
 // the answer. A layer that has not asked may run only on devices of the `cpu` maker. False if the device cannot tell.

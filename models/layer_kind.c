@@ -36,13 +36,19 @@ void keep_own_rows(const struct layer *layer, const struct layer_pass *pass, str
         queue_copy(pass->base.queue, kept, own_rows_of(layer, all), count * precision_bytes(layer->shape.precision));
 }
 
+// The row of the whole micro-batch with which a member's own rows begin.
+static size_t first_own_row(const struct layer *layer)
+{
+    return layer_samples(layer).first * layer->shape.sequence;
+}
+
 struct dropout dropout_of(const struct layer *layer, const struct layer_pass *pass)
 {
     const uint32_t parts = layer_is_part(layer) ? pass->base.splits : 1;
     const uint32_t part = pass->base.micro_batch * parts + pass->base.split;
     return (struct dropout){
         .probability = pass->training ? layer->shape.dropout : 0,
-        .first = (uint32_t)(layer_first_row(layer) * layer->shape.out),
+        .first = (uint32_t)((layer_first_row(layer) + first_own_row(layer)) * layer->shape.out),
         .key = dropout_key(pass->seed, pass->base.step, part, layer->index),
     };
 }

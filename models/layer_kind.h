@@ -42,11 +42,18 @@ struct layer_kind {
     struct kind_step forward[KIND_STEPS];
     struct kind_step backward_input[KIND_STEPS];
     struct kind_step backward_weight[KIND_STEPS];  // none: there is no W
+    // For a layer that computes the loss: where F leaves it, a float on the device. It is handed on behind F, summed
+    // over members that own rows.
+    float *(*loss)(const struct layer *layer, const struct layer_pass *pass);
     // With a state: the functions of layer.h
     void (*initialize_state)(const struct layer *layer, struct queue *queue, void *state);
     void (*fold)(const struct layer *layer, const struct weir_fold *fold);
     size_t (*states)(const struct layer *layer, struct weir_tensor *states);
 };
+
+// The loss as the members that own rows exchange it, and the end of its way to the host.
+struct shard_part layer_loss_part(const struct layer *layer, const struct layer_pass *pass);
+void layer_hand_loss_on(const struct layer *layer, const struct layer_pass *pass);
 
 // This shard's share of something that is split evenly.
 static inline size_t layer_share(const struct layer *layer, size_t whole)

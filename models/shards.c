@@ -12,6 +12,8 @@ static bool has_words(const struct layer *layer)
 
 bool layer_can_be_split(const struct layer *layer, struct sharding sharding)
 {
+    if (sharding.owns_rows)
+        return !layer->kind->fold;
     return kind_can_be_split(layer->kind)
         && (!has_words(layer) || sharding.shares_rows || layer_can_split_words(layer, sharding.shards));
 }
@@ -24,6 +26,21 @@ static bool is_even(const struct layer *layer, size_t shards, struct error *erro
                      kind->shared, shards);
 }
 
+static bool own_rows(const struct layer *whole, size_t members, size_t member, struct layer *layer,
+                     struct error *error)
+{
+    const size_t batch = whole->shape.batch;
+    if (batch < members)
+        return error_set(error, "layer %s: %zu devices cannot share micro-batches of %zu: take larger ones",
+                         whole->name, members, batch);
+    *layer = *whole;
+    layer->shape.whole_batch = batch;
+    layer->shape.batch = (batch + members - 1) / members;
+    layer->shape.members = members;
+    layer->shape.member = member;
+    return true;
+}
+
 bool layer_shard(const struct layer *whole, struct sharding sharding, size_t shard, struct layer *layer,
                  struct error *error)
 {
@@ -31,6 +48,8 @@ bool layer_shard(const struct layer *whole, struct sharding sharding, size_t sha
     assert(layer_can_be_split(whole, sharding) && shard < shards && !whole->has_asked);
     if (shards > SHARDS_MOST)
         return error_set(error, "layer %s: %zu shards are more than %d", whole->name, shards, SHARDS_MOST);
+    if (sharding.owns_rows)
+        return own_rows(whole, shards, shard, layer, error);
     if (!is_even(whole, shards, error))
         return false;
     if (sharding.shares_rows && !layer_can_share_rows(whole, shards))
@@ -60,9 +79,24 @@ bool model_can_share_rows(const struct model *model, size_t shards)
 {
     bool can = true;
     for (size_t l = 0; can && l < model->layer_count; l++)
-        can = layer_can_be_split(&model->layers[l], (struct sharding){ shards, true })
+        can = layer_can_be_split(&model->layers[l], (struct sharding){ .shards = shards, .shares_rows = true })
            && layer_can_share_rows(&model->layers[l], shards);
     return can;
+}
+
+bool model_can_own_rows(const struct model *model, size_t members, struct error *error)
+{
+    const struct sharding sharding = { .shards = members, .owns_rows = true };
+    for (size_t l = 0; l < model->layer_count; l++) {
+        const struct layer *layer = &model->layers[l];
+        struct layer share;
+        if (!layer_can_be_split(layer, sharding))
+            return error_set(error, "layer %s keeps statistics of the rows that it sees, which members with rows of"
+                             " their own would each have of their share: leave out --rows", layer->name);
+        if (!layer_shard(layer, sharding, 0, &share, error))
+            return false;
+    }
+    return true;
 }
 
 // --- in one place ----------------------------------------------------------------------
@@ -118,10 +152,11 @@ static void run_together(const struct layer *parts, const struct layer_pass *pas
                          const struct kind_step steps[KIND_STEPS])
 {
     struct shard_part pieces[SHARDS_MOST] = { { NULL, 0, false, SHARD_ALL_REDUCE } };
+    const bool exchanges = !layer_owns_rows(&parts[0]);
     for (size_t i = 0; i < KIND_STEPS && steps[i].run; i++) {
         for (size_t s = 0; s < count; s++) {
             steps[i].run(&parts[s], &passes[s]);
-            pieces[s] = steps[i].part ? steps[i].part(&parts[s], &passes[s]) : (struct shard_part){ 0 };
+            pieces[s] = exchanges && steps[i].part ? steps[i].part(&parts[s], &passes[s]) : (struct shard_part){ 0 };
         }
         if (pieces[0].count > 0)
             (pieces[0].exchange == SHARD_ALL_GATHER ? gather_parts
@@ -129,11 +164,23 @@ static void run_together(const struct layer *parts, const struct layer_pass *pas
     }
 }
 
+static void sum_losses(const struct layer *parts, const struct layer_pass *passes, size_t count)
+{
+    struct shard_part pieces[SHARDS_MOST] = { { NULL, 0, false, SHARD_ALL_REDUCE } };
+    for (size_t s = 0; s < count; s++)
+        pieces[s] = layer_loss_part(&parts[s], &passes[s]);
+    sum_parts(&parts[0], passes[0].base.queue, pieces, count);
+}
+
 void shards_forward(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
     struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
     parts_of(shards, passes, count, parts);
-    run_together(parts, passes, count, parts[0].kind->forward);
+    run_together(parts, passes, count, shards[0].kind->forward);
+    if (shards[0].kind->loss && passes[0].base.loss && layer_owns_rows(&parts[0]))
+        sum_losses(parts, passes, count);
+    for (size_t s = 0; s < count; s++)
+        layer_hand_loss_on(&parts[s], &passes[s]);
 }
 
 typedef struct layer_pass inner_pass(const struct layer *layer, const struct layer_pass *pass);
@@ -145,13 +192,20 @@ static void inner_passes(const struct layer *shards, const struct layer_pass *pa
         inner[s] = pass_of(&shards[s], &passes[s]);
 }
 
+// As for one layer (layer.c): without a gradient to hand on and without anything for W, there is nothing to do.
+static void run_inputs_together(const struct layer *parts, const struct layer_pass *passes, size_t count)
+{
+    if (!parts[0].has_constant_inputs || parts[0].kind->sizes(&parts[0]).held_bytes > 0)
+        run_together(parts, passes, count, parts[0].kind->backward_input);
+}
+
 void shards_backward(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
     struct layer_pass inner[SHARDS_MOST] = { { .seed = 0 } };
     struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
     parts_of(shards, passes, count, parts);
     inner_passes(shards, passes, count, layer_pass_of_backward, inner);
-    run_together(parts, inner, count, parts[0].kind->backward_input);
+    run_inputs_together(parts, inner, count);
     run_together(parts, inner, count, parts[0].kind->backward_weight);
 }
 
@@ -161,7 +215,7 @@ void shards_backward_input(const struct layer *shards, const struct layer_pass *
     struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
     parts_of(shards, passes, count, parts);
     inner_passes(shards, passes, count, layer_pass_of_input, inner);
-    run_together(parts, inner, count, parts[0].kind->backward_input);
+    run_inputs_together(parts, inner, count);
 }
 
 void shards_backward_weight(const struct layer *shards, const struct layer_pass *passes, size_t count)

@@ -24,6 +24,14 @@
 // over the shards before adding them to the previous ones, so that these parameters stay equal, too.
 //
 // A shard is a layer whose shape says so (layer.h): its sizes and tensors are the shard's.
+//
+// *Own rows* are the third way: each member has whole weights, and computes a consecutive share of the samples of each
+// micro-batch. Shares differ by one sample at most. All members have the tensors of the largest share, and a member
+// with a smaller one repeats its last sample, which does not count. Nothing is exchanged in F, I and W but the loss.
+// The gradients of a layer's weights are added up over the members once an update, by whoever runs the layers.
+//
+//     samples 0, 1    F, I, W with all weights ---+
+//     samples 2       F, I, W with all weights ---+--- gradients 0 + gradients 1 + .., at each update
 #ifndef MODELS_SHARDS_H
 #define MODELS_SHARDS_H
 
@@ -31,12 +39,14 @@
 
 enum { SHARDS_MOST = 64 };
 
-// How a layer is split: over how many shards, and whether these share its rows.
+// How a layer is split: over how many shards, and whether these share its rows, or own rows with whole weights.
 struct sharding {
     size_t shards;
-    bool shares_rows;
+    bool shares_rows, owns_rows;
 };
 
+// Members can own rows of any layer, except of one that keeps statistics over its rows.
+//
 // layer_can_be_split() says whether a layer is split like this: its kind must allow it. An embedding or a head also
 // needs a vocabulary that can be divided evenly, with all of its padding on the last shard. Without that they stay
 // whole; but if rows are shared, each shard has all words, computes whatever needs all of them, and passes on its own
@@ -50,6 +60,9 @@ bool layer_shard(const struct layer *whole, struct sharding sharding, size_t sha
 
 // Whether `shards` shards can share the rows of all layers: each layer can be split, and its rows divided evenly.
 bool model_can_share_rows(const struct model *model, size_t shards);
+
+// Whether so many members can own rows of all layers; false with the reason.
+bool model_can_own_rows(const struct model *model, size_t members, struct error *error);
 
 // Replaces each of a model's layers that can be split by one shard of it.
 bool model_shard(struct model *model, struct sharding sharding, size_t shard, struct error *error);

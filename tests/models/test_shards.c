@@ -152,7 +152,7 @@ static void stand_up_of(struct stand *s, const struct row *row, const struct lay
     assert_good(s->queue, error);
     s->number_bytes = precision_bytes(device_precision(s->device));
     const struct layer whole = like ? *like : whole_of(row, device_precision(s->device));
-    const struct sharding sharding = { s->count, row->shares_rows };
+    const struct sharding sharding = { s->count, row->shares_rows, false };
     s->whole.layer = whole;
     s->numbers = whole.shape.batch * whole.shape.sequence * whole.shape.out;
     s->input = take(s, s->numbers * s->number_bytes);
@@ -496,14 +496,15 @@ static void what_cannot_be_shared_evenly_is_refused(void **state)
     assert_false(layer_shard(&mlp, (struct sharding){ .shards = 96 }, 0, &layer, &error));
     assert_string_equal(error.text, "layer it: 96 shards are more than 64");
     error = (struct error){ 0 };
-    assert_false(layer_shard(&mlp, (struct sharding){ 2, true }, 0, &layer, &error));
+    assert_false(layer_shard(&mlp, (struct sharding){ .shards = 2, .shares_rows = true }, 0, &layer, &error));
     assert_string_equal(error.text, "layer it: 10 rows of 24 numbers cannot be shared by 2 shards as tensors of a multiple"
                         " of 256 bytes");
     assert_false(layer_can_be_split(&(struct layer){ .kind = &layer_linear }, (struct sharding){ .shards = 2 }));
-    assert_false(layer_can_be_split(&(struct layer){ .kind = &layer_linear }, (struct sharding){ 2, true }));
+    const struct sharding sequence_parallel = { .shards = 2, .shares_rows = true };
+    assert_false(layer_can_be_split(&(struct layer){ .kind = &layer_linear }, sequence_parallel));
     struct layer head = { .kind = &layer_head, .shape = { .vocabulary = 13 } };
     assert_false(layer_can_be_split(&head, (struct sharding){ .shards = 2 }));
-    assert_true(layer_can_be_split(&head, (struct sharding){ 2, true }));
+    assert_true(layer_can_be_split(&head, sequence_parallel));
     head.shape.padding = 3;
     assert_true(layer_can_be_split(&head, (struct sharding){ .shards = 4 }));
     assert_false(layer_can_be_split(&head, (struct sharding){ .shards = 8 }));  // the last would have two words, of padding
