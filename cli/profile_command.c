@@ -19,14 +19,14 @@
 #include "trainer/measure_sizes.h"
 #include "trainer/model_spec.h"
 
-enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE, KEY_SIZES };
+enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE, KEY_SIZES, KEY_ROWS };
 
 struct profile_arguments {
     const char *model, *lint, *device;
     struct measure_options how;
     bool says_clock, is_links, is_calibration, verbose;
-    uint32_t tensor[8];  // each one a variant
-    size_t tensor_count;
+    uint32_t tensor[8], rows[8];  // each one a variant
+    size_t tensor_count, row_count;
     uint32_t sizes[MEASURED_SIZES];  // 0: only the model's own micro-batch
     struct shared_options shared;
 };
@@ -40,7 +40,8 @@ static const struct argp_option options[] = {
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
     { "sizes", KEY_SIZES, "A,B,C", 0, "Three micro-batches, from which times follow", 0 },
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
-    { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices, as variants for plans", 0 },
+    { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices (variants)", 0 },
+    { "rows", KEY_ROWS, "N,...", 0, "Also whole layers on N that share samples", 0 },
     OPTION_CLUSTER,
     { "links", KEY_LINKS, 0, 0, "The links between ranks, as a cluster", 0 },
     OPTION_MEMORY,
@@ -57,6 +58,11 @@ static void take_clock(struct profile_arguments *given, const char *argument, st
         argp_error(state, "--clock: \"%s\" is neither cpu nor wall", argument);
 }
 
+static bool has_variants(const struct profile_arguments *given)
+{
+    return given->tensor_count + given->row_count > 0;
+}
+
 static error_t parse_profile_option(int key, char *argument, struct argp_state *state)
 {
     struct profile_arguments *given = state->input;
@@ -67,6 +73,10 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
     case KEY_TENSOR:
         given->tensor_count = option_counts(argument, "--tensor", 2, SHARDS_MOST, given->tensor,
                                             sizeof given->tensor / sizeof given->tensor[0], state);
+        break;
+    case KEY_ROWS:
+        given->row_count = option_counts(argument, "--rows", 2, SHARDS_MOST, given->rows,
+                                         sizeof given->rows / sizeof given->rows[0], state);
         break;
     case KEY_SIZES:
         if (option_counts(argument, "--sizes", 1, 1024, given->sizes, MEASURED_SIZES, state) != MEASURED_SIZES
@@ -104,12 +114,12 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
                                               : "--memory is for --links");
         if (given->shared.pad_vocabulary && !given->model)
             argp_error(state, "--pad-vocabulary is for a model");
-        if (given->sizes[0] > 0 && (!given->model || given->tensor_count > 0))
-            argp_error(state, "--sizes is for a model, without --tensor");
-        if (given->tensor_count > 0 && !given->model)
-            argp_error(state, "--tensor is for a model");
-        if (given->shared.cluster && given->tensor_count == 0)
-            argp_error(state, "--cluster is for --tensor: the link that its devices add up over");
+        if (given->sizes[0] > 0 && (!given->model || has_variants(given)))
+            argp_error(state, "--sizes is for a model, without --tensor and --rows");
+        if (has_variants(given) && !given->model)
+            argp_error(state, "%s is for a model", given->tensor_count > 0 ? "--tensor" : "--rows");
+        if (given->shared.cluster && !has_variants(given))
+            argp_error(state, "--cluster is for --tensor and --rows: the link that their devices add up over");
         break;
     default:
         return shared_option(key, argument, &given->shared, state);
@@ -123,10 +133,11 @@ static const struct argp argp = {
     .args_doc = "MODEL\n--links\n--calibrate\n--lint FILE",
     .doc = "Measures what the layers of a built-in model cost on this machine, or the links between ranks; or looks a "
            "profile over.\v"
-           "--pad-vocabulary is the word padded behind a model's name, with which all else names it.\n\n"
+           "--pad-vocabulary is the word padded behind a model's name.\n\n"
            "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split, for weir partition"
            " --variants, and, sequence parallel, \"tensor2sp\", ..; their sums take what they take here, or over the"
-           " innermost link of --cluster.\n\n"
+           " innermost link of --cluster. --rows 2 adds \"rows2\": whole layers on two devices, which share the"
+           " samples.\n\n"
            "--sizes 16,32,64 puts the times of MODEL,micro_batch=48 on lines through 16 and 64, and prints how they"
            " miss 32.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one;"
@@ -198,14 +209,16 @@ static bool has_that_clock(const struct device *device, const struct profile_arg
                      "nothing of the layers'; leave --clock out", given->device);
 }
 
-static bool add_shards(const struct profile_arguments *given, const char *spec, struct device *device,
-                       struct profile *profile, struct error *error)
+static bool add_variants(const struct profile_arguments *given, const char *spec, struct device *device,
+                         struct profile *profile, struct error *error)
 {
     const char *named = given->shared.cluster;
     struct cluster *cluster = named ? cluster_load(named, error) : NULL;
     bool good = !named || cluster;
     for (size_t i = 0; good && i < given->tensor_count; i++)
         good = measure_shards(profile, spec, device, given->tensor[i], cluster, &given->how, error);
+    for (size_t i = 0; good && i < given->row_count; i++)
+        good = measure_own_rows(profile, spec, device, given->rows[i], cluster, &given->how, error);
     cluster_free(cluster);
     return good;
 }
@@ -222,7 +235,7 @@ static int measure(const struct profile_arguments *given)
     if (device && has_that_clock(device, given, &error))
         profile = given->sizes[0] > 0 ? measure_sizes(spec, device, &given->how, given->sizes, &said, &error)
                                       : measure_model(spec, device, &given->how, &measurement, &error);
-    const bool good = profile && (given->tensor_count == 0 || add_shards(given, spec, device, profile, &error));
+    const bool good = profile && (!has_variants(given) || add_variants(given, spec, device, profile, &error));
     progress_end(given->how.self);
     const int code = good ? write_result(given, profile, measurement, &said) : command_fail(&error);
     text_clear(&said);

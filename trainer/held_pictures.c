@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "runtime/groups/agreement.h"
 #include "runtime/stages/layer_inputs.h"
 
 bool held_pictures_open(struct held_pictures *held, struct error *error)
@@ -26,16 +27,31 @@ bool held_pictures_open(struct held_pictures *held, struct error *error)
 void held_pictures_close(struct held_pictures *held)
 {
     evaluation_free(held->evaluation);
+    model_layers_free(held->whole);
     free(held->losses);
     free(held->scores);
     *held = (struct held_pictures){ 0 };
 }
 
+// Layers that are split do not run without the other members, which have no part in an evaluation.
+static bool make_whole(struct held_pictures *held, struct error *error)
+{
+    const struct batch_settings batches = { .batches = BATCHES_HELD, .course = &held->course, .samples = 1 };
+    if (!held->pipeline->shards || held->whole)
+        return true;
+    held->course = (struct sample_course){ .data = held->data };
+    held->whole = model_layers_create(held->model, held->device, &batches, error);
+    return ranks_all_good(held->settings->group, held->whole != NULL, error);
+}
+
 // On one processor, layer by layer, if the pipeline's memory has no room for an evaluation.
 static bool score_alone(struct held_pictures *held, const struct forward_results *into, struct error *error)
 {
+    if (!make_whole(held, error))
+        return false;
     const struct forward_request request = { .pipeline = held->pipeline, .device = held->device,
-                                             .group = held->settings->group, .micro_batches = held->micro_batches };
+                                             .group = held->settings->group, .micro_batches = held->micro_batches,
+                                             .layers = held->whole ? held->whole->layers : NULL };
     struct forward *forward = forward_open(&request, error);
     const bool good = forward && forward_losses(forward, 0, into, error);
     forward_close(forward);
@@ -46,6 +62,8 @@ static bool run(struct held_pictures *held, struct error *error)
 {
     const struct forward_results into = { .losses = held->losses, .predictions = held->scores };
     bool fits;
+    if (held->pipeline->shards)
+        return score_alone(held, &into, error);
     if (!held->evaluation) {
         if (!evaluation_fits(held->pipeline, held->micro_batches, &fits, error))
             return false;

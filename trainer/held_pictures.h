@@ -13,6 +13,9 @@ struct held_pictures {
     struct device *device;
     const struct session_settings *settings;  // of the pipeline's session
     struct evaluation *evaluation;            // NULL: it is opened by the first call, if it fits
+    // If the pipeline's layers are split over devices: whole ones, which one processor runs, and their data
+    struct model_layers *whole;
+    struct sample_course course;
     uint32_t micro_batches;
     uint64_t score_bytes;                     // of a micro-batch
     float *losses;                            // of each micro-batch

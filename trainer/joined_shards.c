@@ -3,6 +3,24 @@
 
 #include "trainer/layer_binding.h"
 
+static bool have_own_rows(const struct layer_binding *binding)
+{
+    return binding->layer.shape.shares_rows || layer_owns_rows(&binding->layer);
+}
+
+// A shard's share of an input is what a shard of the layer that makes it hands on.
+static bool find_input_shares(struct layer_binding *binding, const struct model *model, struct sharding sharding,
+                              struct error *error)
+{
+    bool good = true;
+    for (uint32_t i = 0; good && have_own_rows(binding) && i < binding->layer.input_count; i++) {
+        struct layer from;
+        good = layer_shard(&model->layers[binding->layer.inputs[i]], sharding, 0, &from, error);
+        binding->input_share[i] = good ? layer_sizes(&from).output_bytes : 0;
+    }
+    return good;
+}
+
 bool binding_open_shards(struct layer_binding *binding, const struct model *model, struct device *device,
                          struct sharding sharding, struct error *error)
 {
@@ -17,9 +35,10 @@ bool binding_open_shards(struct layer_binding *binding, const struct model *mode
     for (uint32_t s = 0; good && s < shards; s++)
         good = layer_shard(whole, sharding, s, &binding->all[s], error)
             && layer_ask(&binding->all[s], device, error);
-    if (good)
-        binding->layer = binding->all[0];
-    return good;
+    if (!good)
+        return false;
+    binding->layer = binding->all[0];
+    return find_input_shares(binding, model, sharding, error);
 }
 
 static void *piece_of(const void *all, uint32_t shard, uint64_t bytes)
@@ -33,32 +52,49 @@ static uint64_t part_bytes(const struct weir_pass *pass, uint64_t bytes)
     return pass->splits > 1 ? bytes / pass->splits / 256 * 256 : bytes;
 }
 
-// Inputs and outputs: if rows are shared, the shards' shares follow one another.
+// Inputs and outputs: if shards have rows of their own, their shares follow one another.
 static void share_rows(const struct layer_binding *binding, const struct weir_pass *pass, uint32_t shard,
                        struct layer_pass *shard_pass)
 {
-    const struct layer_shape *shape = &binding->layer.shape;
-    const uint64_t bytes = shape->batch * shape->sequence * shape->in * precision_bytes(shape->precision);
-    const uint64_t share = bytes / binding->shard_count / (pass->splits > 1 ? pass->splits : 1);
-    if (!shape->shares_rows)
+    struct weir_pass *base = &shard_pass->base;
+    const uint64_t output = part_bytes(pass, layer_sizes(&binding->layer).output_bytes);
+    if (!have_own_rows(binding))
         return;
-    shard_pass->base.input = piece_of(shard_pass->base.input, shard, share);
-    shard_pass->base.output = piece_of(shard_pass->base.output, shard, share);
-    shard_pass->base.output_gradient = piece_of(shard_pass->base.output_gradient, shard, share);
-    shard_pass->base.input_gradient = piece_of(shard_pass->base.input_gradient, shard, share);
+    for (uint32_t i = 0; i < binding->layer.input_count; i++) {
+        const uint64_t share = part_bytes(pass, binding->input_share[i]);
+        base->inputs[i] = piece_of(base->inputs[i], shard, share);
+        base->input_gradients[i] = piece_of(base->input_gradients[i], shard, share);
+    }
+    base->output = piece_of(base->output, shard, output);
+    base->output_gradient = piece_of(base->output_gradient, shard, output);
 }
 
-// With shared rows, `held` starts with the gradient of all rows; what each shard holds follows.
+// With rows of their own, `held` starts with the gradient of all rows; what each shard holds follows.
 static uint64_t gradient_bytes(const struct layer_binding *binding)
 {
-    const uint64_t bytes = layer_sizes(&binding->layer).output_bytes;
-    return binding->layer.shape.shares_rows ? bytes * binding->shard_count : 0;
+    const struct layer_sizes sizes = layer_sizes(&binding->layer);
+    return have_own_rows(binding) && sizes.held_for_weight_bytes > 0 ? sizes.output_bytes * binding->shard_count : 0;
 }
 
 static void *held_of(const struct layer_binding *binding, const struct weir_pass *pass, uint32_t shard)
 {
     const uint64_t bytes = layer_sizes(&binding->layer).held_for_weight_bytes;
     return pass->held ? (char *)pass->held + gradient_bytes(binding) + shard * part_bytes(pass, bytes) : NULL;
+}
+
+// With own rows each shard has its own samples, as they were fetched one shard behind the other.
+static void share_samples(const struct layer_binding *binding, uint32_t shard, const struct layer_pass *whole,
+                          struct layer_pass *shard_pass)
+{
+    const struct layer_shape *shape = &binding->layer.shape;
+    const size_t splits = whole->base.splits > 1 ? whole->base.splits : 1;
+    const size_t numbers = shape->batch * binding->sequence / splits;
+    if (!layer_owns_rows(&binding->layer))
+        return;
+    shard_pass->base.samples = binding_samples_of(&binding->all[shard], binding_samples(binding, &whole->base));
+    shard_pass->tokens = piece_of(whole->tokens, shard, numbers * sizeof(int32_t));
+    shard_pass->targets = piece_of(whole->targets, shard, numbers * sizeof(int32_t));
+    shard_pass->pixels = piece_of(whole->pixels, shard, shape->batch * shape->sequence * shape->out * sizeof(float));
 }
 
 static void passes_of(const struct layer_binding *binding, const struct weir_pass *pass, bool is_forward,
@@ -76,6 +112,7 @@ static void passes_of(const struct layer_binding *binding, const struct weir_pas
         shard_pass->tied_parameters = piece_of(pass->tied_parameters, s, binding->tied.parameter_bytes);
         shard_pass->tied_gradients = piece_of(pass->tied_gradients, s, binding->tied.gradient_bytes);
         share_rows(binding, pass, s, &passes[s]);
+        share_samples(binding, s, &whole, &passes[s]);
         shard_pass->loss = s == 0 ? pass->loss : NULL;
         shard_pass->saved = piece_of(pass->saved, s, part_bytes(pass, sizes.saved_bytes - own_shared_by_parts));
         shard_pass->shared_by_parts = piece_of(pass->shared_by_parts, s, sizes.shared_by_parts_bytes);
@@ -140,7 +177,7 @@ void binding_join_shards(const struct layer_binding *binding, struct weir_layer 
 {
     const uint64_t count = binding->shard_count;
     layer->parameter_bytes *= count;
-    layer->output_bytes *= binding->layer.shape.shares_rows ? count : 1;
+    layer->output_bytes *= have_own_rows(binding) ? count : 1;
     layer->saved_bytes *= count;
     layer->shared_by_parts_bytes *= count;
     layer->held_for_weight_bytes = layer->held_for_weight_bytes * count + gradient_bytes(binding);

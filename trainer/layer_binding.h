@@ -18,18 +18,24 @@ struct layer_binding {
     struct layer *all;   // all shards, `shard_count` of them, if they are run as one layer; else NULL
     uint32_t shard_count;
     struct layer_sizes tied;   // also only then: sizes of a shard of the layer that this one is tied to
+    uint64_t input_share[LAYER_INPUTS];  // likewise, if shards have rows of their own: bytes of their inputs
     struct summing *sums;  // by copy, if this is a single shard; else NULL
     struct batch_settings settings;
     size_t rows, sequence;
     size_t classes;     // what is drawn for random batches is below it
     int32_t *tokens, *targets;  // of the current micro-batch, per copy; NULL for layers that need neither
     float *pixels;              // likewise, for a source of pictures
+    void *own;                  // of these, those of a member that owns rows; of all members, one behind the other
     uint64_t batch_at;          // byte offset of these in the forward's workspace on the device, after the layer's own
     struct weir_range *undecayed;
     struct weir_tensor tensors[LAYER_TENSORS];
     const struct weir_layer *inputs[LAYER_INPUTS];
     struct weir_tensor states[LAYER_TENSORS];
 };
+
+// Samples of the whole micro-batch that count towards the loss, and how many of so many are those of a layer.
+size_t binding_samples(const struct layer_binding *binding, const struct weir_pass *pass);
+size_t binding_samples_of(const struct layer *layer, size_t samples);
 
 // Converts a pass of the runtime into one of the model's layer. For a forward it also fetches the tokens or targets
 // that the layer needs, and says where the loss goes.

@@ -14,16 +14,20 @@ enum { NAME_SIZE = 32 };
 
 static void name_variant(struct sharding sharding, char name[NAME_SIZE])
 {
-    snprintf(name, NAME_SIZE, "tensor%zu%s", sharding.shards, sharding.shares_rows ? "sp" : "");
+    snprintf(name, NAME_SIZE, "%s%zu%s", sharding.owns_rows ? "rows" : "tensor", sharding.shards,
+             sharding.shares_rows ? "sp" : "");
 }
 
-struct sharding tensor_sharding(const char *variant)
+struct sharding variant_sharding(const char *variant)
 {
-    struct sharding sharding = { 0 };
     char name[NAME_SIZE];
-    if (!variant || sscanf(variant, "tensor%zu", &sharding.shards) != 1 || sharding.shards < 2)
+    size_t shards;
+    if (!variant || (sscanf(variant, "tensor%zu", &shards) != 1 && sscanf(variant, "rows%zu", &shards) != 1)
+        || shards < 2)
         return (struct sharding){ 0 };
-    sharding.shares_rows = strcmp(variant + strlen(variant) - 2, "sp") == 0;
+    const bool owns_rows = variant[0] == 'r';
+    const struct sharding sharding = { .shards = shards, .owns_rows = owns_rows,
+                                       .shares_rows = !owns_rows && strcmp(variant + strlen(variant) - 2, "sp") == 0 };
     name_variant(sharding, name);
     return strcmp(name, variant) == 0 ? sharding : (struct sharding){ 0 };
 }
@@ -86,7 +90,7 @@ struct collective_times {
 };
 
 static bool add_variant(struct profile_layer *layer, const struct profile_layer *shard, struct sharding sharding,
-                        const struct collective_times *times, struct error *error)
+                        const struct collective_times *times, uint64_t update_ns, struct error *error)
 {
     char name[NAME_SIZE];
     struct profile_variant *variants = realloc(layer->variants, (layer->variant_count + 1) * sizeof variants[0]);
@@ -104,7 +108,8 @@ static bool add_variant(struct profile_layer *layer, const struct profile_layer 
         shapes[i] = shard->shapes[i];
     struct profile_variant *variant = &variants[layer->variant_count++];
     *variant = (struct profile_variant){ .layer = *shard, .devices = (uint32_t)sharding.shards,
-                                         .shares_output = sharding.shares_rows, .communication_ns = times->sum_ns };
+                                         .shares_output = sharding.shares_rows || sharding.owns_rows,
+                                         .communication_ns = times->sum_ns, .update_ns = update_ns };
     const uint64_t weight_ns = sharding.shares_rows ? times->gather_ns + times->norm_ns : 0;
     variant->layer.backward_weight_ns += weight_ns;
     variant->layer.backward_ns += weight_ns;
@@ -113,24 +118,6 @@ static bool add_variant(struct profile_layer *layer, const struct profile_layer 
     variant->layer.shapes = shapes;
     memset(variant->layer.has_spread, 0, sizeof variant->layer.has_spread);
     return true;
-}
-
-static bool add_variants(struct profile *profile, const struct profile *of_shard, const struct model *model,
-                         struct sharding sharding, const struct collective_times *times, struct error *error)
-{
-    bool good = true;
-    for (size_t l = 0; good && l < model->layer_count; l++)
-        good = !layer_can_be_split(&model->layers[l], sharding)
-            || add_variant(&profile->layers[l], &of_shard->layers[l], sharding, times, error);
-    return good && profile_rehash(profile, error);
-}
-
-static const struct layer *first_to_split(const struct model *model, size_t shards)
-{
-    for (size_t l = 0; l < model->layer_count; l++)
-        if (layer_can_be_split(&model->layers[l], (struct sharding){ .shards = shards }))
-            return &model->layers[l];
-    return NULL;
 }
 
 // What the collectives are timed with.
@@ -148,6 +135,37 @@ static bool time_collective(const struct collective_place *place, uint64_t bytes
     const struct cluster_level *link = &place->cluster->levels[0];
     *ns = (shards - 1) * transfer_ns(adds ? bytes : bytes / shards, link->bytes_per_second, link->latency_ns);
     return true;
+}
+
+// The time of the gradients of a layer, of which each member has all.
+static bool time_update(const struct collective_place *place, const struct layer *layer, struct sharding sharding,
+                        uint64_t *ns, struct error *error)
+{
+    const uint64_t bytes = layer_sizes(layer).gradient_bytes;
+    return !sharding.owns_rows || bytes == 0 || time_collective(place, bytes, sharding.shards, true, ns, error);
+}
+
+static bool add_variants(struct profile *profile, const struct profile *of_shard, const struct model *model,
+                         struct sharding sharding, const struct collective_place *place,
+                         const struct collective_times *times, struct error *error)
+{
+    bool good = true;
+    for (size_t l = 0; good && l < model->layer_count; l++) {
+        uint64_t update_ns = 0;
+        if (!layer_can_be_split(&model->layers[l], sharding))
+            continue;
+        good = time_update(place, &model->layers[l], sharding, &update_ns, error)
+            && add_variant(&profile->layers[l], &of_shard->layers[l], sharding, times, update_ns, error);
+    }
+    return good && profile_rehash(profile, error);
+}
+
+static const struct layer *first_to_split(const struct model *model, size_t shards)
+{
+    for (size_t l = 0; l < model->layer_count; l++)
+        if (layer_can_be_split(&model->layers[l], (struct sharding){ .shards = shards }))
+            return &model->layers[l];
+    return NULL;
 }
 
 // Times collectives of tensors as large as the whole layer's output, and of the norm's gain and offset.
@@ -168,7 +186,7 @@ static bool measure_sharding(struct profile *profile, const char *spec, struct s
     const bool good = model && model_shard(model, sharding, 0, error);
     struct profile *of_shard
         = good ? measure_made_model(spec, model, place->device, place->options, NULL, error) : NULL;
-    const bool is_added = of_shard && add_variants(profile, of_shard, model, sharding, times, error);
+    const bool is_added = of_shard && add_variants(profile, of_shard, model, sharding, place, times, error);
     profile_free(of_shard);
     model_free(model);
     return is_added;
@@ -178,15 +196,28 @@ bool measure_shards(struct profile *profile, const char *spec, struct device *de
                     const struct cluster *cluster, const struct measure_options *options, struct error *error)
 {
     const struct collective_place place = { device, cluster, options };
+    const struct sharding tensors = { .shards = shards }, rows = { .shards = shards, .shares_rows = true };
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const struct layer *first = model ? first_to_split(model, shards) : NULL;
     struct collective_times times = { 0 };
     bool good = first || (model && error_set(error, "model %s has no layer that %u devices can share: take a number"
                                              " that divides its heads, or its words", model->name, shards));
     good = good && time_collectives(&place, first, shards, &times, error)
-        && measure_sharding(profile, spec, (struct sharding){ shards, false }, &place, &times, error)
+        && measure_sharding(profile, spec, tensors, &place, &times, error)
         && (!model_can_share_rows(model, shards)
-            || measure_sharding(profile, spec, (struct sharding){ shards, true }, &place, &times, error));
+            || measure_sharding(profile, spec, rows, &place, &times, error));
+    model_free(model);
+    return good;
+}
+
+bool measure_own_rows(struct profile *profile, const char *spec, struct device *device, uint32_t members,
+                      const struct cluster *cluster, const struct measure_options *options, struct error *error)
+{
+    const struct collective_place place = { device, cluster, options };
+    struct model *model = model_from_spec(spec, device_precision(device), error);
+    const bool good = model && model_can_own_rows(model, members, error)
+        && measure_sharding(profile, spec, (struct sharding){ .shards = members, .owns_rows = true }, &place,
+                            &(struct collective_times){ 0 }, error);
     model_free(model);
     return good;
 }

@@ -23,7 +23,13 @@
 bool measure_shards(struct profile *profile, const char *spec, struct device *device, uint32_t shards,
                     const struct cluster *cluster, const struct measure_options *options, struct error *error);
 
+// The same for devices that each have whole layers, for their share of the samples (own rows). Each layer gets a
+// variant such as "rows2", with the numbers of the largest share and no communication. Its update_ns is the time in
+// which the devices add up the layer's gradients. False also if the model cannot be run so.
+bool measure_own_rows(struct profile *profile, const char *spec, struct device *device, uint32_t members,
+                      const struct cluster *cluster, const struct measure_options *options, struct error *error);
+
 // How the layers of a variant with this name are split. The result has 0 shards if the name is not of the form above.
-struct sharding tensor_sharding(const char *variant);
+struct sharding variant_sharding(const char *variant);
 
 #endif

@@ -9,18 +9,57 @@
 #include "runtime/ranks/weight_plan.h"
 #include "trainer/layer_binding.h"
 
-// Numbers of the micro-batch's pictures.
+// The members that this layer stands for, and how many samples each has room for.
+static uint32_t members_of(const struct layer_binding *binding)
+{
+    return binding->all && layer_owns_rows(&binding->layer) ? binding->shard_count : 1;
+}
+
+static size_t slots_of(const struct layer_binding *binding)
+{
+    return members_of(binding) * binding->layer.shape.batch;
+}
+
+static struct sample_share share_of(const struct layer_binding *binding, uint32_t member)
+{
+    return layer_samples(members_of(binding) > 1 ? &binding->all[member] : &binding->layer);
+}
+
+// Numbers of one picture.
 static size_t picture_numbers(const struct layer_binding *binding)
 {
-    const struct layer_shape *shape = &binding->layer.shape;
-    return shape->batch * shape->sequence * shape->out;
+    return binding->layer.shape.sequence * binding->layer.shape.out;
 }
 
 static uint64_t batch_bytes(const struct layer_binding *binding)
 {
     if (binding->pixels)
-        return round_to_256(picture_numbers(binding) * sizeof(float));
-    return binding->tokens ? round_to_256(binding->rows * binding->sequence * sizeof(int32_t)) : 0;
+        return round_to_256(slots_of(binding) * picture_numbers(binding) * sizeof(float));
+    return binding->tokens ? round_to_256(slots_of(binding) * binding->sequence * sizeof(int32_t)) : 0;
+}
+
+// Picks the layer's own samples from those of the whole micro-batch, `bytes` each. Slots of a member with fewer samples
+// than others repeat its last one.
+static void *own_samples(const struct layer_binding *binding, const struct weir_pass *pass, void *samples, size_t bytes)
+{
+    if (!binding->own)
+        return samples;
+    char *own = (char *)binding->own + pass->copy * slots_of(binding) * bytes, *slot = own;
+    for (uint32_t m = 0; m < members_of(binding); m++) {
+        const struct sample_share share = share_of(binding, m);
+        for (size_t i = 0; i < binding->layer.shape.batch; i++, slot += bytes)
+            memcpy(slot, (char *)samples + (share.first + (i < share.count ? i : share.count - 1)) * bytes, bytes);
+    }
+    return own;
+}
+
+// Slots that repeat a sample have no targets.
+static void forget_repeated(const struct layer_binding *binding, int32_t *own, size_t length)
+{
+    for (uint32_t m = 0; m < members_of(binding); m++)
+        for (size_t i = share_of(binding, m).count; i < binding->layer.shape.batch; i++)
+            for (size_t t = 0; t < length; t++)
+                own[(m * binding->layer.shape.batch + i) * length + t] = NO_TARGET;
 }
 
 // A copy's part of the tokens or targets; NULL if there are none.
@@ -48,18 +87,18 @@ static void draw(const struct layer_binding *binding, const struct weir_pass *pa
 static void draw_pixels(const struct layer_binding *binding, const struct weir_pass *pass, float *pixels)
 {
     uint64_t state = random_of(binding, pass);
-    for (size_t i = 0; i < picture_numbers(binding); i++)
+    for (size_t i = 0; i < binding->rows * picture_numbers(binding); i++)
         pixels[i] = (float)random_below(&state, 256) / 255;
 }
 
-// Moves the numbers at the part's positions of each row together, row after row. Returns their count.
+// Moves the numbers at the part's positions of each row together, row after row. Returns how many a row has.
 static size_t take_part(const struct layer_binding *binding, const struct weir_pass *pass, int32_t *numbers)
 {
     const uint32_t splits = pass->splits > 1 ? pass->splits : 1;
     const size_t length = binding->sequence / splits, first = pass->split * length;
     for (size_t row = 0; splits > 1 && row < binding->rows; row++)
         memmove(numbers + row * length, numbers + row * binding->sequence + first, length * sizeof *numbers);
-    return binding->rows * length;
+    return length;
 }
 
 static bool is_held(const struct layer_binding *binding, const struct weir_pass *pass)
@@ -80,8 +119,7 @@ static struct sample_place sample_of(const struct layer_binding *binding, const 
                                    pass->step * course->pass_samples + course->offset + number);
 }
 
-// Samples of the micro-batch: rows that count towards the loss.
-static size_t real_rows(const struct layer_binding *binding, const struct weir_pass *pass)
+size_t binding_samples(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     const struct batch_settings *settings = &binding->settings;
     const uint64_t before = (uint64_t)pass->micro_batch * binding->rows;
@@ -115,7 +153,7 @@ static const struct augmentation *augmentation_of(const struct layer_binding *bi
 static void fetch_labels(const struct layer_binding *binding, const struct weir_pass *pass, int32_t *targets)
 {
     const struct batch_settings *settings = &binding->settings;
-    const size_t real = real_rows(binding, pass);
+    const size_t real = binding_samples(binding, pass);
     for (size_t row = 0; row < real; row++)
         sample_data_targets(settings->course->data, sample_of(binding, pass, row, real), settings->seed,
                             augmentation_of(binding, pass), targets + row * binding->sequence);
@@ -137,29 +175,44 @@ static void fetch(const struct layer_binding *binding, const struct weir_pass *p
                               binding->sequence, tokens, targets);
     else
         text_data_held_batch(settings->text, pass->micro_batch, binding->rows, binding->sequence, tokens, targets);
-    leave_out(binding, real_rows(binding, pass), tokens, targets);
-    int32_t *needed = layer_data(&binding->layer) == DATA_TARGETS ? targets : tokens;
-    const size_t count = take_part(binding, pass, needed);
-    queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at, needed, count * sizeof *needed);
+    leave_out(binding, binding_samples(binding, pass), tokens, targets);
+    const bool are_targets = layer_data(&binding->layer) == DATA_TARGETS;
+    int32_t *needed = are_targets ? targets : tokens;
+    const size_t length = take_part(binding, pass, needed);
+    needed = own_samples(binding, pass, needed, length * sizeof *needed);
+    if (are_targets)
+        forget_repeated(binding, needed, length);
+    queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at, needed,
+                 slots_of(binding) * length * sizeof *needed);
 }
 
-// The pixels of a micro-batch, from 0 to 1. Pictures behind the last one that counts repeat it.
+// The pixels of a micro-batch, from 0 to 1. Pictures behind the last one that counts repeat it. A member that owns rows
+// reads those of its own only.
 static void fetch_pixels(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     const struct batch_settings *settings = &binding->settings;
-    const size_t all = picture_numbers(binding), one = all / binding->rows;
-    float *pixels = binding->pixels + pass->copy * all;
-    const size_t real = real_rows(binding, pass);
+    const size_t one = picture_numbers(binding), real = binding_samples(binding, pass);
+    const bool reads_own = settings->course && members_of(binding) == 1;
+    const struct sample_share share = reads_own ? share_of(binding, 0) : (struct sample_share){ 0, binding->rows };
+    float *pixels = binding->pixels + pass->copy * binding->rows * one;
     if (!settings->course)
         draw_pixels(binding, pass, pixels);
-    for (size_t row = 0; row < binding->rows; row++) {
+    for (size_t row = share.first; row < share.first + share.count; row++) {
         if (settings->course)
             sample_data_pixels(settings->course->data, sample_of(binding, pass, row, real), settings->seed,
                                augmentation_of(binding, pass), pixels + row * one);
         else if (row >= real)
             memcpy(pixels + row * one, pixels + (row - 1) * one, one * sizeof *pixels);
     }
-    queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at, pixels, all * sizeof *pixels);
+    pixels = own_samples(binding, pass, pixels, one * sizeof *pixels);
+    queue_upload(pass->queue, (char *)pass->workspace + binding->batch_at, pixels,
+                 slots_of(binding) * one * sizeof *pixels);
+}
+
+size_t binding_samples_of(const struct layer *layer, size_t samples)
+{
+    const struct sample_share share = layer_samples(layer);
+    return samples > share.first ? min_u64(samples - share.first, share.count) : 0;
 }
 
 struct layer_pass binding_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
@@ -177,7 +230,7 @@ struct layer_pass binding_pass_of(const struct layer_binding *binding, const str
         .loss_weight = (float)(1 / samples),
         .sum = binding->sums ? &binding->sums[pass->copy].sum : NULL,
     };
-    layer_pass.base.samples = real_rows(binding, pass);
+    layer_pass.base.samples = binding_samples_of(&binding->layer, binding_samples(binding, pass));
     return layer_pass;
 }
 
@@ -376,7 +429,7 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
 {
     const struct layer *whole = &model->layers[binding->layer.index];
     const uint32_t shards = shards_of(splitting, whole->index);
-    const struct sharding sharding = { shards, splitting->shares_rows };
+    const struct sharding sharding = { shards, splitting->shares_rows, splitting->owns_rows };
     if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole, sharding))
         return true;
     if (!splitting->group)
@@ -400,9 +453,15 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
     binding->batch_at = layer_sizes(&binding->layer).workspace_bytes * (binding->all ? binding->shard_count : 1);
     if (layer_data(layer) == DATA_NONE)
         return true;
-    const size_t copies = copies_of(settings);
+    const size_t copies = copies_of(settings), numbers = layer_data(layer) == DATA_PIXELS ? picture_numbers(binding)
+                                                                                          : binding->sequence;
+    if (layer_owns_rows(&binding->layer)) {
+        binding->own = calloc(copies * slots_of(binding) * numbers, sizeof(int32_t));
+        if (!binding->own)
+            return error_no_memory(error, "the layers of a model");
+    }
     if (layer_data(layer) == DATA_PIXELS) {
-        binding->pixels = calloc(copies * picture_numbers(binding), sizeof binding->pixels[0]);
+        binding->pixels = calloc(copies * binding->rows * numbers, sizeof binding->pixels[0]);
         return binding->pixels || error_no_memory(error, "the layers of a model");
     }
     binding->tokens = calloc(copies * binding->rows * binding->sequence, sizeof binding->tokens[0]);
@@ -515,6 +574,7 @@ void model_layers_free(struct model_layers *layers)
         free(layers->bindings[l].tokens);
         free(layers->bindings[l].targets);
         free(layers->bindings[l].pixels);
+        free(layers->bindings[l].own);
         free(layers->bindings[l].undecayed);
         free(layers->bindings[l].all);
         free(layers->bindings[l].sums);

@@ -10,25 +10,25 @@
 #include "runtime/shards/shard_wire.h"
 #include "trainer/measure_shards.h"
 
-static bool shares_rows(const struct plan *plan)
+static bool have_own_rows(const char *variant)
 {
-    return tensor_sharding(plan->stages[0].variant).shares_rows;
+    const struct sharding sharding = variant_sharding(variant);
+    return sharding.shares_rows || sharding.owns_rows;
 }
 
 static bool are_ours(const struct plan *plan, struct error *error)
 {
     for (size_t s = 0; s < plan->stage_count; s++) {
         const char *variant = plan->stages[s].variant;
-        if (variant && tensor_sharding(variant).shards != plan_stage_group(&plan->stages[s]))
+        if (variant && variant_sharding(variant).shards != plan_stage_group(&plan->stages[s]))
             return error_set(error, "the plan's stage %zu takes the variant \"%.60s\" on groups of %u devices, and "
-                             "built-in layers are split as weir profile --tensor has measured them", s, variant,
-                             plan_stage_group(&plan->stages[s]));
-        if (tensor_sharding(variant).shares_rows != shares_rows(plan)
-            || (shares_rows(plan) && strcmp(variant, plan->stages[0].variant) != 0))
+                             "built-in layers are split as weir profile --tensor and --rows have measured them", s,
+                             variant, plan_stage_group(&plan->stages[s]));
+        const char *first = plan->stages[0].variant;
+        if (have_own_rows(variant) != have_own_rows(first) || (have_own_rows(first) && strcmp(variant, first) != 0))
             return error_set(error, "the plan's stage %zu takes the variant \"%.60s\" and stage 0 \"%.60s\": members"
                              " that share rows hand on shares, which nobody brings together; plan with one variant for"
-                             " all stages", s, variant ? variant : "-",
-                             plan->stages[0].variant ? plan->stages[0].variant : "-");
+                             " all stages", s, variant ? variant : "-", first ? first : "-");
     }
     return true;
 }
@@ -42,6 +42,9 @@ static bool can_share(const struct plan *plan, const struct run_place *place, st
         are_alike &= plan_stage_group(&plan->stages[s]) == plan_members(plan);
         is_shared |= plan->storage.shard != SHARD_NONE && plan->stages[s].device_count > 1;
     }
+    if (variant_sharding(plan->stages[0].variant).owns_rows && is_shared && plan->storage.shard >= SHARD_GRADIENTS)
+        return error_set(error, "the plan's members own rows, and its replicas share gradients, which are added up"
+                         " whole over the members: plan with --shard optimizer, or without --shard");
     return !place->group || are_alike || !is_shared
         || error_set(error, "the plan's stages are on groups of unlike size and share their optimizer's state: on"
                      " devices of their own they are run with groups of one size, or as weir partition plans them"
@@ -52,7 +55,7 @@ static bool can_share(const struct plan *plan, const struct run_place *place, st
 
 static struct sharding sharding_of(const struct split_layers *layers, uint32_t layer)
 {
-    return (struct sharding){ layers->shards[layer], layers->shares_rows };
+    return (struct sharding){ layers->shards[layer], layers->shares_rows, layers->owns_rows };
 }
 
 static struct layer shard_of(const struct split_layers *layers, uint32_t layer, uint32_t member)
@@ -74,7 +77,8 @@ static uint32_t members_with(void *self, uint32_t layer)
 static bool is_split(void *self, uint32_t layer)
 {
     const struct split_layers *layers = self;
-    return layers->shards[layer] > 1 && layer_can_be_split(&layers->model->layers[layer], sharding_of(layers, layer));
+    return layers->shards[layer] > 1 && !layers->owns_rows
+        && layer_can_be_split(&layers->model->layers[layer], sharding_of(layers, layer));
 }
 
 static uint64_t whole_bytes(void *self, uint32_t layer)
@@ -119,13 +123,15 @@ static bool follow(struct split_layers *layers, const struct plan *plan, uint32_
     return layers->followers != NULL;
 }
 
-// Bytes of the largest tensor that an all-reduce adds up.
+// Bytes of the largest tensor that an all-reduce adds up: an output, or the gradients of a layer.
 static uint64_t most_bytes(const struct split_layers *layers)
 {
     uint64_t most = 0;
     for (uint32_t l = 0; l < layers->model->layer_count; l++)
         if (is_split((void *)(uintptr_t)layers, l))
             most = max_u64(most, layer_sizes(&layers->model->layers[l]).output_bytes);
+        else if (layers->owns_rows)
+            most = max_u64(most, layer_sizes(&layers->model->layers[l]).gradient_bytes);
     return most;
 }
 
@@ -152,8 +158,8 @@ static bool open_members(struct split_layers *layers, const struct plan *plan, s
     const uint32_t copies = settings->copies > 0 ? settings->copies : 1, members = layers->members;
     bool good = members == 1 || open_group(layers, plan, device, copies, error);
     for (uint32_t m = 0; good && m < members; m++) {
-        const struct splitting splitting = { .shards = layers->shards, .shares_rows = layers->shares_rows, .shard = m,
-                                             .group = layers->group };
+        const struct splitting splitting = { .shards = layers->shards, .shares_rows = layers->shares_rows,
+                                             .owns_rows = layers->owns_rows, .shard = m, .group = layers->group };
         if (!rank_grid_have(&layers->grid, m))
             continue;
         layers->of[m] = model_layers_create_split(layers->model, device, settings, &splitting, error);
@@ -166,7 +172,7 @@ static bool open_members(struct split_layers *layers, const struct plan *plan, s
 static void note_split(struct split_layers *layers, uint32_t layer)
 {
     struct split_layer *split = &layers->splits[layer];
-    *split = (struct split_layer){ .members = 1 };
+    *split = (struct split_layer){ .members = layers->owns_rows ? layers->members : 1, .adds_up = layers->owns_rows };
     if (!is_split(layers, layer))
         return;
     const struct layer shard = shard_of(layers, layer, 0);
@@ -178,7 +184,8 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
                        const struct run_place *place, struct error *error)
 {
     layers->members = plan_members(plan);
-    layers->shares_rows = shares_rows(plan);
+    layers->shares_rows = variant_sharding(plan->stages[0].variant).shares_rows;
+    layers->owns_rows = variant_sharding(plan->stages[0].variant).owns_rows;
     layers->grid.members = layers->members;
     layers->model = model;
     layers->joining = (struct pipeline_shards){ .grid = &layers->grid, .self = layers, .members = members_with,
@@ -251,19 +258,20 @@ struct model_layers *split_layers_of_twin(const struct split_layers *layers, con
                                           struct device *device, const struct batch_settings *settings,
                                           struct error *error)
 {
-    const struct splitting splitting = { .shards = layers->shards, .shares_rows = layers->shares_rows };
+    const struct splitting splitting = { .shards = layers->shards, .shares_rows = layers->shares_rows,
+                                         .owns_rows = layers->owns_rows };
     return model_layers_create_split(model, device, settings, &splitting, error);
 }
 
 // --- sessions ------------------------------------------------------------------------------
 
-// Adds up the members' norms: first of the members in this process, then of those that have a device each. Following
-// members (proxy_stages.h) have nothing to clip.
-static void add_norms(void *self, uint32_t rank, uint32_t member, struct queue *queue, float *norms, size_t count)
+// Adds up the members' norms, or gradients: first of the members in this process, then of those that have a device
+// each. Following members (proxy_stages.h) have nothing to clip.
+static void add_up(void *self, uint32_t rank, uint32_t member, struct queue *queue, float *numbers, size_t count)
 {
     const struct split_layers *layers = self;
     const struct rank_grid *grid = &layers->grid;
-    const struct shard_numbers all = { norms, count, true, MEET_ALL_REDUCE };
+    const struct shard_numbers all = { numbers, count, true, MEET_ALL_REDUCE };
     const uint32_t group = grid->group ? rank_grid_group(grid, rank) : 1;
     struct attendance attendance = { layers->first_norm_place + rank, layers->members, member };
     if (grid->group) {
@@ -282,8 +290,8 @@ bool split_layers_settle(struct split_layers *layers, struct session_settings *s
     if (layers->members == 1)
         return true;
     layers->norms = (struct split_norms){ .members = layers->members, .layers = layers->splits,
-                                          .layer_count = (uint32_t)layers->model->layer_count, .add = add_norms,
-                                          .self = layers };
+                                          .layer_count = (uint32_t)layers->model->layer_count, .add = add_up,
+                                          .adds_up = layers->owns_rows, .self = layers };
     settings->split = &layers->norms;
     return optimizer_check_split(settings->optimizer.kind, error);
 }

@@ -16,6 +16,7 @@ struct split_layers {
     struct model_layers **of;       // by member; NULL for members in other processes
     uint32_t *shards;               // number of shards, by layer of the model
     bool shares_rows;               // whether members share the rows of what layers hand on (sequence parallel)
+    bool owns_rows;                 // whether each member has whole layers, for its share of the samples
     // For stages with a smaller group than others: the members that such a stage lacks run its messages only
     // (proxy_stages.h).
     struct proxy_stages *followers;

@@ -59,7 +59,7 @@ struct interpreter_needs {
     bool captures_at_once;
     struct slab *slab;  // of this rank; its stages are in order of their number
     const struct optimizer *optimizer;
-    // For layers that are split over a tensor-parallel group (clipping.h); NULL: they are whole
+    // For layers that are split over a group of devices (clipping.h); NULL: they are whole
     const struct split_norms *split;
     uint32_t member;                  // the member of that group whose session this is
     struct recorder *recorder;

@@ -113,6 +113,33 @@ static void update(struct interpreter *interpreter, struct local *local, uint32_
     local->contributed = local->contributed_by_all = 0;
 }
 
+static bool adds_up(const struct interpreter *interpreter, const struct stage_part *part)
+{
+    const struct split_norms *split = interpreter->needs.split;
+    return split && split->layers[part->layer].adds_up;
+}
+
+// Adds up the gradients of layers whose members own rows, over the members of this rank's group. Adjacent layers go
+// together.
+static void add_members(struct interpreter *interpreter, const struct local *local)
+{
+    const struct split_norms *split = interpreter->needs.split;
+    const struct stage *stage = local->does;
+    float *gradients = local->memory->gradients;
+    for (size_t i = 0; i < stage->part_count; i++) {
+        const uint64_t first = stage->parts[i].first;
+        if (!adds_up(interpreter, &stage->parts[i]))
+            continue;
+        while (i + 1 < stage->part_count && adds_up(interpreter, &stage->parts[i + 1])
+               && stage->parts[i].end == stage->parts[i + 1].first)
+            i++;
+        if (stage->parts[i].end == first)
+            continue;
+        split->add(split->self, interpreter->needs.rank, interpreter->needs.member, interpreter->needs.queue,
+                   gradients + first, stage->parts[i].end - first);
+    }
+}
+
 static bool begin_step(struct interpreter *interpreter, struct action action, uint32_t *next, struct error *error)
 {
     rank_status_act(interpreter->needs.status, interpreter->needs.rank, action);
@@ -198,6 +225,7 @@ bool do_step(struct interpreter *interpreter, struct action action, struct error
         return false;
     const struct recording recording = begin_span(interpreter, &action, 1);
     event_record(recording.events.begin, interpreter->needs.queue);
+    add_members(interpreter, local);
     return update_all(interpreter, local, action, next, &recording, error);
 }
 
@@ -314,6 +342,19 @@ static bool add_norms(struct interpreter *interpreter, uint32_t number, struct e
                           clipping->measured, error);
 }
 
+// Sums over members. They count as the first STEP's, as the ties do.
+static void add_all_members(struct interpreter *interpreter, struct recording *recording)
+{
+    const struct action action = step_of(interpreter, next_due(interpreter, NULL, NULL));
+    struct local *local = NULL;
+    if (!interpreter->needs.split || !interpreter->needs.split->adds_up)
+        return;
+    *recording = begin_span(interpreter, &action, 1);
+    event_record(recording->events.begin, interpreter->needs.queue);
+    while ((local = next_due(interpreter, NULL, local)))
+        add_members(interpreter, local);
+}
+
 // The time of the ties counts as the first STEP's, from when all ranks had come to the first tie.
 static bool add_all_tied(struct interpreter *interpreter, struct recording *recording, struct error *error)
 {
@@ -351,6 +392,7 @@ bool do_due_steps(struct interpreter *interpreter, struct error *error)
     struct local *local = next_due(interpreter, NULL, NULL);
     if (!local)
         return true;
+    add_all_members(interpreter, &recording);
     bool good = add_all_tied(interpreter, &recording, error) && judge(interpreter, error);
     for (; good && local; local = next_due(interpreter, NULL, local)) {
         const struct action action = step_of(interpreter, local);

@@ -238,6 +238,30 @@ static float factor_of(const struct twin *twin, const struct update_part *parts,
     return (float)schedule_samples(twin->settings.schedule) / (float)contributed;
 }
 
+// Adds up the gradients that members with own rows have, and gives each of them the sum.
+static void add_up_members(struct twin *twin, size_t layer, float *gradients)
+{
+    const struct split_norms *split = twin->settings.split;
+    if (!split || !split->layers[layer].adds_up || twin->layers[layer].parameter_bytes == 0)
+        return;
+    const uint32_t members = split->layers[layer].members;
+    const uint64_t count = number_count(twin, layer) / members;
+    for (uint32_t m = 1; m < members; m++)
+        kernel_add_floats(twin->queue, gradients, gradients, gradients + m * count, count);
+    for (uint32_t m = 1; m < members; m++)
+        queue_copy(twin->queue, gradients + m * count, gradients, count * sizeof *gradients);
+}
+
+static void add_members(struct twin *twin, const bool *stages)
+{
+    for (size_t l = 0; l < twin->layer_count; l++)
+        if (stages[twin->own[l].stage])
+            add_up_members(twin, l, twin->own[l].gradients);
+    for (size_t i = 0; i < twin->share_count; i++)
+        if (stages[twin->shares[i].stage])
+            add_up_members(twin, twin->shares[i].owner, twin->shares[i].gradients);
+}
+
 // Computes all gradients that an update reads.
 static bool gather_update(struct twin *twin, const struct update_step *made, uint64_t step, struct error *error)
 {
@@ -253,6 +277,7 @@ static bool gather_update(struct twin *twin, const struct update_step *made, uin
     }
     if (twin->compressed)
         meet_compressed(twin, made->stages);
+    add_members(twin, made->stages);
     return true;
 }
 

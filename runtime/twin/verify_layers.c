@@ -163,11 +163,11 @@ static void compare(const struct weir_layer *layer, uint64_t bytes, enum precisi
     }
 }
 
-// Whether a layer is split. Then the shards of all members are compared.
+// Whether the twin has the parameters of each member for itself. They are then compared member by member.
 static bool is_split(const struct pair *pair, uint32_t layer)
 {
-    const struct pipeline_shards *shards = pair->what->shards;
-    return shards && shards->is_split(shards->self, layer);
+    const struct verify_layers *what = pair->what;
+    return what->shards && what->theirs[layer].parameter_bytes > what->ours[layer].parameter_bytes;
 }
 
 static bool read_member(const struct pair *pair, uint32_t layer, uint32_t member, uint32_t copy, uint64_t bytes,

@@ -26,14 +26,16 @@
 struct split_layer {
     uint32_t members;
     uint64_t first, end;
+    bool adds_up;  // all members have the whole layer, for their own rows: gradients are added up at each update
 };
 
 struct split_norms {
     uint32_t members;  // of the largest group
     const struct split_layer *layers;  // by layer, as stages number them
     uint32_t layer_count;
-    // Adds up the norms of the members of a rank, on the queue.
-    void (*add)(void *self, uint32_t rank, uint32_t member, struct queue *queue, float *norms, size_t count);
+    bool adds_up;  // whether gradients of some layer are added up
+    // Adds up norms, or gradients, of the members of a rank, on the queue.
+    void (*add)(void *self, uint32_t rank, uint32_t member, struct queue *queue, float *numbers, size_t count);
     void *self;
 };
 

@@ -200,12 +200,13 @@ static void check_shared_rows(const struct layer *whole, const struct profile_la
                               const struct profile_variant *variant)
 {
     struct layer shard;
-    assert_true(layer_shard(whole, (struct sharding){ 2, true }, 0, &shard, &(struct error){ 0 }));
+    const struct sharding sharding = { .shards = 2, .shares_rows = true };
+    assert_true(layer_shard(whole, sharding, 0, &shard, &(struct error){ 0 }));
     const struct layer_sizes sizes = layer_sizes(&shard);
     const uint64_t rate = 1000000000, trunk = whole->shape.batch * whole->shape.sequence * whole->shape.in * 4;
     const uint64_t own_ns = transfer_ns(trunk / 2, rate, 2000) + transfer_ns(2 * whole->shape.in * 4, rate, 2000);
     assert_string_equal(variant->layer.name, "tensor2sp");
-    assert_true(tensor_sharding(variant->layer.name).shares_rows && variant->shares_output);
+    assert_true(variant_sharding(variant->layer.name).shares_rows && variant->shares_output);
     assert_int_equal(variant->devices, 2);
     assert_int_equal(variant->communication_ns, transfer_ns(trunk, rate, 2000));
     assert_int_equal(2 * variant->layer.output_bytes, layer->output_bytes);
@@ -214,6 +215,43 @@ static void check_shared_rows(const struct layer *whole, const struct profile_la
     assert_int_equal(variant->layer.held_for_weight_bytes, sizes.held_for_weight_bytes);
     assert_int_equal(variant->layer.backward_workspace_bytes, sizes.backward_workspace_bytes);
     assert_true(variant->layer.backward_weight_ns > own_ns && variant->layer.backward_ns > own_ns);
+}
+
+static void whole_layers_that_share_samples_are_a_variant(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    static const char even[] = "mlp,blocks=2,width=32,sequence=8,micro_batch=5";
+    struct device *device = open_cpu();
+    const struct measure_options options = measure_usual_options();
+    struct cluster *cluster = cluster_load("4 devices, 1GiB, 1GB/s 2us", &error);
+    struct profile *profile = measure_model(even, device, &options, NULL, &error);
+    assert_good(profile && cluster, error);
+    assert_good(measure_own_rows(profile, even, device, 2, cluster, &options, &error), error);
+    struct model *model = model_from_spec(even, PRECISION_FP32, &error);
+    assert_good(model, error);
+    for (size_t l = 0; l < model->layer_count; l++) {
+        const struct profile_layer *layer = &profile->layers[l];
+        assert_int_equal(layer->variant_count, 1);
+        const struct profile_variant *variant = &layer->variants[0];
+        const struct sharding sharding = variant_sharding(variant->layer.name);
+        assert_true(sharding.owns_rows && sharding.shards == 2 && !sharding.shares_rows && variant->shares_output);
+        assert_int_equal(variant->devices, 2);
+        assert_int_equal(variant->communication_ns, 0);
+        assert_int_equal(variant->update_ns,
+                         layer->parameter_bytes > 0 ? transfer_ns(layer->parameter_bytes, 1000000000, 2000) : 0);
+        assert_int_equal(variant->layer.parameter_bytes, layer->parameter_bytes);
+        assert_int_equal(5 * variant->layer.output_bytes, 3 * layer->output_bytes);
+    }
+    assert_false(measure_own_rows(profile, even, device, 6, cluster, &options, &error));
+    assert_error(error, "layer embedding: 6 devices cannot share micro-batches of 5: take larger ones");
+    static const char *const others[] = { "rows1", "rows02", "rows2sp", "row2" };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_int_equal(variant_sharding(others[i]).shards, 0);
+    model_free(model);
+    profile_free(profile);
+    cluster_free(cluster);
+    device_close(device);
 }
 
 static void a_layer_split_over_devices_is_a_variant(void **state)
@@ -240,8 +278,8 @@ static void a_layer_split_over_devices_is_a_variant(void **state)
         assert_true(layer_shard(&model->layers[l], (struct sharding){ .shards = 2 }, 1, &shard, &error));
         const struct layer_sizes sizes = layer_sizes(&shard);
         assert_string_equal(variant->layer.name, "tensor2");
-        assert_int_equal(tensor_sharding(variant->layer.name).shards, 2);
-        assert_false(tensor_sharding(variant->layer.name).shares_rows || variant->shares_output);
+        assert_int_equal(variant_sharding(variant->layer.name).shards, 2);
+        assert_false(variant_sharding(variant->layer.name).shares_rows || variant->shares_output);
         assert_int_equal(variant->devices, 2);
         assert_int_equal(variant->communication_ns, transfer_ns(profile->layers[0].output_bytes, 1000000000, 2000));
         assert_int_equal(variant->layer.parameter_bytes, sizes.parameter_bytes);
@@ -253,7 +291,7 @@ static void a_layer_split_over_devices_is_a_variant(void **state)
     }
     static const char *const others[] = { "tensor02", "split2", "tensor2s", "tensor2spp", "tensor1sp", NULL };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        assert_int_equal(tensor_sharding(others[i]).shards, 0);
+        assert_int_equal(variant_sharding(others[i]).shards, 0);
     model_free(model);
     profile_free(profile);
     cluster_free(cluster);
@@ -268,6 +306,7 @@ int main(void)
         cmocka_unit_test(what_a_devices_attention_takes_is_in_profile_plan_and_memory),
         cmocka_unit_test(what_was_measured_is_told_beside_the_profile),
         cmocka_unit_test(a_layer_split_over_devices_is_a_variant),
+        cmocka_unit_test(whole_layers_that_share_samples_are_a_variant),
         cmocka_unit_test(a_model_that_is_not_there_is_an_error),
     };
     return cmocka_run_group_tests_name("measure_model", tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "tests/trainer/made_plan.h"
 #include "trainer/verify.h"
 
+#define GPT "gpt-nano,width=16,blocks=3,heads=4"
 enum { GROUP_MOST = 4, PLACES_MOST = MOST_RANKS * GROUP_MOST };
 
 // A place of a run, in a thread of its own.
@@ -83,23 +84,29 @@ static uint32_t group_beside(const struct made *made, size_t stage)
     return 0;
 }
 
-// Groups of random sizes for ranks: alike where members share rows.
-static void draw_groups(struct made *made, uint64_t *seed, bool shares_rows, uint32_t devices[MOST][PLACES_MOST])
+// How the members of groups split layers.
+enum how { SPLIT_TENSORS, SHARE_ROWS, OWN_ROWS };
+
+// Groups of random sizes for ranks: alike where members have rows each.
+static void draw_groups(struct made *made, uint64_t *seed, enum how how, uint32_t devices[MOST][PLACES_MOST])
 {
     static const uint32_t groups[] = { 1, 2, 4, 2 };
+    static const char *const words[] = { "tensor%u", "tensor%usp", "rows%u" };
     static char names[5][16];
-    uint32_t group = shares_rows && random_below(seed, 2) ? 4 : 2;
+    uint32_t group = how != SPLIT_TENSORS && random_below(seed, 2) ? 4 : 2;
+    if (how == OWN_ROWS && random_below(seed, 2))
+        group = 3;
     for (size_t s = 0; s < made->plan.stage_count; s++) {
         struct plan_stage *stage = &made->stages[s];
         const uint32_t beside = group_beside(made, s);
-        if (!shares_rows)
+        if (how == SPLIT_TENSORS)
             group = beside ? beside : groups[random_below(seed, s == 0 ? 4 : 3)];
         stage->devices = devices[s];
         stage->group = group;
         for (size_t copy = 0; copy < stage->device_count; copy++)
             for (uint32_t i = 0; i < group; i++)
                 stage->devices[copy * group + i] = made->devices[s][copy] * GROUP_MOST + i;
-        snprintf(names[group], sizeof names[group], "tensor%u%s", group, shares_rows ? "sp" : "");
+        snprintf(names[group], sizeof names[group], words[how], group);
         stage->variant = group > 1 ? names[group] : NULL;
     }
 }
@@ -118,13 +125,17 @@ static void any_groups_compute_what_one_place_does(void **state)
         const struct asked asked = { .generator = generator_find(schedules[trial % 8], &error), .ranks = 2,
                                      .micro_batches = 4 };
         assert_good(asked.generator && set_schedule(&made, &asked), error);
-        const bool is_long = strcmp(asked.generator->name, "seq1f1b") == 0, shares_rows = trial / 8 % 2;
-        struct model *model = model_from_spec(is_long ? "gpt-nano,width=16,blocks=3,heads=4,sequence=256,micro_batch=4"
-                                                      : "gpt-nano,width=16,blocks=3,heads=4,sequence=8,micro_batch=2,"
-                                                        "dropout=0.1", PRECISION_FP32, &error);
+        const bool is_long = strcmp(asked.generator->name, "seq1f1b") == 0;
+        const enum how how = (enum how)(trial / 8 % 3);
+        const bool is_branched = how == OWN_ROWS && trial % 2;
+        struct model *model = model_from_spec(is_long       ? GPT ",sequence=256,micro_batch=4"
+                                              : is_branched ? "mlp-unet,width=16,blocks=1,sequence=8,micro_batch=5"
+                                              : how == OWN_ROWS ? GPT ",sequence=8,micro_batch=5,dropout=0.1"
+                                                                : GPT ",sequence=8,micro_batch=2,dropout=0.1",
+                                              PRECISION_FP32, &error);
         assert_good(model, error);
         cut(&made, model, &seed, random_below(&seed, 2));
-        draw_groups(&made, &seed, shares_rows, devices);
+        draw_groups(&made, &seed, how, devices);
         unlike += plan_seat_count(&made.plan) != made.plan.ranks * plan_members(&made.plan);
         const float clip = made.plan.weights == WEIGHTS_FLUSH && random_below(&seed, 2) ? 0.5f : 0;
         const struct verify_settings settings = { .steps = 2, .seed = trial, .clip = clip };
