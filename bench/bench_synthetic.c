@@ -8,9 +8,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "bench/synthetic_run.h"
 #include "common/number.h"
-#include "runtime/run.h"
-#include "runtime/stages/synthetic.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 
@@ -45,44 +44,6 @@ static void fill_costs(struct cost_row *costs, uint32_t stages, uint32_t splits)
     }
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static bool step_and_sort(struct session *session, uint64_t *samples, struct error *error)
-{
-    bool good = session_step(session, error);  // once to warm up
-    for (int i = 0; good && i < REPEATS; i++) {
-        good = session_step(session, error);
-        samples[i] = session_last(session)->iteration_ns;
-    }
-    qsort(samples, REPEATS, sizeof samples[0], ascending);
-    return good;
-}
-
-static bool measure(const struct bench *bench, const struct schedule *lowered, const struct cost_row *costs,
-                    const struct network *network, uint64_t *samples, struct error *error)
-{
-    struct synthetic *synthetic = calloc(lowered->stages, sizeof *synthetic);
-    struct stage *stages = calloc(lowered->stages, sizeof *stages);
-    bool good = (synthetic && stages) || error_no_memory(error, "a benchmark");
-    for (uint32_t s = 0; good && s < lowered->stages; s++) {
-        synthetic[s] = synthetic_from_costs(costs, lowered->stages, s);
-        stages[s] = synthetic_stage(&synthetic[s]);
-    }
-    // The simulator's sends never block their rank, so these must not either.
-    const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .network = network,
-                                               .optimizer = { .kind = OPTIMIZER_SGD } };
-    struct session *session = good ? session_create(lowered, stages, bench->device, &settings, error) : NULL;
-    good = session && step_and_sort(session, samples, error);
-    session_free(session);
-    free(synthetic);
-    free(stages);
-    return good;
-}
-
 static bool compare(struct bench *bench, const struct schedule *lowered, struct link link, struct error *error)
 {
     struct cost_row *costs = calloc(lowered->stages, sizeof *costs);
@@ -91,8 +52,9 @@ static bool compare(struct bench *bench, const struct schedule *lowered, struct 
     uint64_t samples[REPEATS] = { 0 };
     if (costs)
         fill_costs(costs, lowered->stages, lowered->splits);
+    const struct synthetic_run run = { lowered, costs, network, bench->device };
     const bool good = network && schedule_simulate(lowered, costs, network, &simulation, NULL, error)
-                   && measure(bench, lowered, costs, network, samples, error);
+                   && synthetic_run(&run, samples, REPEATS, error);
     if (good) {
         const double ratio = (double)samples[REPEATS / 2] / (double)simulation.iteration_ns;
         printf("%-16s p %2u  m %3u  latency %3llu us  simulated %8.2f ms  measured %8.2f ms  ratio %.4f  (%.4f to "
