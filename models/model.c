@@ -265,3 +265,37 @@ void model_fields(const struct model *model, struct model_field fields[MODEL_FIE
     if (sizes->classes > 256)
         fields[1].type = "u16";
 }
+
+static bool windows_are_alike(const struct window *a, const struct window *b)
+{
+    return a->height == b->height && a->width == b->width && a->stride_height == b->stride_height
+        && a->stride_width == b->stride_width && a->padding_height == b->padding_height
+        && a->padding_width == b->padding_width;
+}
+
+static bool pictures_are_alike(const struct picture_shape *a, const struct picture_shape *b)
+{
+    return a->height == b->height && a->width == b->width && windows_are_alike(&a->window, &b->window)
+        && a->groups == b->groups && a->factor == b->factor && a->has_bias == b->has_bias
+        && a->has_relu == b->has_relu;
+}
+
+static bool layers_are_alike(const struct layer *a, const struct layer *b)
+{
+    if (a->kind != b->kind || a->input_count != b->input_count)
+        return false;
+    for (uint32_t i = 0; i < a->input_count; i++)
+        if (a->inputs[i] != b->inputs[i] || a->input_widths[i] != b->input_widths[i])
+            return false;
+    return a->shape.in == b->shape.in && a->shape.out == b->shape.out && a->shape.vocabulary == b->shape.vocabulary
+        && a->shape.tied == b->shape.tied && (a->kind != &layer_attention || a->shape.heads == b->shape.heads)
+        && pictures_are_alike(&a->shape.picture, &b->shape.picture);
+}
+
+const struct layer *model_differs(const struct model *a, const struct model *b)
+{
+    for (size_t l = 0; l < a->layer_count; l++)
+        if (l >= b->layer_count || !layers_are_alike(&a->layers[l], &b->layers[l]))
+            return &a->layers[l];
+    return a->layer_count == b->layer_count ? NULL : &a->layers[a->layer_count - 1];
+}

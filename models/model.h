@@ -80,6 +80,10 @@ struct model_field {
 enum { MODEL_FIELDS = 2, MODEL_FIELD_SIZES = 3 };
 void model_fields(const struct model *model, struct model_field fields[MODEL_FIELDS]);
 
+// The first layer of `a` that does not compute what that of `b` does with the same parameters; NULL: all do. The
+// micro-batch and the sequence's length may differ, and so may dropout and smoothing, which only training has.
+const struct layer *model_differs(const struct model *a, const struct model *b);
+
 uint64_t model_parameter_count(const struct model *model);  // without padding, like flops
 uint64_t model_flops(const struct model *model);            // of a micro-batch's forward
 size_t model_tokens(const struct model *model);             // targets of a micro-batch: tokens, or labels

@@ -147,6 +147,35 @@ static void a_norm_has_running_statistics(void **state)
     model_free(model);
 }
 
+static struct alike_row {
+    const char *name, *a, *b;
+    struct model_sizes of_a, of_b;
+    const char *differs;  // the first layer that does; NULL: none
+} alike_rows[] = {
+    { "in_training_alone", "alexnet", "alexnet", { .micro_batch = 3 },
+      { .dropout = 0.2f, .has_dropout = true, .smoothing = 0.1f }, NULL },
+    { "in_length", "gpt-nano", "gpt-nano", { .sequence = 8 }, { .micro_batch = 2 }, NULL },
+    { "in_heads", "gpt-nano", "gpt-nano", { .heads = 2 }, { .heads = 4 }, "block0.attention" },
+    { "in_strides", "resnet18", "resnet18", { .pixels = 32, .stem = STEM_SMALL },
+      { .pixels = 32, .stem = STEM_SMALL_HALVING }, "conv1" },
+    { "in_classes", "fashion-cnn", "fashion-cnn", { .classes = 3 }, { .classes = 4 }, "scores" },
+    { "in_layers", "resnet18", "resnet34", { 0 }, { 0 }, "block2.0.around" },
+    { "in_depth", "gpt-nano", "gpt-nano", { .blocks = 1 }, { .blocks = 2 }, "head" },
+};
+
+static void what_computes_otherwise_is_found(void **state)
+{
+    const struct alike_row *row = *state;
+    struct error error = { 0 };
+    struct model *a = model_create(row->a, &row->of_a, &error), *b = model_create(row->b, &row->of_b, &error);
+    assert_good(a && b, error);
+    const struct layer *found = model_differs(a, b);
+    assert_string_equal(found ? found->name : "none", row->differs ? row->differs : "none");
+    assert_true(!model_differs(b, a) == !found && !model_differs(a, a));
+    model_free(a);
+    model_free(b);
+}
+
 static void bad_sizes_are_refused(void **state)
 {
     const struct bad_row *row = *state;
@@ -182,6 +211,13 @@ int main(void)
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[6]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[7]),
         cmocka_unit_test(a_norm_has_running_statistics),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[0]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[1]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[2]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[3]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[4]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[5]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[6]),
         cmocka_unit_test(no_dropout_can_be_asked_for),
         cmocka_unit_test(flops_are_those_of_the_products),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[0]),
