@@ -12,7 +12,7 @@
 #include "cli/command.h"
 #include "cli/elastic.h"
 #include "cli/exhibit.h"
-#include "cli/held_text.h"
+#include "cli/held_lines.h"
 #include "cli/options.h"
 #include "cli/pictures.h"
 #include "cli/plan_use.h"
@@ -339,23 +339,6 @@ static bool save_all(const struct train_arguments *given, const struct plan *pla
     return good;
 }
 
-static void held_pictures_say(const struct train_result *result, struct text *text)
-{
-    const struct simple_scores *simple = &result->simple;
-    text_add(text, "held-out pictures: %.4f are right", result->held.right);
-    if (!isnan(result->held.top5))
-        text_add(text, ", %.4f among the best five", result->held.top5);
-    text_add(text, ", loss %.4f", result->held.bits * log(2));
-    if (!isnan(simple->regression))
-        text_add(text, "; logistic regression reaches %.4f", simple->regression);
-    if (!isnan(simple->majority))
-        text_add(text, "%s the most frequent label %.4f", isnan(simple->regression) ? ";" : ",", simple->majority);
-    if (!isnan(simple->regression))
-        text_add(text, ": %.4f %s", fabs(result->held.right - simple->regression),
-                 result->held.right < simple->regression ? "worse" : "better");
-    text_add(text, "\n");
-}
-
 static void print(const struct train_result *result, struct text *text)
 {
     const struct text_chart chart = picture_chart(&(struct picture_options){ 0 }, NULL);
@@ -363,7 +346,7 @@ static void print(const struct train_result *result, struct text *text)
     if (isnan(result->held.right))
         held_text_say(result->held_bits, result->order0_bits, result->order1_bits, text);
     else
-        held_pictures_say(result, text);
+        held_pictures_say(&result->held, &result->simple, text);
     if (result->skipped_steps > 0)
         text_add(text, "%llu of %llu steps were skipped, by all stages, since gradients had overflowed in fp16\n",
                  (unsigned long long)result->skipped_steps, (unsigned long long)result->steps);

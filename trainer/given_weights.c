@@ -18,9 +18,10 @@ static const char ONE_FILE[] = "model.safetensors", INDEX[] = "model.safetensors
 
 struct reading {
     const char *path;
+    const struct model *model;
     const struct lasting_model *lasting;
     const bool *wanted;  // NULL: all
-    float **numbers;     // by layer
+    struct given_weights given;
     bool *found;         // by tensor, as lasting->tensors has them
     float *head_words;   // if a file has them; else NULL
     uint64_t head_count;
@@ -36,7 +37,19 @@ static bool wants(const struct reading *reading, size_t layer)
 struct place {
     size_t layer;
     const struct lasting_tensor *tensor;  // NULL: no tensor of the model
+    bool is_state;
 };
+
+// The tensors of a layer, those of its state last.
+static const struct lasting_tensor *tensor_at(const struct lasting_layer *layer, size_t index)
+{
+    return index < layer->tensor_count ? &layer->tensors[index] : &layer->states[index - layer->tensor_count];
+}
+
+static size_t tensor_count(const struct lasting_layer *layer)
+{
+    return layer->tensor_count + layer->state_count;
+}
 
 static bool is_called(const struct lasting_layer *layer, const struct lasting_tensor *tensor, const char *name)
 {
@@ -52,10 +65,12 @@ static bool is_called(const struct lasting_layer *layer, const struct lasting_te
 static struct place find(const struct lasting_model *lasting, const char *name)
 {
     for (size_t l = 0; l < lasting->layer_count; l++)
-        for (size_t t = 0; t < lasting->layers[l].tensor_count; t++)
-            if (is_called(&lasting->layers[l], &lasting->layers[l].tensors[t], name))
-                return (struct place){ l, &lasting->layers[l].tensors[t] };
-    return (struct place){ 0, NULL };
+        for (size_t t = 0; t < tensor_count(&lasting->layers[l]); t++) {
+            const struct lasting_tensor *tensor = tensor_at(&lasting->layers[l], t);
+            if (is_called(&lasting->layers[l], tensor, name))
+                return (struct place){ l, tensor, t >= lasting->layers[l].tensor_count };
+        }
+    return (struct place){ 0, NULL, false };
 }
 
 static bool is_mask(const char *name)
@@ -143,8 +158,9 @@ static bool keep_tensor(struct reading *reading, const struct safe_tensor *tenso
     if (!has_shape(tensor, place->tensor, error))
         return false;
     const uint64_t count = place->tensor->rows * place->tensor->columns;
+    float *const *to = place->is_state ? reading->given.states : reading->given.numbers;
     return !wants(reading, place->layer)
-        || to_floats(tensor, data, count, reading->numbers[place->layer] + place->tensor->first, error);
+        || to_floats(tensor, data, count, to[place->layer] + place->tensor->first, error);
 }
 
 static bool take_tensor(struct reading *reading, struct safe_file *file, const struct safe_tensor *tensor,
@@ -244,6 +260,8 @@ static bool take_layers(struct reading *reading, struct error *error)
     bool good = true;
     for (size_t l = 0; good && l < reading->lasting->layer_count; l++) {
         char name[PATH_MAX], path[PATH_MAX];
+        if (tensor_count(&reading->lasting->layers[l]) == 0)
+            continue;  // it has no file
         snprintf(name, sizeof name, "%s.safetensors", reading->lasting->layers[l].name);
         good = path_join(reading->path, name, path, error) && take_file(reading, path, error);
     }
@@ -327,7 +345,7 @@ static void compare(struct json *theirs, struct json *ours)
 
 // Compares config.json with the one that a checkpoint of the model would have (model_lasting.h). With a different
 // number of heads, for example, the same weights would silently compute another function.
-static bool is_computed_alike(const struct reading *reading, struct error *error)
+static bool is_configured_alike(const struct reading *reading, struct error *error)
 {
     const struct lasting_model *lasting = reading->lasting;
     char path[PATH_MAX];
@@ -347,14 +365,29 @@ static bool is_computed_alike(const struct reading *reading, struct error *error
     return good;
 }
 
+static bool is_computed_alike(const struct reading *reading, struct error *error)
+{
+    char path[PATH_MAX];
+    size_t length;
+    if (!is_folder(reading->path) || !has_file(reading->path, MANIFEST))
+        return true;
+    char *text = run_folder_manifest(reading->path, &length, path, error);
+    struct manifest *manifest = text ? manifest_read(text, length, path, error) : NULL;
+    const bool good = manifest && (lasting_is_computed_alike(manifest, reading->model, error)
+                                   || error_name(error, "%.300s", reading->path));
+    manifest_free(manifest);
+    free(text);
+    return good;
+}
+
 // --- all of it ----------------------------------------------------------------------------------
 
 static bool is_complete(const struct reading *reading, struct error *error)
 {
     const struct lasting_model *lasting = reading->lasting;
     for (size_t l = 0; l < lasting->layer_count; l++)
-        for (size_t t = 0; t < lasting->layers[l].tensor_count; t++) {
-            const struct lasting_tensor *tensor = &lasting->layers[l].tensors[t];
+        for (size_t t = 0; t < tensor_count(&lasting->layers[l]); t++) {
+            const struct lasting_tensor *tensor = tensor_at(&lasting->layers[l], t);
             if (!reading->found[tensor - lasting->tensors])
                 return error_named(error, "%.300s: has no tensor %s%s%s, which the model has", reading->path,
                                    tensor->known_as ? tensor->known_as : lasting->layers[l].name,
@@ -371,7 +404,7 @@ static bool is_tied(const struct reading *reading, struct error *error)
     if (!reading->head_words || !wants(reading, 0))
         return true;
     return (reading->head_count == words->rows * words->columns
-            && memcmp(reading->head_words, reading->numbers[0] + words->first,
+            && memcmp(reading->head_words, reading->given.numbers[0] + words->first,
                       reading->head_count * sizeof(float)) == 0)
         || error_named(error, "%.300s: %s is not what the embedding has: the head has words of its own, which this"
                        " model's has not", reading->path, HEAD_WORDS);
@@ -380,36 +413,48 @@ static bool is_tied(const struct reading *reading, struct error *error)
 static bool prepare(struct reading *reading, struct error *error)
 {
     const struct lasting_model *lasting = reading->lasting;
-    reading->numbers = calloc(lasting->layer_count + 1, sizeof *reading->numbers);
-    reading->found = calloc(lasting->layer_count * LAYER_TENSORS + 1, sizeof *reading->found);
-    bool good = reading->numbers && reading->found;
-    for (size_t l = 0; good && l < lasting->layer_count; l++)
-        if (wants(reading, l)) {
-            reading->numbers[l] = calloc(lasting->layers[l].numbers + 1, sizeof(float));
-            good = reading->numbers[l] != NULL;
-        }
+    struct given_weights *given = &reading->given;
+    given->layer_count = lasting->layer_count;
+    given->numbers = calloc(lasting->layer_count + 1, sizeof *given->numbers);
+    given->states = calloc(lasting->layer_count + 1, sizeof *given->states);
+    reading->found = calloc(2 * lasting->layer_count * LAYER_TENSORS + 1, sizeof *reading->found);
+    bool good = given->numbers && given->states && reading->found;
+    for (size_t l = 0; good && l < lasting->layer_count; l++) {
+        const struct lasting_layer *layer = &lasting->layers[l];
+        if (!wants(reading, l))
+            continue;
+        given->numbers[l] = calloc(layer->numbers + 1, sizeof(float));
+        if (layer->state_numbers > 0)
+            given->states[l] = calloc(layer->state_numbers, sizeof(float));
+        good = given->numbers[l] && (layer->state_numbers == 0 || given->states[l]);
+    }
     return good || error_no_memory(error, "the weights of a model");
 }
 
-float **given_weights_load(const char *path, const struct lasting_model *lasting, const bool *wanted,
-                           struct error *error)
+bool given_weights_load(const char *path, const struct model *model, const struct lasting_model *lasting,
+                        const bool *wanted, struct given_weights *given, struct error *error)
 {
-    struct reading reading = { .path = path, .lasting = lasting, .wanted = wanted };
-    const bool good = prepare(&reading, error) && is_computed_alike(&reading, error) && take_files(&reading, error)
-        && is_complete(&reading, error) && is_tied(&reading, error);
+    struct reading reading = { .path = path, .model = model, .lasting = lasting, .wanted = wanted };
+    const bool good = prepare(&reading, error) && is_computed_alike(&reading, error)
+        && is_configured_alike(&reading, error) && take_files(&reading, error) && is_complete(&reading, error)
+        && is_tied(&reading, error);
     free(reading.found);
     free(reading.head_words);
-    if (good)
-        return reading.numbers;
-    given_weights_free(reading.numbers, lasting->layer_count);
-    return NULL;
+    if (!good)
+        given_weights_clear(&reading.given);
+    *given = reading.given;
+    return good;
 }
 
-void given_weights_free(float **numbers, size_t layer_count)
+void given_weights_clear(struct given_weights *given)
 {
-    for (size_t l = 0; numbers && l < layer_count; l++)
-        free(numbers[l]);
-    free(numbers);
+    for (size_t l = 0; given->numbers && l < given->layer_count; l++)
+        free(given->numbers[l]);
+    for (size_t l = 0; given->states && l < given->layer_count; l++)
+        free(given->states[l]);
+    free(given->numbers);
+    free(given->states);
+    *given = (struct given_weights){ 0 };
 }
 
 // --- into a pipeline ---------------------------------------------------------------------------
@@ -432,20 +477,26 @@ static bool put_layer(const struct lasting_form *form, const struct pipeline *pi
     return good;
 }
 
-bool given_weights_put(const char *path, const struct lasting_model *lasting, const struct pipeline *pipeline,
-                       struct error *error)
+static bool put_state(const struct pipeline *pipeline, uint32_t layer, const float *states, struct error *error)
 {
+    return !states || pipeline_write_part(pipeline, layer, LAYER_STATE, states, error);
+}
+
+bool given_weights_put(const char *path, const struct model *model, const struct lasting_model *lasting,
+                       const struct pipeline *pipeline, struct error *error)
+{
+    struct given_weights given;
     bool *wanted = calloc(lasting->layer_count + 1, sizeof *wanted);
     if (!wanted)
         return error_no_memory(error, "the weights of a model");
     for (size_t l = 0; l < lasting->layer_count; l++)
         wanted[l] = pipeline_has_any(pipeline, (uint32_t)l);
-    float **numbers = given_weights_load(path, lasting, wanted, error);
-    bool good = numbers != NULL;
+    bool good = given_weights_load(path, model, lasting, wanted, &given, error);
     for (size_t l = 0; good && l < lasting->layer_count; l++)
         if (wanted[l])
-            good = put_layer(&lasting->form, pipeline, (uint32_t)l, numbers[l], lasting->layers[l].numbers, error);
-    given_weights_free(numbers, lasting->layer_count);
+            good = put_layer(&lasting->form, pipeline, (uint32_t)l, given.numbers[l], lasting->layers[l].numbers, error)
+                && put_state(pipeline, (uint32_t)l, given.states[l], error);
+    given_weights_clear(&given);
     free(wanted);
     return good;
 }

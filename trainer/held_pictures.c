@@ -58,10 +58,22 @@ static bool score_alone(struct held_pictures *held, const struct forward_results
     return good;
 }
 
+static bool score_by_twin(struct held_pictures *held, struct error *error)
+{
+    const size_t scored = held->model->layers[held->model->layer_count - 1].inputs[0];
+    bool good = true;
+    for (uint32_t m = 0; good && m < held->micro_batches; m++)
+        good = twin_loss(held->twin, 0, m, &held->losses[m], error)
+            && twin_read_output(held->twin, scored, held->scores + m * held->score_bytes, error);
+    return good;
+}
+
 static bool run(struct held_pictures *held, struct error *error)
 {
     const struct forward_results into = { .losses = held->losses, .predictions = held->scores };
     bool fits;
+    if (held->twin)
+        return score_by_twin(held, error);
     if (held->pipeline->shards)
         return score_alone(held, &into, error);
     if (!held->evaluation) {
@@ -108,6 +120,28 @@ bool held_pictures_score(struct held_pictures *held, struct held_score *score, s
     *score = (struct held_score){ .bits = nats * (double)sizes->micro_batch / (double)held->data->held / log(2),
                                   .right = (double)right / all, .top5 = classes > 5 ? (double)top5 / all : NAN };
     return good;
+}
+
+bool held_twin_open(struct held_twin *held, const struct model *model, const struct sample_data *data,
+                    struct device *device, struct error *error)
+{
+    const struct twin_settings settings = { .optimizer = optimizer_default(OPTIMIZER_SGD) };
+    *held = (struct held_twin){ .course.data = data };
+    const struct batch_settings batches = { .batches = BATCHES_HELD, .course = &held->course, .samples = 1 };
+    held->layers = model_layers_create(model, device, &batches, error);
+    held->twin = held->layers ? twin_create(held->layers->layers, held->layers->layer_count, device, &settings, error)
+                              : NULL;
+    if (held->twin)
+        return true;
+    held_twin_close(held);
+    return false;
+}
+
+void held_twin_close(struct held_twin *held)
+{
+    twin_free(held->twin);
+    model_layers_free(held->layers);
+    *held = (struct held_twin){ 0 };
 }
 
 // --- simple models -------------------------------------------------------------------------

@@ -1,14 +1,17 @@
 // How many held-out pictures a pipeline gets right, between two of its steps. The forwards run in the pipeline, on its
-// own ranks (runtime/evaluation.h). All ranks of the process group call these functions together.
+// own ranks (runtime/evaluation.h). All ranks of the process group call these functions together. Or how many the
+// weights of a checkpoint get right, which are put into a twin. The same weights give the same bits.
 #ifndef TRAINER_HELD_PICTURES_H
 #define TRAINER_HELD_PICTURES_H
 
 #include "runtime/evaluation.h"
+#include "runtime/twin/twin.h"
 #include "trainer/model_layers.h"
 
 struct held_pictures {
     const struct model *model;
     const struct sample_data *data;
+    struct twin *twin;                        // computes the forwards; NULL: the pipeline does
     const struct pipeline *pipeline;
     struct device *device;
     const struct session_settings *settings;  // of the pipeline's session
@@ -31,6 +34,16 @@ struct held_score {
 bool held_pictures_open(struct held_pictures *held, struct error *error);
 void held_pictures_close(struct held_pictures *held);
 bool held_pictures_score(struct held_pictures *held, struct held_score *score, struct error *error);
+
+// A twin for it, of the model's initial weights until others are put into it.
+struct held_twin {
+    struct sample_course course;
+    struct model_layers *layers;
+    struct twin *twin;
+};
+bool held_twin_open(struct held_twin *held, const struct model *model, const struct sample_data *data,
+                    struct device *device, struct error *error);
+void held_twin_close(struct held_twin *held);
 
 // What a simple model reaches on the same split: the most frequent label for all, and logistic regression on the
 // pixels, trained for some epochs by plain gradient descent. NAN if labels are per pixel, or if it would take minutes.

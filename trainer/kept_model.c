@@ -24,16 +24,26 @@ static bool read_form(const struct manifest *manifest, struct lasting_form *form
                      manifest->optimizer);
 }
 
-static bool load_weights(const struct kept_model *kept, const struct lasting_model *lasting, struct error *error)
+static bool load_layer(const struct kept_model *kept, const struct lasting_model *lasting, size_t l,
+                       struct error *error)
 {
-    bool good = true;
-    for (size_t l = 0; good && l < lasting->layer_count; l++) {
-        kept->weights[l] = malloc(lasting_part_bytes(&lasting->form, &lasting->layers[l], 0) + 1);
-        void *const parts[LASTING_PARTS] = { kept->weights[l] };
-        good = kept->weights[l] ? layer_file_load(kept->path, &lasting->form, &lasting->layers[l],
-                                                  &kept->manifest->layers[l].written, parts, error)
-                                : error_no_memory(error, "the weights of a layer");
-    }
+    const struct lasting_layer *layer = &lasting->layers[l];
+    kept->weights[l] = malloc(lasting_part_bytes(&lasting->form, layer, 0) + 1);
+    if (layer->state_numbers > 0)
+        kept->states[l] = malloc(lasting_part_bytes(&lasting->form, layer, LASTING_STATE));
+    if (!kept->weights[l] || (layer->state_numbers > 0 && !kept->states[l]))
+        return error_no_memory(error, "the weights of a layer");
+    void *const parts[LASTING_PARTS] = { [0] = kept->weights[l], [LASTING_STATE] = kept->states[l] };
+    return layer_file_load(kept->path, &lasting->form, layer, &kept->manifest->layers[l].written, parts, error);
+}
+
+static bool load_layers(struct kept_model *kept, const struct lasting_model *lasting, struct error *error)
+{
+    kept->weights = calloc(lasting->layer_count + 1, sizeof *kept->weights);
+    kept->states = calloc(lasting->layer_count + 1, sizeof *kept->states);
+    bool good = (kept->weights && kept->states) || error_no_memory(error, "a model");
+    for (size_t l = 0; good && l < lasting->layer_count; l++)
+        good = load_layer(kept, lasting, l, error);
     return good;
 }
 
@@ -57,11 +67,10 @@ static bool load(struct kept_model *kept, const char *path, const char *spec, bo
     bool good = load_manifest(kept, path, error) && read_form(kept->manifest, &form, error);
     kept->model = good ? model_from_spec(spec, form.precision, error) : NULL;
     struct lasting_model *lasting = kept->model ? lasting_model_create(kept->model, form.optimizer, error) : NULL;
-    *is_of_another = good && (!lasting || (!lasting_model_matches(lasting, kept->manifest, error)
+    *is_of_another = good && (!lasting || ((!lasting_model_matches(lasting, kept->manifest, error)
+                                            || !lasting_is_computed_alike(kept->manifest, kept->model, error))
                                            && !error_name(error, "%.200s", path)));
-    kept->weights = good && !*is_of_another ? calloc(kept->model->layer_count + 1, sizeof *kept->weights) : NULL;
-    good = good && !*is_of_another && (kept->weights || error_no_memory(error, "a model"))
-        && load_weights(kept, lasting, error);
+    good = good && !*is_of_another && load_layers(kept, lasting, error);
     lasting_model_free(lasting);
     if (!good)
         kept_model_clear(kept);
@@ -95,20 +104,24 @@ static bool load_given(struct kept_model *kept, const char *path, const char *sp
 {
     *kept = (struct kept_model){ .path = strdup(path), .model = model_from_spec(spec, PRECISION_FP32, error) };
     struct lasting_model *lasting = kept->model ? lasting_model_create(kept->model, OPTIMIZER_SGD, error) : NULL;
-    float **numbers = lasting ? given_weights_load(path, lasting, NULL, error) : NULL;
-    kept->weights = numbers ? calloc(kept->model->layer_count + 1, sizeof *kept->weights) : NULL;
-    const bool good = kept->weights && kept->path;
+    struct given_weights given = { 0 };
+    bool good = lasting && (kept->path || error_no_memory(error, path))
+        && given_weights_load(path, kept->model, lasting, NULL, &given, error);
+    kept->weights = good ? calloc(kept->model->layer_count + 1, sizeof *kept->weights) : NULL;
+    good = good && (kept->weights || error_no_memory(error, "a model"));
     for (size_t l = 0; good && l < kept->model->layer_count; l++) {
-        kept->weights[l] = numbers[l];
-        numbers[l] = NULL;
+        kept->weights[l] = given.numbers[l];
+        given.numbers[l] = NULL;
     }
-    if (numbers)
-        given_weights_free(numbers, kept->model->layer_count);
+    if (good) {
+        kept->states = given.states;
+        given.states = NULL;
+    }
+    given_weights_clear(&given);
     lasting_model_free(lasting);
-    if (good)
-        return true;
-    kept_model_clear(kept);
-    return error_no_memory(error, "a model");
+    if (!good)
+        kept_model_clear(kept);
+    return good;
 }
 
 bool kept_model_load(const char *folder, const char *spec, void (*say)(const char *sentence), struct kept_model *kept,
@@ -129,7 +142,10 @@ void kept_model_clear(struct kept_model *kept)
 {
     for (size_t l = 0; kept->weights && l < kept->model->layer_count; l++)
         free(kept->weights[l]);
+    for (size_t l = 0; kept->states && l < kept->model->layer_count; l++)
+        free(kept->states[l]);
     free(kept->weights);
+    free(kept->states);
     model_free(kept->model);
     manifest_free(kept->manifest);
     free(kept->path);
@@ -138,6 +154,9 @@ void kept_model_clear(struct kept_model *kept)
 
 void kept_model_put(const struct kept_model *kept, struct twin *twin)
 {
-    for (size_t l = 0; l < kept->model->layer_count; l++)
+    for (size_t l = 0; l < kept->model->layer_count; l++) {
         twin_put_parameters(twin, l, kept->weights[l]);
+        if (kept->states && kept->states[l])
+            twin_put_state(twin, l, kept->states[l]);
+    }
 }

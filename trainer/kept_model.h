@@ -11,6 +11,7 @@ struct kept_model {
     struct manifest *manifest;  // NULL if the weights are not from a checkpoint
     struct model *model;
     void **weights;  // by layer, in the runtime's layout
+    float **states;  // likewise, the state without a gradient; NULL for layers that have none
 };
 
 // Loads the newest intact checkpoint of a folder of checkpoints, or the checkpoint in `folder` itself. If there are
@@ -22,7 +23,7 @@ bool kept_model_load(const char *folder, const char *spec, void (*say)(const cha
                      struct error *error);
 void kept_model_clear(struct kept_model *kept);
 
-// Copies the weights into a twin of the model that has the checkpoint's precision.
+// Copies weights and states into a twin of the model that has the checkpoint's precision.
 void kept_model_put(const struct kept_model *kept, struct twin *twin);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "trainer/model_spec.h"
 
 // Rows of padding, which no token names, are zeros and not stored. In `names` each tensor has a place for the name
 // that transformers gives it; NULL: there are no such names.
@@ -105,4 +106,16 @@ struct lasting_model *lasting_model_create(const struct model *model, enum optim
         return lasting;
     lasting_model_free(lasting);
     return NULL;
+}
+
+bool lasting_is_computed_alike(const struct manifest *manifest, const struct model *model, struct error *error)
+{
+    struct error unknown = { 0 };
+    struct model *kept = model_from_spec(manifest->model, model->sizes.precision, &unknown);
+    const struct layer *differs = kept ? model_differs(kept, model) : NULL;
+    if (differs)
+        error_set(error, "the checkpoint is of the model \"%.150s\", whose layer %s computes something else than that"
+                  " of the model named here: name it with the checkpoint's sizes", manifest->model, differs->name);
+    model_free(kept);
+    return !differs && (!unknown.lacks_memory || error_hand_on(error, &unknown));
 }

@@ -416,9 +416,6 @@ static bool fits_model(const struct training *training, struct error *error)
 {
     const struct train_settings *settings = training->settings;
     const struct model *model = training->model;
-    if (settings->samples && settings->weights)
-        return error_set(error, "--weights: given weights are of models of texts, and %s is of pictures: its running"
-                         " statistics would be missing", model->name);
     if (settings->samples)
         return sample_data_fits(settings->samples, model, error);
     if (model->family != FAMILY_TEXT)
@@ -586,7 +583,8 @@ static bool take_given_weights(const struct training *training, struct error *er
     const struct train_settings *settings = training->settings;
     if (!settings->weights || training->step > 0)
         return true;
-    const bool good = given_weights_put(settings->weights, training->lasting, training->pipeline, error);
+    const bool good = given_weights_put(settings->weights, training->model, training->lasting, training->pipeline,
+                                        error);
     return ranks_all_good(settings->place.group, good, error);
 }
 

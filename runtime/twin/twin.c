@@ -232,3 +232,14 @@ void twin_put_parameters(struct twin *twin, size_t layer, const void *host)
     queue_upload(twin->queue, weights_of(twin, layer, twin->own[layer].newest), host,
                  twin->layers[layer].parameter_bytes);
 }
+
+void twin_put_state(struct twin *twin, size_t layer, const void *host)
+{
+    queue_upload(twin->queue, twin->own[layer].layer_state, host, twin->layers[layer].state_bytes);
+}
+
+bool twin_read_output(const struct twin *twin, size_t layer, void *host, struct error *error)
+{
+    queue_download(twin->queue, host, twin->own[layer].output, twin->layers[layer].output_bytes);
+    return queue_wait(twin->queue, error);
+}

@@ -60,7 +60,11 @@ bool twin_loss(struct twin *twin, uint64_t step, uint32_t micro_batch, float *lo
 // What a layer saved in the last forward, on the device.
 const void *twin_saved(const struct twin *twin, size_t layer);
 
-// Replaces the newest parameters of a layer.
+// Replaces the newest parameters of a layer; or its state without a gradient, which it must have.
 void twin_put_parameters(struct twin *twin, size_t layer, const void *host);
+void twin_put_state(struct twin *twin, size_t layer, const void *host);
+
+// Reads the output of a layer's last forward: layers[layer].output_bytes bytes.
+bool twin_read_output(const struct twin *twin, size_t layer, void *host, struct error *error);
 
 #endif

@@ -26,4 +26,11 @@ weir sample "$model" --checkpoint kept text 2>&1; echo "exit $?"
 echo '# another model, other text'
 weir eval gpt-nano --checkpoint kept --data $data 2>&1; echo "exit $?"
 weir eval "$model" --checkpoint nowhere --data $data 2>&1; echo "exit $?"
+model=gpt-nano,width=16,blocks=1,heads=2,sequence=16,micro_batch=2
+weir profile "$model" -o profile.json >/dev/null
+weir partition profile.json --cluster '1 device, 1GiB, 10GB/s 1us' --schedule gpipe --micro-batches 2 -o plan.json >/dev/null
+weir train "$model" --data $data --plan plan.json --steps 1 --checkpoints heads >/dev/null
+weir eval "${model/heads=2/heads=4}" --checkpoint heads --data $data 2>&1; echo "exit $?"
+weir data text $data -o text.json >/dev/null
+diff <(weir eval "$model" --checkpoint heads --data $data) <(weir eval "$model" --checkpoint heads --data text.json)
 weir sample "$model" --checkpoint kept '' 2>&1 | head -1

@@ -73,6 +73,23 @@ train_residual pair f --resume
 same e/step-8 f/step-8
 diff <(scores e.txt | tail -n 1) <(scores f.txt | tail -n 1)
 
+echo '# what was kept, measured: the numbers of its training'
+measured() { sed -n 's/.*behind step 8 \(0[0-9.]*\) .* loss \([0-9.]*\) .*/\1 \2/p' $1; }
+evaluated() { weir eval "$@" | sed -n 's/^held-out pictures: \(0[0-9.]*\) are right, loss \([0-9.]*\).*/\1 \2/p'; }
+weir eval $model --checkpoint a --data bars.json | head -n 1
+diff <(sed -n '/^held-out/,/^$/p' one.txt) <(weir eval $model --checkpoint a --data bars.json | sed 1,2d; echo)
+[ -n "$(measured e.txt)" ] || echo 'nothing was measured'
+diff <(measured e.txt) <(evaluated $residual --checkpoint e --data bars.json)
+diff <(evaluated $model --checkpoint a --data bars.json) <(evaluated ${model/=16/=7} --checkpoint a --data bars.json)
+
+echo '# begun with its weights and statistics, by two plans'
+for row in 'alone g' 'pair h'; do
+    read -r name folder <<<"$row"
+    train_residual $name $folder --weights e/step-8 --seed 9
+    diff <(measured e.txt) <(sed 's/behind step 0/behind step 8/; t; d' $folder.txt | measured /dev/stdin)
+done
+same g/step-8 h/step-8
+
 exec 2>&1
 echo '# refused'
 for words in "$model,classes=3" 'gpt-nano' 'fashion-cnn'; do
@@ -82,6 +99,13 @@ weir train $model --plan one.json --data /usr/share/common-licenses; echo "exit 
 weir train $model --plan one.json --data /usr/share/common-licenses --epochs 2; echo "exit $?"
 weir train $model --plan one.json --data bars.json --epochs 2 --augment turns | head -n 1
 weir train $model --plan one.json --data bars.json --epochs 1 --beat 0.99 >/dev/null; echo "exit $?"
-weir train $model --plan one.json --data bars.json --epochs 1 --weights a/step-188; echo "exit $?"
+weir train $residual --plan alone.json --data bars.json --weights a/step-188 | head -n 1
 weir eval $model --checkpoint a --data /usr/share/common-licenses; echo "exit $?"
+weir eval gpt-nano --checkpoint a --data bars.json; echo "exit $?"
+weir eval fashion-mlp --checkpoint a --data bars.json; echo "exit $?"
+weir eval ${residual/3x3/3x3s2} --checkpoint e --data bars.json; echo "exit $?"
+weir profile ${residual/3x3/3x3s2} -o other.json >/dev/null
+weir partition other.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule 1f1b --micro-batches 4 \
+    --optimizer momentum -o other.json >/dev/null
+weir train ${residual/3x3/3x3s2} --plan other.json --data bars.json --weights e/step-8; echo "exit $?"
 weir sample $model --checkpoint a abc; echo "exit $?"

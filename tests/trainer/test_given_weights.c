@@ -16,7 +16,9 @@
 #define TIED "gpt-nano,tied,width=8,blocks=1,heads=2,sequence=4"
 #define UNTIED "gpt-nano,width=8,blocks=1,heads=2,sequence=4"
 
-enum { MOST = 64 };
+#define RESIDUAL "resnet18,pixels=8,channels=1,classes=4,stem=3x3,micro_batch=2"
+
+enum { MOST = 128 };
 
 static char folder[] = "/tmp/weir-given-XXXXXX";
 
@@ -101,14 +103,16 @@ static struct made make(const char *spec, enum safe_type type, size_t names_from
     struct made made = { .model = model_from_spec(spec, PRECISION_FP32, &error) };
     made.lasting = made.model ? lasting_model_create(made.model, OPTIMIZER_SGD, &error) : NULL;
     assert_good(made.lasting, error);
-    for (size_t l = 0; l < made.lasting->layer_count; l++)
-        for (size_t t = 0; t < made.lasting->layers[l].tensor_count; t++) {
-            const struct lasting_tensor *tensor = &made.lasting->layers[l].tensors[t];
+    for (size_t l = 0; l < made.lasting->layer_count; l++) {
+        const struct lasting_layer *layer = &made.lasting->layers[l];
+        for (size_t t = 0; t < layer->tensor_count + layer->state_count; t++) {
+            const struct lasting_tensor *tensor = &layer->tensors[t];  // those of its state follow
             char name[200];
-            snprintf(name, sizeof name, "%s.%s", made.lasting->layers[l].name, tensor->name);
+            snprintf(name, sizeof name, "%s.%s", layer->name, tensor->name);
             add(&made, tensor->known_as ? tensor->known_as + names_from : name, type, tensor->rows, tensor->columns,
                 (size_t)(tensor - made.lasting->tensors));
         }
+    }
     return made;
 }
 
@@ -135,24 +139,28 @@ static void clear(struct made *made)
 static void is_all_there(const struct made *made, const char *path)
 {
     struct error error = { 0 };
-    float **numbers = given_weights_load(path, made->lasting, NULL, &error);
-    assert_good(numbers, error);
-    for (size_t l = 0; l < made->lasting->layer_count; l++)
-        for (size_t t = 0; t < made->lasting->layers[l].tensor_count; t++) {
-            const struct lasting_tensor *tensor = &made->lasting->layers[l].tensors[t];
+    struct given_weights given;
+    assert_good(given_weights_load(path, made->model, made->lasting, NULL, &given, &error), error);
+    for (size_t l = 0; l < made->lasting->layer_count; l++) {
+        const struct lasting_layer *layer = &made->lasting->layers[l];
+        assert_true(!given.states[l] == (layer->state_count == 0));
+        for (size_t t = 0; t < layer->tensor_count + layer->state_count; t++) {
+            const struct lasting_tensor *tensor = &layer->tensors[t];
+            const float *numbers = (t < layer->tensor_count ? given.numbers : given.states)[l] + tensor->first;
             for (size_t i = 0; i < tensor->rows * tensor->columns; i++)
-                if (numbers[l][tensor->first + i] != number_of((size_t)(tensor - made->lasting->tensors), i))
-                    fail_msg("%s.%s[%zu] is %g", made->lasting->layers[l].name, tensor->name, i,
-                             (double)numbers[l][tensor->first + i]);
+                if (numbers[i] != number_of((size_t)(tensor - made->lasting->tensors), i))
+                    fail_msg("%s.%s[%zu] is %g", layer->name, tensor->name, i, (double)numbers[i]);
         }
-    given_weights_free(numbers, made->lasting->layer_count);
+    }
+    given_weights_clear(&given);
 }
 
 static void is_refused(const struct made *made, const char *sentence)
 {
     struct error error = { 0 };
-    float **numbers = given_weights_load(folder, made->lasting, NULL, &error);
-    assert_null(numbers);
+    struct given_weights given;
+    assert_false(given_weights_load(folder, made->model, made->lasting, NULL, &given, &error));
+    assert_null(given.numbers);
     assert_int_equal(error.kind, ERROR_INPUT);
     if (!strstr(error.text, sentence) || strncmp(error.text, folder, strlen(folder)) != 0)
         fail_msg("\"%s\" instead of \"%s\"", error.text, sentence);
@@ -174,6 +182,22 @@ static void each_number_finds_its_place(void **state)
         is_all_there(&made, file);
         clear(&made);
     }
+}
+
+static void running_statistics_are_weights_too(void **state)
+{
+    (void)state;
+    struct made made = make(RESIDUAL, SAFE_F32, 0);
+    save(&made, "model.safetensors", 0, made.count);
+    is_all_there(&made, folder);
+    assert_int_equal(made.tensors[4].shape[0], 64);
+    assert_string_equal(made.names[4], "norm1.running_variance");
+    snprintf(made.names[4], sizeof made.names[0], "%s", made.names[made.count - 1]);
+    free((void *)(uintptr_t)made.tensors[4].data);
+    made.tensors[4] = made.tensors[--made.count];
+    save(&made, "model.safetensors", 0, made.count);
+    is_refused(&made, ": has no tensor norm1.running_variance, which the model has");
+    clear(&made);
 }
 
 static void save_text(const char *name, const char *text)
@@ -328,10 +352,11 @@ static void no_bytes_do_harm(void **state)
         const struct output_part part = { bytes, trial % 10 == 9 ? at : length };
         assert_good(output_save_parts(path, &part, 1, &error), error);
         struct error why = { 0 };
-        float **numbers = given_weights_load(folder, made.lasting, NULL, &why);
-        assert_true(numbers || (why.kind == ERROR_INPUT && *why.text));
-        refused += !numbers;
-        given_weights_free(numbers, made.lasting->layer_count);
+        struct given_weights given;
+        const bool good = given_weights_load(folder, made.model, made.lasting, NULL, &given, &why);
+        assert_true(good || (why.kind == ERROR_INPUT && *why.text));
+        refused += !good;
+        given_weights_clear(&given);
         bytes[at] = was;
     }
     assert_true(refused > 0);
@@ -343,6 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_number_finds_its_place),
+        cmocka_unit_test(running_statistics_are_weights_too),
         cmocka_unit_test(an_index_names_several_files),
         cmocka_unit_test(what_nothing_trains_is_left_out),
         cmocka_unit_test(of_more_positions_the_first_are_taken),
