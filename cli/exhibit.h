@@ -30,7 +30,7 @@ void exhibit_clear(struct exhibit *exhibit);
 // those of `b`, and the first difference. If only `b` was measured, the column says how much larger those of `b` are.
 bool exhibit_compare(const struct exhibit *a, const struct exhibit *b, struct text *text, struct error *error);
 
-// Appends an HTML page of one run, or of two (`b` not NULL), with curves below (NULL: none).
+// Appends an HTML page of one run, or of two (`b` not NULL), with charts of curves below (NULL: none).
 bool exhibit_draw_page(const struct exhibit *a, const struct exhibit *b, const struct curve_chart *curves,
                        struct text *text, struct error *error);
 

@@ -276,11 +276,11 @@ static bool save_timeline(const char *folder, const char *what, const struct pla
 
 enum { MOST_POINTS = 1000 };
 
-// The losses of a run, as many as the page has room for.
+// The losses of a run, as many as the page has room for; and of pictures the shares that are right, beside them.
 struct drawn_curves {
-    struct curve_point points[2][MOST_POINTS];
-    struct curve curves[2];
-    struct curve_chart chart;
+    struct curve_point points[3][MOST_POINTS];
+    struct curve losses[2], right;
+    struct curve_chart loss_chart, right_chart;
 };
 
 static size_t thin(const struct run_points *points, struct curve_point *to)
@@ -288,15 +288,21 @@ static size_t thin(const struct run_points *points, struct curve_point *to)
     struct run_point thinned[MOST_POINTS];
     const size_t count = run_points_thin(points, MOST_POINTS, thinned);
     for (size_t i = 0; i < count; i++)
-        to[i] = (struct curve_point){ thinned[i].step, thinned[i].bits };
+        to[i] = (struct curve_point){ thinned[i].step, thinned[i].value };
     return count;
 }
 
 static void thin_curves(const struct run_curve *curve, struct drawn_curves *drawn)
 {
-    drawn->curves[0] = (struct curve){ "trained on", drawn->points[0], thin(&curve->trained, drawn->points[0]), false };
-    drawn->curves[1] = (struct curve){ "held out", drawn->points[1], thin(&curve->held, drawn->points[1]), true };
-    drawn->chart = (struct curve_chart){ "loss, bits per token", "step", drawn->curves, 2 };
+    struct curve_point(*points)[MOST_POINTS] = drawn->points;
+    drawn->losses[0] = (struct curve){ "trained on", points[0], thin(&curve->trained, points[0]), false };
+    drawn->losses[1] = (struct curve){ "held out", points[1], thin(&curve->held, points[1]), true };
+    drawn->right = (struct curve){ "held out", points[2], thin(&curve->right, points[2]), true };
+    const bool are_pictures = curve->right.count > 0;
+    drawn->loss_chart = (struct curve_chart){ are_pictures ? "loss, bits per target" : "loss, bits per token", "step",
+                                              drawn->losses, 2, .beside = &drawn->right_chart };
+    drawn->right_chart = (struct curve_chart){ "share of targets that is right", "step", &drawn->right, 1,
+                                               .first_colour = 1 };  // that of what is held out
 }
 
 // Draws both timelines on one page. They remain the result's.
@@ -312,7 +318,7 @@ static bool save_page(const char *folder, const struct plan *plan, const struct 
     thin_curves(curve, &curves);
     const bool good = timeline_measure(&predicted.run.timeline, &predicted.run.simulation, error)
                    && timeline_measure(&measured.run.timeline, &measured.run.simulation, error)
-                   && exhibit_draw_page(&predicted, &measured, &curves.chart, &page, error)
+                   && exhibit_draw_page(&predicted, &measured, &curves.loss_chart, &page, error)
                    && save(folder, "timelines.html", &page, error);
     simulation_clear(&predicted.run.simulation);
     simulation_clear(&measured.run.simulation);

@@ -78,6 +78,7 @@ static void evaluated(void *self, const struct train_evaluation *evaluation)
     struct watching *watching = self;
     struct text text = { 0 };
     run_curve_add(&watching->curve, &watching->curve.held, evaluation->step, evaluation->bits);
+    run_curve_add(&watching->curve, &watching->curve.right, evaluation->step, evaluation->right);
     train_lines_evaluation(evaluation, &text);
     print(&text);
     if (watching->log)

@@ -5,14 +5,14 @@
 
 #include "common/array.h"
 
-void run_curve_add(struct run_curve *curve, struct run_points *points, uint64_t step, double bits)
+void run_curve_add(struct run_curve *curve, struct run_points *points, uint64_t step, double value)
 {
-    if (!isfinite(bits))
+    if (!isfinite(value))
         return;
     if (!array_reserve(&points->at, &points->capacity, points->count + 1, sizeof points->at[0]))
         curve->has_failed = true;
     else
-        points->at[points->count++] = (struct run_point){ step, bits };
+        points->at[points->count++] = (struct run_point){ step, value };
 }
 
 static void cut(struct run_points *points, uint64_t step)
@@ -25,12 +25,14 @@ void run_curve_cut(struct run_curve *curve, uint64_t step)
 {
     cut(&curve->trained, step);
     cut(&curve->held, step);
+    cut(&curve->right, step);
 }
 
 void run_curve_clear(struct run_curve *curve)
 {
     free(curve->trained.at);
     free(curve->held.at);
+    free(curve->right.at);
     *curve = (struct run_curve){ 0 };
 }
 
@@ -42,7 +44,7 @@ size_t run_points_thin(const struct run_points *points, size_t most, struct run_
         const size_t end = first + each < points->count ? first + each : points->count;
         double sum = 0;
         for (size_t i = first; i < end; i++)
-            sum += points->at[i].bits;
+            sum += points->at[i].value;
         thinned[count++] = (struct run_point){ points->at[end - 1].step, sum / (double)(end - first) };
     }
     return count;

@@ -1,4 +1,5 @@
-// A run's loss curves, in bits per token: of each step, and of held-out text after some steps.
+// A run's curves: the loss of each step in bits per target, and after some steps that of held-out data. For
+// pictures there is also the share of the held-out ones that is right.
 #ifndef TRAINER_RUN_CURVE_H
 #define TRAINER_RUN_CURVE_H
 
@@ -8,7 +9,7 @@
 
 struct run_point {
     uint64_t step;
-    double bits;
+    double value;
 };
 
 struct run_points {
@@ -17,11 +18,12 @@ struct run_points {
 };
 
 struct run_curve {
-    struct run_points trained, held;
+    struct run_points trained, held, right;
     bool has_failed;  // there was no memory for all points
 };
 
-void run_curve_add(struct run_curve *curve, struct run_points *points, uint64_t step, double bits);
+// Leaves out values that are no number.
+void run_curve_add(struct run_curve *curve, struct run_points *points, uint64_t step, double value);
 // Drops points after `step`, for a run that continues from there.
 void run_curve_cut(struct run_curve *curve, uint64_t step);
 void run_curve_clear(struct run_curve *curve);

@@ -96,14 +96,15 @@ static void read_evaluation(struct json *line, struct place *place)
     const uint64_t step = json_u64(line, "step", 0, JSON_MAX);
     const bool has_bits = !json_null(line, "bits");
     const double bits = has_bits ? json_fraction(line, "bits") : NAN;
-    if (json_has(line, "right"))
-        json_fraction(line, "right");
+    const double right = json_has(line, "right") ? json_fraction(line, "right") : NAN;
     json_bool(line, "best");
     if (step != place->step)
         json_refuse_key(line, "step", "is %llu, and the line before is of step %llu", (unsigned long long)step,
                         (unsigned long long)place->step);
-    if (place->past)
-        run_curve_add(place->past, &place->past->held, step, bits);
+    if (!place->past)
+        return;
+    run_curve_add(place->past, &place->past->held, step, bits);
+    run_curve_add(place->past, &place->past->right, step, right);
 }
 
 static void read_kept(struct json *line, const struct place *place)

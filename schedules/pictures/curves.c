@@ -105,32 +105,49 @@ static void add_dots(const struct range *range, const struct curve *curve, const
     }
 }
 
+static size_t colour_of(const struct curve_chart *chart, size_t curve)
+{
+    return (chart->first_colour + curve) % COLOURS;
+}
+
 static void add_names(const struct curve_chart *chart, struct text *text)
 {
     for (size_t c = 0; c < chart->count; c++) {
         if (chart->curves[c].count == 0)
             continue;
-        text_add(text, " <span class=\"curve%zu\">&#9644; ", c % COLOURS);
+        text_add(text, " <span class=\"curve%zu\">&#9644; ", colour_of(chart, c));
         drawing_escape(chart->curves[c].name, text);
         text_add(text, "</span>");
     }
 }
 
-void curves_draw(const struct curve_chart *chart, struct text *text)
+static void draw(const struct curve_chart *chart, const struct range *range, struct text *text)
 {
-    const struct range range = range_of(chart);
-    if (range.count == 0)
-        return;
-    text_add(text, "<figure id=\"curves\">\n<h2>");
+    text_add(text, "<figure>\n<h2>");
     drawing_escape(chart->title, text);
     add_names(chart, text);
     text_add(text, "</h2>\n<svg viewBox=\"0 0 %d %d\" width=\"%d\" role=\"img\">\n", WIDTH, HEIGHT, WIDTH);
-    add_x_marks(&range, chart->x_name, text);
-    add_y_marks(&range, text);
+    add_x_marks(range, chart->x_name, text);
+    add_y_marks(range, text);
     for (size_t c = 0; c < chart->count; c++) {
-        add_line(&range, &chart->curves[c], c % COLOURS, text);
+        add_line(range, &chart->curves[c], colour_of(chart, c), text);
         if (chart->curves[c].is_marked)
-            add_dots(&range, &chart->curves[c], chart->x_name, c % COLOURS, text);
+            add_dots(range, &chart->curves[c], chart->x_name, colour_of(chart, c), text);
     }
     text_add(text, "</svg>\n</figure>\n");
+}
+
+void curves_draw(const struct curve_chart *chart, struct text *text)
+{
+    size_t drawn = 0;
+    for (; chart; chart = chart->beside) {
+        const struct range range = range_of(chart);
+        if (range.count == 0)
+            continue;
+        if (drawn++ == 0)
+            text_add(text, "<div id=\"curves\">\n");
+        draw(chart, &range, text);
+    }
+    if (drawn > 0)
+        text_add(text, "</div>\n");
 }

@@ -1,4 +1,5 @@
-// Draws numbers over a count as lines in one chart: an SVG within a page, in the page's colours.
+// Draws numbers over a count as lines in a chart, or in several beside each other: SVGs within a page, in the page's
+// colours.
 #ifndef SCHEDULES_CURVES_H
 #define SCHEDULES_CURVES_H
 
@@ -22,9 +23,11 @@ struct curve_chart {
     const char *title, *x_name;
     const struct curve *curves;
     size_t count;
+    size_t first_colour;  // of its first curve; the others have the next ones
+    const struct curve_chart *beside;  // another chart, on its right; NULL: none
 };
 
-// Draws nothing if no curve has a point.
+// Leaves out charts whose curves have no point.
 void curves_draw(const struct curve_chart *chart, struct text *text);
 
 #endif

@@ -20,7 +20,7 @@ struct page_run {
 // false only if memory runs out.
 bool timeline_draw_html(const struct page_run *runs, size_t count, const struct difference *difference,
                         const char *title, struct text *text);
-// The same with curves below, such as the loss of a training; NULL: none.
+// The same with charts of curves below, such as the loss of a training; NULL: none.
 bool timeline_draw_html_with(const struct page_run *runs, size_t count, const struct difference *difference,
                              const char *title, const struct curve_chart *curves, struct text *text);
 

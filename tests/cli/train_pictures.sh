@@ -77,6 +77,10 @@ echo '# what was kept, measured: the numbers of its training'
 measured() { sed -n 's/.*behind step 8 \(0[0-9.]*\) .* loss \([0-9.]*\) .*/\1 \2/p' $1; }
 evaluated() { weir eval "$@" | sed -n 's/^held-out pictures: \(0[0-9.]*\) are right, loss \([0-9.]*\).*/\1 \2/p'; }
 weir eval $model --checkpoint a --data bars.json | head -n 1
+train two i --steps 12 --eval-every 4 --out i.pages >i.txt 2>&1
+grep -c 'behind step' i.txt
+grep -o 'share of targets that is right <span class="curve1">' i.pages/timelines.html
+grep -c '^<circle class="curve1"[^>]*><title>held out, step [0-9]*: 0' i.pages/timelines.html
 diff <(sed -n '/^held-out/,/^$/p' one.txt) <(weir eval $model --checkpoint a --data bars.json | sed 1,2d; echo)
 [ -n "$(measured e.txt)" ] || echo 'nothing was measured'
 diff <(measured e.txt) <(evaluated $residual --checkpoint e --data bars.json)

@@ -32,7 +32,7 @@ static char *draw(const struct curve *curves, size_t count)
 {
     struct error error = { 0 };
     struct text text = { 0 };
-    curves_draw(&(struct curve_chart){ "loss", "step", curves, count }, &text);
+    curves_draw(&(struct curve_chart){ "loss", "step", curves, .count = count }, &text);
     char *drawn = text_take(&text, &error);
     assert_good(drawn, error);
     return drawn;
@@ -184,7 +184,7 @@ static void a_page_has_them_below(void **state)
     struct error error = { 0 };
     const struct curve_point point = { 3, 4.25 };
     const struct curve curve = { "loss", &point, 1, true };
-    const struct curve_chart chart = { "loss", "step", &curve, 1 };
+    const struct curve_chart chart = { "loss", "step", &curve, .count = 1 };
     struct text with = { 0 }, without = { 0 }, plain = { 0 };
     assert_good(timeline_measure(&timeline, &simulation, &error), error);
     const struct page_run run = { .name = "run", .timeline = &timeline, .simulation = &simulation };
@@ -192,9 +192,9 @@ static void a_page_has_them_below(void **state)
     assert_true(timeline_draw_html_with(&run, 1, NULL, "run", NULL, &without));
     assert_true(timeline_draw_html(&run, 1, NULL, "run", &plain));
     assert_string_equal(without.data, plain.data);
-    const char *first = strstr(with.data, "<figure id=\"curves\">");
+    const char *first = strstr(with.data, "<div id=\"curves\">");
     assert_non_null(first);
-    assert_null(strstr(first + 1, "<figure id=\"curves\">"));
+    assert_null(strstr(first + 1, "<div id=\"curves\">"));
     assert_true(strstr(with.data, "<main id=\"runs\">") < first);
     assert_null(strstr(plain.data, "<figure"));
     assert_null(strstr(with.data, "@CURVES@"));
@@ -202,6 +202,34 @@ static void a_page_has_them_below(void **state)
     text_clear(&without);
     text_clear(&plain);
     simulation_clear(&simulation);
+}
+
+// Each chart is what it is alone, but for the colours that it begins with. One without points is left out.
+static void charts_stand_beside_each_other(void **state)
+{
+    (void)state;
+    const struct curve_point points[] = { { 1, 0.5 }, { 3, 0.75 } };
+    const struct curve curve = { "held out", points, 2, true };
+    const struct curve_chart last = { "right", "step", &curve, 1, .first_colour = 1 };
+    const struct curve_chart empty = { "empty", "step", &curve, 0, .beside = &last };
+    const struct curve_chart first = { "loss", "step", &curve, 1, .beside = &empty };
+    const struct curve_chart alone = { "loss", "step", &curve, .count = 1 };
+    const size_t opening = strlen("<div id=\"curves\">\n"), end = strlen("</div>\n");
+    struct text all = { 0 }, one = { 0 }, other = { 0 }, joined = { 0 };
+    curves_draw(&first, &all);
+    curves_draw(&alone, &one);
+    curves_draw(&last, &other);
+    text_add(&joined, "%.*s%s", (int)(one.length - end), one.data, other.data + opening);
+    assert_string_equal(all.data, joined.data);
+    double x[MOST], y[MOST];
+    assert_int_equal(points_of(other.data, "curve1", x, y), 2);
+    assert_non_null(strstr(other.data, "<circle class=\"curve1\""));
+    assert_non_null(strstr(other.data, "<span class=\"curve1\">"));
+    assert_null(strstr(other.data, "curve0"));
+    text_clear(&all);
+    text_clear(&one);
+    text_clear(&other);
+    text_clear(&joined);
 }
 
 int main(void)
@@ -212,6 +240,7 @@ int main(void)
         cmocka_unit_test(numbers_of_all_sizes_are_drawn),
         cmocka_unit_test(nothing_is_no_picture_and_names_are_escaped),
         cmocka_unit_test(a_page_has_them_below),
+        cmocka_unit_test(charts_stand_beside_each_other),
     };
     return cmocka_run_group_tests_name("curves", tests, NULL, NULL);
 }

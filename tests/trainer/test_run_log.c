@@ -117,7 +117,7 @@ static void assert_points(const struct run_points *points, uint64_t first, uint6
     assert_int_equal(points->count, last - first + 1);
     for (uint64_t i = first; i <= last; i++) {
         assert_int_equal(points->at[i - first].step, i);
-        assert_float_equal(points->at[i - first].bits, (5 - 0.25 * (double)i) / log(2), 1e-6);
+        assert_float_equal(points->at[i - first].value, (5 - 0.25 * (double)i) / log(2), 1e-6);
     }
 }
 
@@ -137,7 +137,7 @@ static void what_is_written_is_read(void **state)
     begin(log, 0);
     run_log_evaluation(log, &(struct train_evaluation){ 0, 8, NAN, true });
     steps(log, 1, 3);
-    run_log_evaluation(log, &(struct train_evaluation){ 3, 7.5, NAN, true });
+    run_log_evaluation(log, &(struct train_evaluation){ 3, 7.5, 0.25, true });
     run_log_kept(log, 3);
     struct train_step bad = step_of(4);
     bad.loss = NAN;  // and a scale, and no norm
@@ -152,7 +152,10 @@ static void what_is_written_is_read(void **state)
     assert_points(&past.trained, 1, 3);
     assert_int_equal(past.held.count, 2);
     assert_int_equal(past.held.at[1].step, 3);
-    assert_float_equal(past.held.at[1].bits, 7.5, 0);
+    assert_float_equal(past.held.at[1].value, 7.5, 0);
+    assert_int_equal(past.right.count, 1);
+    assert_int_equal(past.right.at[0].step, 3);
+    assert_float_equal(past.right.at[0].value, 0.25, 0);
     close_log(log, 0, "failed");  // before it has begun, so that nothing ends
     run_curve_clear(&past);
     log = open_log(true, &past);
@@ -395,7 +398,7 @@ static void the_example_is_read(void **state)
     size_t whole;
     assert_good(run_log_read(example, strlen(example), "example", NULL, &past, &whole, &error), error);
     assert_int_equal(past.trained.count, 4);
-    assert_float_equal(past.trained.at[3].bits, 5.202999 / log(2), 1e-6);
+    assert_float_equal(past.trained.at[3].value, 5.202999 / log(2), 1e-6);
     assert_int_equal(past.held.count, 3);
     assert_int_equal(past.held.at[2].step, 4);
     assert_int_equal(whole, strlen(example));
@@ -417,7 +420,7 @@ static void curves_are_thinned(void **state)
         for (size_t i = 0; i < count; i++) {
             const uint64_t first = i * each + 1, last = (i + 1) * each < step ? (i + 1) * each : step;
             assert_int_equal(thinned[i].step, last);
-            assert_float_equal(thinned[i].bits, (double)(first + last) / 2, 1e-9);
+            assert_float_equal(thinned[i].value, (double)(first + last) / 2, 1e-9);
         }
     }
     run_curve_add(&curve, &curve.trained, 1001, NAN);
