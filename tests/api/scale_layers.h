@@ -143,6 +143,35 @@ static inline bool changing_data_forward(void *self, const struct weir_pass *pas
     return true;
 }
 
+// How a plain loop goes through a chain of layers, in memory of its own.
+struct walk {
+    const struct weir_layer *layers;
+    int count;
+    float *parameters, *gradients;
+    float (*values)[ROWS], (*slopes)[ROWS];  // each layer's output, and its gradient
+};
+
+// What a layer may read and write, forward and backward.
+static inline struct weir_pass walk_pass(const struct walk *walk, int l)
+{
+    return (struct weir_pass){
+        .parameters = &walk->parameters[l], .gradients = &walk->gradients[l],
+        .input = l > 0 ? walk->values[l - 1] : NULL, .input_gradient = l > 0 ? walk->slopes[l - 1] : NULL,
+        .output = walk->values[l], .output_gradient = walk->slopes[l], .held = walk->slopes[l],
+    };
+}
+
+static inline void walk_backward(const struct walk *walk, float share)
+{
+    for (int l = walk->count - 1; l > 0; l--) {
+        const struct weir_layer *layer = &walk->layers[l];
+        struct weir_pass pass = walk_pass(walk, l);
+        pass.share = share;
+        assert_true(layer->backward_input(layer->self, &pass, NULL));
+        assert_true(layer->backward_weight(layer->self, &pass, NULL));
+    }
+}
+
 // The same layers, one micro-batch after the other, in memory of their own.
 struct plain {
     struct weir_layer layers[LAYERS];
@@ -156,28 +185,32 @@ static inline void begin_plain(struct plain *plain)
     plain->layers[0].forward = changing_data_forward;
 }
 
+static inline struct walk plain_walk(struct plain *plain)
+{
+    return (struct walk){ plain->layers, LAYERS, plain->parameters, plain->gradients, plain->values, plain->slopes };
+}
+
 static inline float plain_loss(struct plain *plain, uint64_t step, uint32_t micro_batch)
 {
     float loss = 0;
-    for (int l = 0; l < LAYERS; l++)
-        assert_true(plain->layers[l].forward(plain->layers[l].self, &(struct weir_pass){
-            .step = step, .micro_batch = micro_batch, .parameters = &plain->parameters[l],
-            .input = l > 0 ? plain->values[l - 1] : NULL, .output = plain->values[l], .loss = &loss }, NULL));
+    const struct walk walk = plain_walk(plain);
+    for (int l = 0; l < LAYERS; l++) {
+        struct weir_pass pass = walk_pass(&walk, l);
+        pass.step = step;
+        pass.micro_batch = micro_batch;
+        pass.loss = &loss;
+        assert_true(plain->layers[l].forward(plain->layers[l].self, &pass, NULL));
+    }
     return loss;
 }
 
 static inline void plain_step(struct plain *plain, uint64_t step, float rate)
 {
+    const struct walk walk = plain_walk(plain);
     memset(plain->gradients, 0, sizeof plain->gradients);
     for (uint32_t i = 0; i < 4; i++) {
         plain_loss(plain, step, i);
-        for (int l = LAYERS - 1; l > 0; l--) {
-            const struct weir_pass pass = { .parameters = &plain->parameters[l], .gradients = &plain->gradients[l],
-                                            .input = plain->values[l - 1], .output_gradient = plain->slopes[l],
-                                            .input_gradient = plain->slopes[l - 1], .held = plain->slopes[l] };
-            assert_true(plain->layers[l].backward_input(NULL, &pass, NULL));
-            assert_true(plain->layers[l].backward_weight(NULL, &pass, NULL));
-        }
+        walk_backward(&walk, 0);  // the loss's own backward knows no share
     }
     for (int l = 1; l < LAYERS - 1; l++)
         plain->parameters[l] -= rate * plain->gradients[l];

@@ -2,6 +2,7 @@
 // schedules.
 #include "api/weir.h"
 
+#include "tests/api/small_plan.h"
 #include "tests/runtime/graph_layers.h"
 #include "tests/test.h"
 
@@ -12,24 +13,6 @@ static void assert_told(bool good, const struct weir_error *error)
 {
     if (!good)
         fail_msg("code %d: %s", error->code, error->text);
-}
-
-// On the smallest devices of some sizes that there is a plan for: some layers are run again then. NULL if the model has
-// too few places for cuts.
-static struct weir_plan *plan_of(const struct weir_profile *profile, const char *schedule, uint32_t ranks)
-{
-    struct weir_plan *plan = NULL;
-    struct weir_error error = { 0 };
-    for (uint64_t bytes = 4096; !plan && bytes < 1 << 20; bytes += bytes / 4) {
-        char cluster[80];
-        error = (struct weir_error){ 0 };
-        snprintf(cluster, sizeof cluster, "%u devices, %lluB, 10GB/s 1us", ranks, (unsigned long long)bytes);
-        plan = weir_partition(profile, WEIR_OPTIONS(partition, .cluster = cluster, .schedule = schedule,
-                                                    .micro_batches = 4, .optimizer = "sgd", .budget = 20000), &error);
-        if (!plan && error.code != 1)  // it does not fit
-            fail_msg("%s", error.text);
-    }
-    return plan;
 }
 
 // How many of the plans were such as these.
@@ -96,7 +79,8 @@ static void run_trial(uint64_t trial, struct met *met)
             ranks = 2;
         if (graph.count < 4 && has_chunks)
             continue;
-        struct weir_plan *plan = plan_of(profile, schedules[s], ranks);
+        const struct small_plan wanted = { .schedule = schedules[s], .ranks = ranks, .micro_batches = 4 };
+        struct weir_plan *plan = small_plan_of(profile, &wanted);
         if (!plan) {
             assert_true(has_constants(&graph));
             continue;

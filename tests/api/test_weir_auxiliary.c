@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/api/scale_layers.h"
+#include "tests/api/small_plan.h"
 #include "tests/runtime/graph_layers.h"
 #include "tests/sanitizer.h"
 
@@ -112,15 +113,21 @@ static void loop_begin(struct loop *loop)
         loop->parameters[l] = 0.5f;
 }
 
+static struct walk walk_of(struct loop *loop)
+{
+    return (struct walk){ loop->layers, DEEP, loop->parameters, loop->gradients, loop->values, loop->slopes };
+}
+
 static void loop_forward(struct loop *loop, uint64_t step, uint32_t m)
 {
+    const struct walk walk = walk_of(loop);
     loop->sums[m] = 0;
     for (int l = 0; l < DEEP; l++) {
-        const struct weir_pass pass = {
-            .step = step, .micro_batch = m, .parameters = &loop->parameters[l],
-            .input = l > 0 ? loop->values[l - 1] : NULL, .output = loop->values[l], .loss = &loop->losses[m],
-            .auxiliary_loss = loop->layers[l].has_auxiliary_loss ? &loop->auxiliary[l][m] : NULL,
-        };
+        struct weir_pass pass = walk_pass(&walk, l);
+        pass.step = step;
+        pass.micro_batch = m;
+        pass.loss = &loop->losses[m];
+        pass.auxiliary_loss = loop->layers[l].has_auxiliary_loss ? &loop->auxiliary[l][m] : NULL;
         assert_true(loop->layers[l].forward(loop->layers[l].self, &pass, NULL));
         loop->sums[m] += loop->auxiliary[l][m];
     }
@@ -128,18 +135,11 @@ static void loop_forward(struct loop *loop, uint64_t step, uint32_t m)
 
 static void loop_step(struct loop *loop, uint64_t step)
 {
+    const struct walk walk = walk_of(loop);
     memset(loop->gradients, 0, sizeof loop->gradients);
     for (uint32_t m = 0; m < MICRO_BATCHES; m++) {
         loop_forward(loop, step, m);
-        for (int l = DEEP - 1; l > 0; l--) {
-            const struct weir_pass pass = {
-                .share = 1.0f / MICRO_BATCHES, .parameters = &loop->parameters[l], .gradients = &loop->gradients[l],
-                .input = loop->values[l - 1], .input_gradient = loop->slopes[l - 1],
-                .output_gradient = loop->slopes[l], .held = loop->slopes[l],
-            };
-            assert_true(loop->layers[l].backward_input(loop->layers[l].self, &pass, NULL));
-            assert_true(loop->layers[l].backward_weight(loop->layers[l].self, &pass, NULL));
-        }
+        walk_backward(&walk, 1.0f / MICRO_BATCHES);
     }
     for (int l = 1; l < DEEP - 1; l++)
         loop->parameters[l] -= rate * loop->gradients[l];
@@ -147,26 +147,12 @@ static void loop_step(struct loop *loop, uint64_t step)
 
 // --- plans -----------------------------------------------------------------------------------------
 
-// On the smallest devices of some sizes that there is a plan for: some layers are run again then.
 static struct weir_plan *plan_deep(const struct weir_layer *layers, const char *schedule, uint32_t ranks, bool is_small,
                                    struct weir_numbers replicas)
 {
-    struct weir_error error = { 0 };
-    struct weir_profile *profile = weir_profile_layers(layers, DEEP, NULL, &error);
-    struct weir_plan *plan = NULL;
-    assert_good(profile, error);
-    for (uint64_t bytes = is_small ? 4096 : 1 << 20; !plan; bytes += bytes / 4) {
-        char cluster[80];
-        error = (struct weir_error){ 0 };
-        snprintf(cluster, sizeof cluster, "%u devices, %lluB, 10GB/s 1us", ranks, (unsigned long long)bytes);
-        plan = weir_partition(profile, WEIR_OPTIONS(partition, .cluster = cluster, .schedule = schedule,
-                                                    .micro_batches = MICRO_BATCHES, .optimizer = "sgd",
-                                                    .replicas = replicas, .budget = 20000), &error);
-        if (!plan && error.code != 1)
-            fail_msg("%s: %s", schedule, error.text);
-    }
-    weir_profile_free(profile);
-    return plan;
+    return small_plan(layers, DEEP, &(struct small_plan){ .schedule = schedule, .ranks = ranks,
+                                                          .micro_batches = MICRO_BATCHES, .has_room = !is_small,
+                                                          .replicas = replicas });
 }
 
 static const struct weir_numbers no_replicas = { NULL, 0 };
@@ -515,15 +501,6 @@ static void sums_do_not_depend_on_the_order_of_a_plan(void **state)
 
 // --- the guard -------------------------------------------------------------------------------------
 
-static void assert_named(const struct weir_layer *layers, const char *sentence)
-{
-    struct weir_error error = { 0 };
-    assert_false(weir_layers_check(layers, DEEP, NULL, &error));
-    assert_int_equal(error.code, 1);
-    if (!strstr(error.text, sentence))
-        fail_msg("%s", error.text);
-}
-
 static bool forgetting_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     (void)self;
@@ -569,13 +546,13 @@ static void the_guard_knows_the_gradient_of_an_auxiliary_loss(void **state)
         layers[3].self = is_light ? &light : layers[3].self;
         assert_good(weir_layers_check(layers, DEEP, NULL, &error), error);
         layers[3].backward_input = forgetting_backward_input;
-        assert_named(layers, "layer 3 (c): backward_input computes a gradient of input");
-        assert_named(layers, "differences of forward's output and auxiliary_loss to");
-        assert_named(layers, "(is weir_pass.share times the gradient of auxiliary_loss in it?)");
+        assert_named(layers, DEEP, "layer 3 (c): backward_input computes a gradient of input");
+        assert_named(layers, DEEP, "differences of forward's output and auxiliary_loss to");
+        assert_named(layers, DEEP, "(is weir_pass.share times the gradient of auxiliary_loss in it?)");
         layers[3].backward_input = sharing_backward_input;
-        assert_named(layers, "layer 3 (c): backward_input computes a gradient of input");
+        assert_named(layers, DEEP, "layer 3 (c): backward_input computes a gradient of input");
         layers[3].backward_input = late_backward_input;
-        assert_named(layers, "layer 3 (c): backward_input computes a gradient of input");
+        assert_named(layers, DEEP, "layer 3 (c): backward_input computes a gradient of input");
     }
     layers[3].has_auxiliary_loss = false;
     layers[3].forward = plain_forward;
@@ -589,12 +566,12 @@ static void the_guard_knows_when_it_is_set(void **state)
     struct weir_layer layers[DEEP];
     fill_deep(layers);
     layers[3].forward = silent_forward;
-    assert_named(layers, "layer 3 (c): forward leaves bytes 0 to 3 unwritten of auxiliary_loss: a float is 4");
+    assert_named(layers, DEEP, "layer 3 (c): forward leaves bytes 0 to 3 unwritten of auxiliary_loss: a float is 4");
     layers[3].forward = heedless_forward;
     if (HAS_SANITIZER)  // it would end the program there
         return;
-    assert_named(layers, "layer 3 (c): forward touches memory that it was not given");
-    assert_named(layers, "and so is the loss when a forward is run again, and auxiliary_loss");
+    assert_named(layers, DEEP, "layer 3 (c): forward touches memory that it was not given");
+    assert_named(layers, DEEP, "and so is the loss when a forward is run again, and auxiliary_loss");
 }
 
 int main(void)

@@ -5,6 +5,7 @@
 
 #include "api/weir_handles.h"
 #include "tests/api/scale_layers.h"
+#include "tests/api/small_plan.h"
 #include "tests/sanitizer.h"
 
 // Two sources, each read by a layer that trains and wants no gradient of it:
@@ -132,22 +133,9 @@ static void fill_model(struct model *model, bool has_constants)
 
 static struct weir_plan *plan_for(const struct model *model, const char *schedule, uint32_t ranks, bool is_small)
 {
-    struct weir_error error = { 0 };
-    struct weir_profile *profile = weir_profile_layers(model->layers, COUNT, NULL, &error);
-    struct weir_plan *plan = NULL;
-    assert_good(profile, error);
-    for (uint64_t bytes = is_small ? 4096 : 1 << 20; !plan; bytes += bytes / 4) {
-        char cluster[80];
-        error = (struct weir_error){ 0 };
-        snprintf(cluster, sizeof cluster, "%u devices, %lluB, 10GB/s 1us", ranks, (unsigned long long)bytes);
-        plan = weir_partition(profile, WEIR_OPTIONS(partition, .cluster = cluster, .schedule = schedule,
-                                                    .micro_batches = MICRO_BATCHES, .optimizer = "sgd",
-                                                    .budget = 20000), &error);
-        if (!plan && error.code != 1)
-            fail_msg("%s: %s", schedule, error.text);
-    }
-    weir_profile_free(profile);
-    return plan;
+    return small_plan(model->layers, COUNT, &(struct small_plan){ .schedule = schedule, .ranks = ranks,
+                                                                  .micro_batches = MICRO_BATCHES,
+                                                                  .has_room = !is_small });
 }
 
 static void train(const struct weir_plan *plan, const struct model *model, const char *device, float found[COUNT])

@@ -3,6 +3,7 @@
 
 #include "tests/api/centre_layers.h"
 #include "tests/api/scratch_folder.h"
+#include "tests/api/small_plan.h"
 #include "tests/sanitizer.h"
 
 enum { MICRO_BATCHES = 8, STEPS = 4, EVALUATED = 3 };
@@ -17,25 +18,12 @@ static struct weir_profile *profile_centred(const struct weir_layer *layers)
     return profile;
 }
 
-// On the smallest devices of some sizes that there is a plan for: some layers are run again then.
 static struct weir_plan *plan_centred(const struct weir_layer *layers, const char *schedule, uint32_t ranks,
                                       bool is_small)
 {
-    struct weir_profile *profile = profile_centred(layers);
-    struct weir_plan *plan = NULL;
-    struct weir_error error = { 0 };
-    for (uint64_t bytes = is_small ? 4096 : 1 << 20; !plan; bytes += bytes / 4) {
-        char cluster[80];
-        error = (struct weir_error){ 0 };
-        snprintf(cluster, sizeof cluster, "%u devices, %lluB, 10GB/s 1us", ranks, (unsigned long long)bytes);
-        plan = weir_partition(profile, WEIR_OPTIONS(partition, .cluster = cluster, .schedule = schedule,
-                                                    .micro_batches = MICRO_BATCHES, .optimizer = "sgd",
-                                                    .budget = 20000), &error);
-        if (!plan && error.code != 1)
-            fail_msg("%s: %s", schedule, error.text);
-    }
-    weir_profile_free(profile);
-    return plan;
+    return small_plan(layers, CENTRED, &(struct small_plan){ .schedule = schedule, .ranks = ranks,
+                                                             .micro_batches = MICRO_BATCHES,
+                                                             .has_room = !is_small });
 }
 
 // --- the plain loop ------------------------------------------------------------------------------
@@ -58,41 +46,36 @@ static void loop_begin(struct loop *loop)
     }
 }
 
+static struct walk walk_of(struct loop *loop)
+{
+    return (struct walk){ loop->layers, CENTRED, loop->parameters, loop->gradients, loop->values, loop->slopes };
+}
+
 static float loop_forward(struct loop *loop, uint64_t step, uint32_t micro_batch, bool is_training)
 {
     float loss = 0;
+    const struct walk walk = walk_of(loop);
     for (int l = 0; l < CENTRED; l++) {
         const bool has_state = loop->layers[l].state_bytes > 0, has_statistics = loop->layers[l].statistics_bytes > 0;
-        const struct weir_pass pass = {
-            .step = step, .micro_batch = micro_batch, .is_training = is_training, .parameters = &loop->parameters[l],
-            .input = l > 0 ? loop->values[l - 1] : NULL, .output = loop->values[l], .loss = &loss,
-            .state = has_state && !is_training ? loop->states[l] : NULL,
-            .statistics = has_statistics && is_training ? &loop->statistics[l][micro_batch] : NULL,
-        };
-        loop->layers[l].forward(NULL, &pass, NULL);
+        struct weir_pass pass = walk_pass(&walk, l);
+        pass.step = step;
+        pass.micro_batch = micro_batch;
+        pass.is_training = is_training;
+        pass.loss = &loss;
+        pass.state = has_state && !is_training ? loop->states[l] : NULL;
+        pass.statistics = has_statistics && is_training ? &loop->statistics[l][micro_batch] : NULL;
+        assert_true(loop->layers[l].forward(NULL, &pass, NULL));
     }
     return loss;
-}
-
-static void loop_backward(struct loop *loop)
-{
-    for (int l = CENTRED - 1; l > 0; l--) {
-        const struct weir_pass pass = {
-            .share = 1.0f / MICRO_BATCHES, .parameters = &loop->parameters[l], .gradients = &loop->gradients[l],
-            .input = loop->values[l - 1], .input_gradient = loop->slopes[l - 1],
-            .output_gradient = loop->slopes[l], .held = loop->slopes[l],
-        };
-        loop->layers[l].backward_input(NULL, &pass, NULL);
-        loop->layers[l].backward_weight(NULL, &pass, NULL);
-    }
 }
 
 static void loop_step(struct loop *loop, uint64_t step)
 {
     static const uint32_t numbers[MICRO_BATCHES] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+    const struct walk walk = walk_of(loop);
     for (uint32_t m = 0; m < MICRO_BATCHES; m++) {
         loop_forward(loop, step, m, true);
-        loop_backward(loop);
+        walk_backward(&walk, 1.0f / MICRO_BATCHES);
     }
     for (int l = 0; l < CENTRED; l++) {
         const void *statistics[MICRO_BATCHES];
@@ -378,15 +361,6 @@ static bool folding_forward(void *self, const struct weir_pass *pass, struct wei
     return centre_forward(self, pass, error);
 }
 
-static void assert_named(const struct weir_layer *layers, const char *sentence)
-{
-    struct weir_error error = { 0 };
-    assert_false(weir_layers_check(layers, CENTRED, NULL, &error));
-    assert_int_equal(error.code, 1);
-    if (!strstr(error.text, sentence))
-        fail_msg("%s", error.text);
-}
-
 static void the_guard_names_what_is_no_statistic(void **state)
 {
     (void)state;
@@ -395,16 +369,16 @@ static void the_guard_names_what_is_no_statistic(void **state)
     fill_centred(layers);
     assert_good(weir_layers_check(layers, CENTRED, NULL, &error), error);
     layers[2].forward = adding_forward;
-    assert_named(layers, "layer 2 (ca): forward adds to statistics, or reads them, where it has to set them");
+    assert_named(layers, CENTRED, "layer 2 (ca): forward adds to statistics, or reads them, where it has to set them");
     layers[2].forward = forgetting_forward;
-    assert_named(layers, "layer 2 (ca): forward in an evaluation gives the same whatever state is");
+    assert_named(layers, CENTRED, "layer 2 (ca): forward in an evaluation gives the same whatever state is");
     assert_good(weir_layers_check(layers, CENTRED, WEIR_OPTIONS(check_layers, .unread_state = true), &error), error);
     layers[2].forward = folding_forward;
     if (!HAS_SANITIZER)  // which would end the program there
-        assert_named(layers, "layer 2 (ca): forward touches memory that it was not given");
+        assert_named(layers, CENTRED, "layer 2 (ca): forward touches memory that it was not given");
     layers[2].forward = keeping_forward;
     layers[2].fold = keeping_fold;
-    assert_named(layers, "layer 2 (ca): fold gives other bits for state, from byte 4 on");
+    assert_named(layers, CENTRED, "layer 2 (ca): fold gives other bits for state, from byte 4 on");
 }
 
 static bool peeking_fold(void *self, const struct weir_fold *fold, struct weir_error *error)
@@ -421,11 +395,11 @@ static void the_guard_knows_what_a_fold_may_read(void **state)
     fill_averaged(layers);
     assert_good(weir_layers_check(layers, CENTRED, NULL, &error), error);
     layers[1].fold = peeking_fold;
-    assert_named(layers, "layer 1 (a): fold changes parameters, which it may only read");
+    assert_named(layers, CENTRED, "layer 1 (a): fold changes parameters, which it may only read");
     layers[1].fold = averaged_fold;
     layers[1].fold_reads_parameters = false;
     if (!HAS_SANITIZER)
-        assert_named(layers, "layer 1 (a): fold touches memory that it was not given");
+        assert_named(layers, CENTRED, "layer 1 (a): fold touches memory that it was not given");
 }
 
 // A fold reads all parameters of its layer on the device.
