@@ -14,17 +14,19 @@
 
 enum { TRAIN = 40, HELD = 11, PIXELS = 64, CLASSES = 4, MICRO_BATCHES = 2 };
 
-static unsigned char numbers[(TRAIN + HELD) * (PIXELS + 1)];
+static unsigned char numbers[(TRAIN + HELD) * 2 * PIXELS];
 
-// Random pictures. Their labels go 0, 0, 1, 2, 3, 0, 0, ..
-static struct sample_data make_data(void)
+// Random pictures. Their labels, one for each of them or of their pixels, go 0, 0, 1, 2, 3, 0, 0, ..
+static struct sample_data make_data(bool per_pixel)
 {
-    const struct sample_data data = {
+    struct sample_data data = {
         .kind = "made", .train = TRAIN, .held = HELD, .field_count = 2, .numbers = numbers, .bytes = sizeof numbers,
         .fields = { { .name = "pixels", .sizes = { 8, 8, 1 } },
                     { .name = "label", .classes = CLASSES, .first_byte = (TRAIN + HELD) * PIXELS } },
     };
     uint64_t seed = 1;
+    if (per_pixel)
+        data.fields[1].sizes[0] = data.fields[1].sizes[1] = 8;
     for (size_t i = 0; i < sizeof numbers; i++)
         numbers[i] = i < data.fields[1].first_byte ? (unsigned char)random_below(&seed, 256)
                                                    : (unsigned char)("\0\0\1\2\3"[(i - data.fields[1].first_byte) % 5]);
@@ -137,18 +139,19 @@ static struct held_score score_by_twin(const struct trained *trained, const stru
 
 static struct score_row {
     const char *name, *spec;
-    bool has_states;
+    bool has_states, per_pixel;
 } rows[] = {
-    { "norms", "resnet18,pixels=8,channels=1,classes=4,stem=3x3,micro_batch=4", true },
-    { "convolutions", "fashion-cnn,pixels=8,classes=4,micro_batch=4", false },
-    { "full_micro_batches", "fashion-mlp,pixels=8,classes=4,micro_batch=11", false },
+    { "norms", "resnet18,pixels=8,channels=1,classes=4,stem=3x3,micro_batch=4", true, false },
+    { "convolutions", "fashion-cnn,pixels=8,classes=4,micro_batch=4", false, false },
+    { "labels_of_pixels", "unet,pixels=8,channels=1,classes=4,width=4,blocks=1,micro_batch=4", true, true },
+    { "full_micro_batches", "fashion-mlp,pixels=8,classes=4,micro_batch=11", false, false },
 };
 
 static void a_twin_scores_as_its_pipeline(void **state)
 {
     const struct score_row *row = *state;
     struct trained trained;
-    const struct sample_data data = make_data();
+    const struct sample_data data = make_data(row->per_pixel);
     train(&trained, row->spec, &data);
     const struct held_score pipeline = score((struct held_pictures){
         .model = trained.model, .data = &data, .pipeline = trained.pipeline, .device = trained.device,
@@ -164,7 +167,7 @@ static void the_most_frequent_label_is_counted(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    const struct sample_data data = make_data();
+    const struct sample_data data = make_data(false);
     struct simple_scores simple;
     assert_good(held_pictures_simple(&data, 1, &simple, &error), error);
     assert_true(simple.majority == 5.0 / HELD);  // 0 0 1 2 3, 0 0 1 2 3, 0
@@ -177,6 +180,7 @@ int main(void)
         TEST_ROW(a_twin_scores_as_its_pipeline, &rows[0]),
         TEST_ROW(a_twin_scores_as_its_pipeline, &rows[1]),
         TEST_ROW(a_twin_scores_as_its_pipeline, &rows[2]),
+        TEST_ROW(a_twin_scores_as_its_pipeline, &rows[3]),
         cmocka_unit_test(the_most_frequent_label_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
