@@ -38,6 +38,12 @@ train two b --epochs 20 2>two.err | tee two.txt | scores >scores.txt
 diff <(scores one.txt) scores.txt
 same a/step-188 b/step-188
 
+echo '# two devices for each rank, which share the pictures: as good, with sums in another order'
+weir profile $model --rows 2 -o profile.json >/dev/null
+weir partition profile.json --cluster "4 devices, 1GiB, 10GB/s 1us" --schedule 1f1b --micro-batches 4 \
+    --optimizer momentum --variants rows2,rows2 -o rows.json >/dev/null
+train rows rows --epochs 20 --beat 0.2 >rows.txt 2>rows.err; echo "exit $?"
+
 echo '# stopped and gone on with, by another plan'
 train three c --epochs 3 --steps 11 2>&1 | head -n 1
 train three c --epochs 20 --save-every 11 --keep 20 >c.txt 2>c.err; echo "exit $?"
