@@ -7,6 +7,7 @@
 #include "common/number.h"
 #include "runtime/groups/agreement.h"
 #include "runtime/stages/layer_inputs.h"
+#include "trainer/majority.h"
 
 bool held_pictures_open(struct held_pictures *held, struct error *error)
 {
@@ -146,23 +147,6 @@ void held_twin_close(struct held_twin *held)
 
 // --- simple models -------------------------------------------------------------------------
 
-static double majority(const struct sample_data *data, uint64_t classes)
-{
-    uint64_t counts[65536] = { 0 }, most = 0, right = 0;
-    int32_t label;
-    for (uint64_t i = 0; i < data->train; i++) {
-        sample_data_targets(data, (struct sample_place){ i, 0 }, 0, NULL, &label);
-        counts[label]++;
-    }
-    for (uint64_t k = 0; k < classes; k++)
-        most = counts[k] > counts[most] ? k : most;
-    for (uint64_t i = 0; i < data->held; i++) {
-        sample_data_targets(data, sample_data_held_place(data, i), 0, NULL, &label);
-        right += (uint64_t)label == most;
-    }
-    return (double)right / (double)data->held;
-}
-
 // Weights are [classes][numbers + 1], the last of each row for the bias.
 struct regression {
     size_t numbers, classes;
@@ -230,7 +214,7 @@ bool held_pictures_simple(const struct sample_data *data, uint64_t seed, struct 
     *scores = (struct simple_scores){ NAN, NAN };
     if (data->fields[1].sizes[0] > 0 || data->held == 0)
         return true;
-    scores->majority = majority(data, classes);
+    scores->majority = majority_right(data, classes);
     if (10.0 * (double)data->train * (double)numbers * (double)classes > most_products)
         return true;
     const struct regression regression = {
