@@ -6,31 +6,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "common/output.h"
 #include "trainer/text_data.h"
 
 #define FASHION_MNIST "/usr/share/datasets/fashion-mnist/"
-
-// Saves the numbers, then the document. `parts` are the fields' numbers, in the order of the document.
-static bool save(struct sample_data *data, const struct output_part *parts, size_t count, const char *path,
-                 struct error *error)
-{
-    struct hash *hash = hash_create();
-    char *numbers = sample_data_numbers_path(path, error);
-    bool good = numbers && (hash || error_no_memory(error, "a hash of data"));
-    for (size_t i = 0; good && i < count; i++) {
-        hash_add(hash, parts[i].at, parts[i].length);
-        data->bytes += parts[i].length;
-    }
-    if (good) {
-        hash_finish(hash, data->hash);
-        good = output_save_parts(numbers, parts, count, error) && sample_data_write(data, path, error);
-    } else {
-        hash_free(hash);
-    }
-    free(numbers);
-    return good;
-}
 
 // --- idx files -----------------------------------------------------------------------------
 
@@ -132,7 +110,7 @@ static bool make_of_idx(const char *kind, const char *licence, char *const *file
             { idx[TRAIN_PIXELS].numbers, idx[TRAIN_PIXELS].count }, { idx[HELD_PIXELS].numbers, idx[HELD_PIXELS].count },
             { idx[TRAIN_LABELS].numbers, idx[TRAIN_LABELS].count }, { idx[HELD_LABELS].numbers, idx[HELD_LABELS].count },
         };
-        good = save(&data, parts, sizeof parts / sizeof parts[0], path, error);
+        good = sample_data_save(&data, parts, sizeof parts / sizeof parts[0], path, error);
     } else {
         good = false;
     }
@@ -193,7 +171,7 @@ static bool make_text(char *const *files, size_t count, const char *path, struct
     unsigned char *held = packed(text.held, text.held_count, is_wide);
     const struct output_part parts[] = { { train, text.train_count * (is_wide ? 2 : 1) },
                                          { held, text.held_count * (is_wide ? 2 : 1) } };
-    const bool good = train && held ? save(&data, parts, 2, path, error) : error_no_memory(error, "a text");
+    const bool good = train && held ? sample_data_save(&data, parts, 2, path, error) : error_no_memory(error, "a text");
     free(train);
     free(held);
     text_data_clear(&text);

@@ -95,6 +95,16 @@ static void read_fields(struct json *root, struct sample_data *data)
                     (unsigned long long)end);
 }
 
+static void check_click_bytes(const struct json *root, const struct sample_data *data)
+{
+    struct click_layout layout;
+    if (!click_layout_find(&data->clicks, data->train + data->held, &layout))
+        json_refuse(root, "its numbers are too many to count");
+    else if (layout.bytes != data->bytes)
+        json_refuse(root, "bytes is %llu, and the clicks have %llu", (unsigned long long)data->bytes,
+                    (unsigned long long)layout.bytes);
+}
+
 bool sample_data_read(struct json_document *document, struct sample_data *data, struct error *error)
 {
     *data = (struct sample_data){ 0 };
@@ -104,11 +114,38 @@ bool sample_data_read(struct json_document *document, struct sample_data *data, 
     json_string_into(&root, "licence", data->licence, sizeof data->licence);
     data->train = json_u64(&root, "train", 1, JSON_MAX / 2);
     data->held = json_u64(&root, "held", 0, JSON_MAX / 2);
+    if (json_has(&root, "slots"))
+        click_fields_read(&root, &data->clicks);
     data->bytes = json_u64(&root, "bytes", 1, JSON_MAX);
     json_string_into(&root, "hash", data->hash, sizeof data->hash);
-    read_fields(&root, data);
+    if (data->clicks.slot_count == 0)
+        read_fields(&root, data);
+    else
+        check_click_bytes(&root, data);
     json_end(&root);
     return json_ok(document, error);
+}
+
+static void put_field(const struct sample_field *field, struct json_writer *writer)
+{
+    json_begin_object(writer, NULL, JSON_INLINE);
+    json_put_string(writer, "name", field->name);
+    json_put_string(writer, "type", sample_types[field->type]);
+    json_begin_array(writer, "sizes", JSON_INLINE);
+    for (size_t k = 0; k < SAMPLE_SIZES && field->sizes[k] > 0; k++)
+        json_put_u64(writer, NULL, field->sizes[k]);
+    json_close(writer);
+    if (field->classes > 0)
+        json_put_u64(writer, "classes", field->classes);
+    json_close(writer);
+}
+
+static void put_fields(const struct sample_data *data, struct json_writer *writer)
+{
+    json_begin_array(writer, "fields", JSON_LINES);
+    for (size_t i = 0; i < data->field_count; i++)
+        put_field(&data->fields[i], writer);
+    json_close(writer);
 }
 
 void sample_data_put(const struct sample_data *data, struct text *text)
@@ -120,32 +157,42 @@ void sample_data_put(const struct sample_data *data, struct text *text)
     json_put_string(&writer, "licence", data->licence);
     json_put_u64(&writer, "train", data->train);
     json_put_u64(&writer, "held", data->held);
-    json_begin_array(&writer, "fields", JSON_LINES);
-    for (size_t i = 0; i < data->field_count; i++) {
-        const struct sample_field *field = &data->fields[i];
-        json_begin_object(&writer, NULL, JSON_INLINE);
-        json_put_string(&writer, "name", field->name);
-        json_put_string(&writer, "type", sample_types[field->type]);
-        json_begin_array(&writer, "sizes", JSON_INLINE);
-        for (size_t k = 0; k < SAMPLE_SIZES && field->sizes[k] > 0; k++)
-            json_put_u64(&writer, NULL, field->sizes[k]);
-        json_close(&writer);
-        if (field->classes > 0)
-            json_put_u64(&writer, "classes", field->classes);
-        json_close(&writer);
-    }
-    json_close(&writer);
+    if (data->clicks.slot_count > 0)
+        click_fields_put(&data->clicks, &writer);
+    else
+        put_fields(data, &writer);
     json_put_u64(&writer, "bytes", data->bytes);
     json_put_string(&writer, "hash", data->hash);
     json_close(&writer);
 }
 
-bool sample_data_write(const struct sample_data *data, const char *path, struct error *error)
+static bool write_document(const struct sample_data *data, const char *path, struct error *error)
 {
     struct text text = { 0 };
     sample_data_put(data, &text);
     const bool good = text_ok(&text, "a document of data", error) && text_save(&text, path, error);
     text_clear(&text);
+    return good;
+}
+
+bool sample_data_save(struct sample_data *data, const struct output_part *parts, size_t count, const char *path,
+                      struct error *error)
+{
+    struct hash *hash = hash_create();
+    char *numbers = sample_data_numbers_path(path, error);
+    bool good = numbers && (hash || error_no_memory(error, "a hash of data"));
+    data->bytes = 0;
+    for (size_t i = 0; good && i < count; i++) {
+        hash_add(hash, parts[i].at, parts[i].length);
+        data->bytes += parts[i].length;
+    }
+    if (good) {
+        hash_finish(hash, data->hash);
+        good = output_save_parts(numbers, parts, count, error) && write_document(data, path, error);
+    } else {
+        hash_free(hash);
+    }
+    free(numbers);
     return good;
 }
 
@@ -198,7 +245,8 @@ static bool check_numbers(const struct sample_data *data, const char *path, stru
                                    (unsigned long long)number_of(field, numbers, i),
                                    (unsigned long long)field->classes);
     }
-    return true;
+    return data->clicks.slot_count == 0
+        || click_fields_check(&data->clicks, data->train + data->held, data->numbers, path, error);
 }
 
 bool sample_data_load(const char *path, struct sample_data *data, struct error *error)
@@ -259,6 +307,8 @@ bool sample_data_fits(const struct sample_data *data, const struct model *model,
     struct model_field fields[MODEL_FIELDS];
     if (model->family != FAMILY_PICTURES)
         return error_set(error, "model %s is of texts, and the %s data are no text", model->name, data->kind);
+    if (data->clicks.slot_count > 0)
+        return error_set(error, "model %s is of pictures, and the %s data are clicks", model->name, data->kind);
     model_fields(model, fields);
     for (size_t f = 0; f < MODEL_FIELDS; f++)
         if (!field_fits(data, f, &fields[f], model->name, error))
@@ -388,11 +438,20 @@ void sample_data_pixels(const struct sample_data *data, struct sample_place plac
         }
 }
 
+static int32_t click_label(const struct sample_data *data, uint64_t sample)
+{
+    return data->numbers[data->bytes - data->train - data->held + sample];  // the last part of the file
+}
+
 void sample_data_targets(const struct sample_data *data, struct sample_place place, uint64_t seed,
                          const struct augmentation *augmentation, int32_t *targets)
 {
     const struct sample_field *field = &data->fields[1];
     const size_t height = field->sizes[0], width = field->sizes[1];
+    if (data->clicks.slot_count > 0) {
+        *targets = click_label(data, place.sample);
+        return;
+    }
     const unsigned char *from = numbers_of(data, 1, place.sample);
     const struct change change = change_of(place, seed, augmentation);
     if (height == 0)

@@ -1,5 +1,5 @@
-// Samples as training data: pictures with their labels. A document names the fields and lies beside a file of their
-// numbers (docs/formats/data.md); `weir data` makes both.
+// Samples as training data: pictures with their labels, or clicks. A document names the fields and lies beside a file
+// of their numbers (docs/formats/data.md, clicks.md); `weir data` makes both.
 //
 //     numbers  |pixels of all samples to train on|of those held out|labels to train on|held out|
 //
@@ -18,7 +18,9 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/json.h"
+#include "common/output.h"
 #include "models/model.h"
+#include "trainer/click_fields.h"
 
 enum sample_type { SAMPLE_U8, SAMPLE_U16 };  // u16: low byte first
 enum { SAMPLE_NAME = 32, SAMPLE_FIELDS = 8, SAMPLE_SIZES = MODEL_FIELD_SIZES };
@@ -40,7 +42,8 @@ struct sample_data {
     char licence[SAMPLE_NAME];
     uint64_t train, held;        // samples
     struct sample_field fields[SAMPLE_FIELDS];
-    size_t field_count;
+    size_t field_count;          // 0: of clicks
+    struct click_fields clicks;  // without slots: of pictures or a text
     uint64_t bytes;              // of the file of numbers
     char hash[HASH_SIZE];        // of its bytes
     const unsigned char *numbers;  // mapped; NULL in a document that is not loaded
@@ -57,8 +60,9 @@ void sample_data_put(const struct sample_data *data, struct text *text);
 bool sample_data_load(const char *path, struct sample_data *data, struct error *error);
 void sample_data_clear(struct sample_data *data);
 
-// Writes a document. Its file of numbers, which is called the same with the ending ".numbers", is the caller's.
-bool sample_data_write(const struct sample_data *data, const char *path, struct error *error);
+// Saves the numbers, then the document, whose bytes and hash are set. `parts` are the numbers, in their order.
+bool sample_data_save(struct sample_data *data, const struct output_part *parts, size_t count, const char *path,
+                      struct error *error);
 // The path of the numbers of a document; free() it.
 char *sample_data_numbers_path(const char *path, struct error *error);
 
@@ -86,7 +90,7 @@ struct sample_place sample_data_place(const struct sample_data *data, uint64_t s
 struct sample_place sample_data_held_place(const struct sample_data *data, uint64_t number);
 
 // The first field as floats from 0 to 1, and the second as targets; of a sample, or of its picture as it is changed.
-// `augmentation` may be NULL.
+// `augmentation` may be NULL. Clicks have no pixels; their target is their label.
 void sample_data_pixels(const struct sample_data *data, struct sample_place place, uint64_t seed,
                         const struct augmentation *augmentation, float *pixels);
 void sample_data_targets(const struct sample_data *data, struct sample_place place, uint64_t seed,
