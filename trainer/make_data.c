@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "trainer/criteo.h"
+#include "trainer/movielens.h"
 #include "trainer/text_data.h"
 
 #define FASHION_MNIST "/usr/share/datasets/fashion-mnist/"
@@ -119,13 +121,15 @@ static bool make_of_idx(const char *kind, const char *licence, char *const *file
     return good;
 }
 
-static bool make_fashion_mnist(char *const *files, size_t count, const char *path, struct error *error)
+static bool make_fashion_mnist(char *const *files, size_t count, const struct data_options *options, const char *path,
+                               struct error *error)
 {
     static char *const installed[] = { FASHION_MNIST "train-images-idx3-ubyte.gz",
                                        FASHION_MNIST "train-labels-idx1-ubyte.gz",
                                        FASHION_MNIST "t10k-images-idx3-ubyte.gz",
                                        FASHION_MNIST "t10k-labels-idx1-ubyte.gz" };
     (void)files;
+    (void)options;
     if (count > 0)
         return error_set(error, "fashion-mnist: takes no files: idx takes files of the same form");
     for (int i = 0; i < IDX_FILES; i++)
@@ -134,8 +138,10 @@ static bool make_fashion_mnist(char *const *files, size_t count, const char *pat
     return make_of_idx("fashion-mnist", "Expat", installed, path, error);
 }
 
-static bool make_idx(char *const *files, size_t count, const char *path, struct error *error)
+static bool make_idx(char *const *files, size_t count, const struct data_options *options, const char *path,
+                     struct error *error)
 {
+    (void)options;
     if (count != IDX_FILES)
         return error_set(error, "idx: needs four files, packed or not: pictures and labels to train on, pictures and"
                          " labels held out; %zu are given", count);
@@ -155,9 +161,11 @@ static unsigned char *packed(const uint16_t *tokens, size_t count, bool is_wide)
     return bytes;
 }
 
-static bool make_text(char *const *files, size_t count, const char *path, struct error *error)
+static bool make_text(char *const *files, size_t count, const struct data_options *options, const char *path,
+                      struct error *error)
 {
     struct text_data text;
+    (void)options;
     if (count != 1)
         return error_set(error, "text: needs one file, or a folder of files; %zu are given", count);
     if (!text_data_load(files[0], &text, error))
@@ -178,11 +186,69 @@ static bool make_text(char *const *files, size_t count, const char *path, struct
     return good;
 }
 
+// --- clicks ----------------------------------------------------------------------------------
+
+static bool save_clicks(bool is_read, struct click_writer *writer, const char *kind, const char *licence,
+                        uint64_t train, const char *path, struct error *error)
+{
+    const bool good = is_read && click_writer_save(writer, kind, licence, train, path, error);
+    click_writer_clear(writer);
+    return good;
+}
+
+static bool make_movielens(char *const *files, size_t count, const struct data_options *options, const char *path,
+                           struct error *error)
+{
+    struct click_writer writer = { .samples = 0 };
+    uint64_t train = 0;
+    if (count != MOVIELENS_FILES)
+        return error_set(error, "movielens: needs three files of RecBole: of ratings (.inter), films (.item) and users"
+                         " (.user); %zu are given", count);
+    const bool good = movielens_read(files, options->by_time, &writer, &train, error);
+    return save_clicks(good, &writer, "movielens", "GroupLens: research only", train, path, error);
+}
+
+static bool make_criteo(char *const *files, size_t count, const struct data_options *options, const char *path,
+                        struct error *error)
+{
+    struct click_writer writer = { .samples = 0 };
+    uint64_t train = 0;
+    if (count == 0)
+        return error_set(error, "criteo: needs a file, or several in their order, packed or not");
+    const bool good = criteo_read(files, count, options->capacity, &writer, &train, error);
+    return save_clicks(good, &writer, "criteo", "not stated", train, path, error);
+}
+
+static bool make_clicks(char *const *files, size_t count, const struct data_options *options, const char *path,
+                        struct error *error)
+{
+    struct click_writer writer = { .samples = 0 };
+    uint64_t train = 0;
+    (void)files;
+    if (count > 0)
+        return error_set(error, "make-clicks: takes no files: it generates clicks");
+    const bool good = planted_clicks_make(&options->planted, &writer, &train, error);
+    return save_clicks(good, &writer, "make-clicks", "free", train, path, error);
+}
+
+struct data_options data_options_usual(void)
+{
+    return (struct data_options){
+        .capacity = 1 << 20,
+        .planted = { .samples = 200000, .slots = CRITEO_SLOTS, .numbers = CRITEO_NUMBERS, .ids = 200, .most = 1,
+                     .seed = 1 },
+    };
+}
+
 // --- by name -----------------------------------------------------------------------------------
 
 static const struct data_kind kinds[] = {
     { "fashion-mnist", "70,000 pictures of clothes, from the package dataset-fashion-mnist", "", make_fashion_mnist },
     { "idx", "pictures with labels in files of MNIST's form", "PICTURES LABELS HELD-PICTURES HELD-LABELS", make_idx },
+    { "movielens", "whether users like films, from the files of RecBole's MovieLens", "RATINGS FILMS USERS",
+      make_movielens },
+    { "criteo", "clicks in lines of Criteo's form: a label, 13 integers, 26 words", "FILE...", make_criteo },
+    { "make-clicks", "generated clicks, of which the best possible AUC is known", "", make_clicks },
     { "text", "a file of text, a folder of files, or a token file", "FILE", make_text },
 };
 
@@ -192,10 +258,17 @@ const struct data_kind *data_kinds(size_t *count)
     return kinds;
 }
 
-bool data_make(const char *kind, char *const *files, size_t count, const char *path, struct error *error)
+bool data_make(const char *kind, char *const *files, size_t count, const struct data_options *options,
+               const char *path, struct error *error)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    const size_t all = sizeof kinds / sizeof kinds[0];
+    struct text names = { 0 };
+    for (size_t i = 0; i < all; i++)
         if (strcmp(kind, kinds[i].name) == 0)
-            return kinds[i].make(files, count, path, error);
-    return error_set(error, "there is no kind of data \"%s\" (fashion-mnist, idx, text)", kind);
+            return kinds[i].make(files, count, options, path, error);
+    for (size_t i = 0; i < all; i++)
+        text_add(&names, "%s%s", i > 0 ? ", " : "", kinds[i].name);
+    error_set(error, "there is no kind of data \"%s\" (%s)", kind, names.failed ? "" : names.data);
+    text_clear(&names);
+    return false;
 }

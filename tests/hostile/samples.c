@@ -92,6 +92,12 @@ const struct sample samples[] = {
     { "tokens", DAMAGE_BYTES, "weir train " SAMPLE_MODEL " --plan nano.plan.json --data damaged --steps 1" },
     { "fields.json", DAMAGE_JSON, "weir data damaged" },
     { "pictures.idx", DAMAGE_BYTES, "weir data idx damaged labels.idx pictures.idx labels.idx -o made" },
+    { "clicks//data.json", DAMAGE_JSON, "weir data damaged/data.json" },
+    { "clicks.tsv", DAMAGE_LINES, "weir data criteo damaged --capacity 50 -o made | weir data made --reads 4" },
+    { "films.inter", DAMAGE_LINES, "weir data movielens damaged films.item films.user -o made"
+                                   " | weir data made --baseline" },
+    { "films.item", DAMAGE_LINES, "weir data movielens films.inter damaged films.user -o made | weir data made" },
+    { "films.user", DAMAGE_LINES, "weir data movielens films.inter films.item damaged -o made | weir data made" },
     { "config.json", DAMAGE_JSON, "weir estimate damaged --device h100-sxm -o made | weir profile --lint made" },
     { "config.json", DAMAGE_JSON, "weir sweep --config damaged --device h100-sxm --devices 2 --global-batch 4"
                                   " --budget 20" },
@@ -305,6 +311,32 @@ static void make_pictures(const char *folder)
     save(folder, "damaged.numbers", (const char *)numbers, sizeof numbers);
 }
 
+// Clicks: generated ones, twelve lines of Criteo's form, and RecBole's three files.
+static void make_clicks(const char *folder)
+{
+    static const char films[] = "item_id:token\trelease_year:token\tclass:token_seq\n0\t1995\tDrama War\n1\t\t\n";
+    static const char users[] = "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token\n"
+                                "5\t24\tM\twriter\t85711\n6\t\tF\tartist\tV3\n";
+    struct text lines = { 0 }, ratings = { 0 };
+    text_add(&ratings, "user_id:token\titem_id:token\trating:float\ttimestamp:float\n");
+    for (int i = 0; i < 12; i++) {
+        text_add(&lines, "%d\t5\t-1\t\t", i % 2);
+        text_add_repeated(&lines, "7\t", 10);
+        text_add_repeated(&lines, "beef\t\t", 12);
+        text_add(&lines, "%d\t00ff00ff\n", i);
+    }
+    for (int i = 0; i < 40; i++)
+        text_add(&ratings, "%d\t%d\t%d\t%d\n", 5 + i % 2, i / 2 % 2, 1 + i % 5, i);
+    save(folder, "clicks.tsv", lines.data, lines.length);
+    save(folder, "films.inter", ratings.data, ratings.length);
+    save(folder, "films.item", films, sizeof films - 1);
+    save(folder, "films.user", users, sizeof users - 1);
+    assert_int_equal(mkdir(sample_path(folder, "clicks"), 0700), 0);
+    run(folder, "weir data make-clicks --samples 50 --slots 3 --numbers 2 --ids 9 --most 2 -o clicks/data.json");
+    text_clear(&lines);
+    text_clear(&ratings);
+}
+
 static void make_handmade(const char *folder)
 {
     static const char two[] = "{\"format\": \"weir.cluster\", \"version\": 1, \"devices\": ["
@@ -336,6 +368,7 @@ char *samples_make(void)
     make_handmade(name);
     make_texts(name);
     make_pictures(name);
+    make_clicks(name);
     save_block(name, "profile.json", "docs/formats/profile.md", "json");
     save_block(name, "cluster.json", "docs/formats/cluster.md", "json");
     save_block(name, "schedule.json", "docs/formats/schedule.md", "json");

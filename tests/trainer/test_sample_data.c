@@ -68,7 +68,8 @@ static bool make_small(const char *path, struct error *error)
     save_idx("c", "d", HELD, 100);
     char *const files[] = { (char *)(uintptr_t)in_folder("a"), (char *)(uintptr_t)in_folder("b"),
                             (char *)(uintptr_t)in_folder("c"), (char *)(uintptr_t)in_folder("d") };
-    return data_make("idx", files, 4, path, error);
+    const struct data_options usual = data_options_usual();
+    return data_make("idx", files, 4, &usual, path, error);
 }
 
 static void load_small(struct sample_data *data)
@@ -265,7 +266,8 @@ static void a_text_stays_the_same(void **state)
     save("text", text, BYTES);
     char *const files[] = { (char *)(uintptr_t)in_folder("text") };
     snprintf(path, sizeof path, "%s/text.json", folder);
-    assert_good(data_make("text", files, 1, path, &error), error);
+    const struct data_options usual = data_options_usual();
+    assert_good(data_make("text", files, 1, &usual, path, &error), error);
     assert_good(text_data_load(files[0], &plain, &error), error);
     assert_good(sample_data_load(path, &data, &error), error);
     assert_good(text_data_take(&data, &kept, &error), error);
