@@ -9,7 +9,7 @@ enum { KEY_OPTIMIZER = KEY_STORAGE, KEY_SHARD, KEY_HOST, KEY_WINDOW, KEY_STEP_RA
 
 static const struct argp_option options[] = {
     { "optimizer", KEY_OPTIMIZER, "NAME", 0,
-      "adamw (usual), adam, sgd, momentum, lamb, lars, adafactor, adam8bit, adam1bit, adamw-master, ..", 0 },
+      "adamw (usual), adam, adagrad, sgd, momentum, lamb, lars, adafactor, adam8bit, adam1bit, ..-master", 0 },
     { "shard", KEY_SHARD, "WHAT", 0,
       "What replicas hold once between them: none, optimizer, gradients, weights (ZeRO 1, 2, 3)", 0 },
     { "host", KEY_HOST, "LIST", 0, "What the host holds: optimizer,activations", 0 },

@@ -41,6 +41,21 @@ static void cpu_sgd(struct queue *queue, const struct sgd *sgd, const struct opt
     }
 }
 
+static void cpu_adagrad(struct queue *queue, const struct adagrad *adagrad, const struct optimizer_span *span)
+{
+    float *next = floats(span->next);
+    const float *weights = floats_of(span->weights);
+    const float *there = adagrad->rate_at, rate = there ? *there : adagrad->rate;
+    (void)queue;
+    FOR_VECTORS (i, left, span->count) {
+        const vec w = vec_load_first(weights + i, left, 0);
+        const vec g = vec_fma(adagrad->decay, w, vec_load_first(span->gradients + i, left, 0));
+        const vec sum = vec_load_first(span->first + i, left, 0) + g * g;
+        vec_store_first(span->first + i, sum, left);
+        vec_store_first(next + i, vec_fma(-rate, g / (vec_sqrt(sum) + vec_all(adagrad->epsilon)), w), left);
+    }
+}
+
 static void cpu_norm(struct queue *queue, float *norm, const float *in, size_t count)
 {
     (void)queue;

@@ -69,6 +69,7 @@
     V(const float *, log_sums)
 #define PARAMETERS_adamw(V, S) S(struct adamw, adamw) S(struct optimizer_span, span)
 #define PARAMETERS_sgd(V, S) S(struct sgd, sgd) S(struct optimizer_span, span)
+#define PARAMETERS_adagrad(V, S) S(struct adagrad, adagrad) S(struct optimizer_span, span)
 #define PARAMETERS_lars(V, S) S(struct lars, lars) S(struct optimizer_span, span)
 #define PARAMETERS_lamb(V, S) S(struct lamb, lamb) S(struct optimizer_span, span)
 #define PARAMETERS_adafactor(V, S) S(struct adafactor, adafactor) S(struct factored_span, span)
@@ -153,6 +154,7 @@
 #define KERNELS_UPDATING(K) \
     K(adamw, ONE_PASS, "an update by AdamW") \
     K(sgd, ONE_PASS, "an update by SGD") \
+    K(adagrad, ONE_PASS, "an update by Adagrad") \
     K(lars, SUMMING, "an update by LARS") \
     K(lamb, SUMMING, "an update by LAMB")
 
@@ -201,6 +203,7 @@
 #define MEMBERS_dropout(M) M(probability) M(first)  // apart from the key
 #define MEMBERS_adamw(M) M(beta1) M(beta2) M(epsilon) M(frozen)  // apart from what adamw_factors() depend on
 #define MEMBERS_sgd(M) M(momentum) M(decay) M(is_nesterov)  // apart from the rate
+#define MEMBERS_adagrad(M) M(epsilon) M(decay)
 #define MEMBERS_factored_span(M) M(next) M(weights) M(gradients) M(rows) M(columns) M(row) M(column)
 #define MEMBERS_eight_bit_span(M) M(next) M(weights) M(gradients) M(count) M(first) M(second) M(first_scales) \
     M(second_scales)
@@ -212,8 +215,8 @@
 #define MEMBERS_batch_norm(M) M(in) M(gain) M(offset) M(rows) M(counted) M(channels) M(has_relu) M(add)
 #define MEMBERS_upsampling(M) M(batch) M(height) M(width) M(channels) M(factor)
 #define KERNEL_STRUCTS(T) T(matmul) T(layer_norm) T(embedding) T(attention) T(cross_entropy) T(cross_entropy_parts) \
-    T(clip) T(optimizer_span) T(dropout) T(adamw) T(sgd) T(factored_span) T(eight_bit_span) T(lars) T(lamb) \
-    T(adafactor) T(convolution) T(pooling) T(batch_norm) T(upsampling)
+    T(clip) T(optimizer_span) T(dropout) T(adamw) T(sgd) T(adagrad) T(factored_span) T(eight_bit_span) T(lars) \
+    T(lamb) T(adafactor) T(convolution) T(pooling) T(batch_norm) T(upsampling)
 
 // What varies in a struct from pass to pass: V(struct, address, type, word, condition). The word, which is made of the
 // struct x, is stored on the device, and the member `address` says where. Nothing varies without the condition.
@@ -221,6 +224,7 @@
     V(dropout, key_at, uint64_t, x->key, x->probability > 0) \
     V(adamw, factors_at, struct adamw_factors, adamw_factors(x), true) \
     V(sgd, rate_at, float, x->rate, true) \
+    V(adagrad, rate_at, float, x->rate, true) \
     V(lars, rate_at, float, x->rate, true) \
     V(lamb, factors_at, struct lamb_factors, lamb_factors(x), true) \
     V(adafactor, factors_at, struct adafactor_factors, adafactor_factors(x), true)

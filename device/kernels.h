@@ -292,6 +292,14 @@ struct sgd {
 // NULL, which stands for zeros. `gradients` may be NULL likewise: the weights then only decay.
 void kernel_sgd(struct queue *queue, const struct sgd *sgd, const struct optimizer_span *span);
 
+// Adagrad (Duchi et al. 2011, as in torch.optim): with g = gradient + decay * weight, first = first + g * g; next =
+// weight - rate * g / (root of first + epsilon).
+struct adagrad {
+    float rate, epsilon, decay;
+    const void *rate_at;  // as in struct sgd
+};
+void kernel_adagrad(struct queue *queue, const struct adagrad *adagrad, const struct optimizer_span *span);
+
 // LARS and LAMB take a whole tensor, or a part of one, as the span. The length of each step depends on norms over the
 // whole span. Squares are added up in double. The order of addition depends only on their number, and on a GPU also
 // on the first one's distance from a multiple of 16 bytes. The span is as above, with `first` and, for LAMB,

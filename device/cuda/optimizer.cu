@@ -98,6 +98,46 @@ cudaError_t cuda_sgd(const struct cuda_launch *launch, const struct sgd *sgd, co
     WITH_NUMBERS(launch, sgd_of<T>(launch, sgd, span));
 }
 
+// 16 bytes at a time: each_kernel<4, adagrad_body<T>>, 3 loads, 2 stores
+template <class T>
+struct adagrad_body {
+    weights<T> weight;
+    const float *gradients;
+    float *first;
+    float rate, epsilon, decay;
+    const float *rate_at;  // NULL: `rate` is used
+
+    template <int N>
+    __device__ void at(size_t i) const
+    {
+        pack<N> g = load<N>(gradients + i), sum = load<N>(first + i), w = weight.template read<N>(i);
+        const float now = rate_at ? *rate_at : rate;
+#pragma unroll
+        for (int k = 0; k < N; k++) {
+            g.at[k] = __fmaf_rn(decay, w.at[k], g.at[k]);
+            sum.at[k] = __fadd_rn(sum.at[k], __fmul_rn(g.at[k], g.at[k]));
+            w.at[k] = __fmaf_rn(-now, g.at[k] / __fadd_rn(sqrtf(sum.at[k]), epsilon), w.at[k]);
+        }
+        store<N>(first + i, sum);
+        weight.template write<N>(i, w);
+    }
+};
+
+template <class T>
+static cudaError_t adagrad_of(const struct cuda_launch *launch, const struct adagrad *adagrad,
+                              const struct optimizer_span *span)
+{
+    const adagrad_body<T> body = { weights_of<T>(span), span->gradients, span->first, adagrad->rate,
+                                   adagrad->epsilon, adagrad->decay, (const float *)adagrad->rate_at };
+    return launch_each<UPDATE_PACK>(launch, body, span->count, head_of_span<T>(span));
+}
+
+cudaError_t cuda_adagrad(const struct cuda_launch *launch, const struct adagrad *adagrad,
+                         const struct optimizer_span *span)
+{
+    WITH_NUMBERS(launch, adagrad_of<T>(launch, adagrad, span));
+}
+
 // --- norms -----------------------------------------------------------------------------
 
 // Each block sums its share of the squares, in double; one block adds those sums.
@@ -184,7 +224,8 @@ cudaError_t cuda_clip(const struct cuda_launch *launch, const struct clip *clip,
 template <class T>
 static cudaError_t load_of()
 {
-    return load_kernels(each_kernel<UPDATE_PACK, adamw_body<T>>, each_kernel<UPDATE_PACK, sgd_body<T>>);
+    return load_kernels(each_kernel<UPDATE_PACK, adamw_body<T>>, each_kernel<UPDATE_PACK, sgd_body<T>>,
+                        each_kernel<UPDATE_PACK, adagrad_body<T>>);
 }
 
 static cudaError_t load_of_all()

@@ -144,6 +144,7 @@ static uint64_t state_of(const struct scope *scope, uint32_t layer)
     case OPTIMIZER_SGD:
         return 0;
     case OPTIMIZER_MOMENTUM:
+    case OPTIMIZER_ADAGRAD:
     case OPTIMIZER_LARS:
         return weights;
     case OPTIMIZER_ADAMW:

@@ -6,6 +6,7 @@
 //     sgd, momentum   Polyak 1964
 //     adam            Kingma and Ba 2015 (arXiv 1412.6980)
 //     adamw           Loshchilov and Hutter 2019 (1711.05101)
+//     adagrad         Duchi et al. 2011 (JMLR 12): the sum of all squares of the gradient
 //     lars            You et al. 2017 (1708.03888)
 //     lamb            You et al. 2020 (1904.00962)
 //     adafactor       Shazeer and Stern 2018 (1804.04235), without a first moment: a row and a column of fp32 for each
@@ -33,6 +34,7 @@ enum optimizer_unit { UPDATES_PARAMETERS, UPDATES_BLOCKS, UPDATES_TENSORS };
 enum optimizer_formula {
     FORMULA_SGD,        // with momentum, if it keeps a moment
     FORMULA_ADAM,
+    FORMULA_ADAGRAD,
     FORMULA_LARS,
     FORMULA_LAMB,
     FORMULA_ADAFACTOR,
@@ -50,6 +52,7 @@ enum optimizer_formula {
     ROW(ADAFACTOR, "adafactor", .formula = FORMULA_ADAFACTOR, .is_factored = true, .unit = UPDATES_TENSORS)        \
     ROW(ADAM_8BIT, "adam8bit", .formula = FORMULA_ADAM_8BIT, .codes = 2, .unit = UPDATES_BLOCKS)                   \
     ROW(ADAM_1BIT, "adam1bit", .formula = FORMULA_ADAM, .moments = 2, .unit = UPDATES_TENSORS, .compresses = true) \
+    ROW(ADAGRAD, "adagrad", .formula = FORMULA_ADAGRAD, .moments = 1, .is_coupled = true, .epsilon = 1e-10f)       \
     ROW(SGD_MASTER, "sgd-master", .formula = FORMULA_SGD, .is_master = true)                                       \
     ROW(MOMENTUM_MASTER, "momentum-master", .formula = FORMULA_SGD, .moments = 1, .is_master = true)               \
     ROW(ADAMW_MASTER, "adamw-master", .formula = FORMULA_ADAM, .moments = 2, .is_master = true)

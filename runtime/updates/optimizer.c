@@ -73,6 +73,8 @@ const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy)
     assert(copy < optimizer_copies(kind));
     if (copy == moments_of(kind))
         return optimizer_is_master(kind) ? "master" : "error";
+    if (optimizer_rows[kind].formula == FORMULA_ADAGRAD)
+        return "sum";
     return moments_of(kind) == 1 ? "momentum" : names[copy];
 }
 
@@ -120,6 +122,14 @@ static void update_by_sgd(const struct optimizer *optimizer, struct queue *queue
     const struct sgd sgd = { .rate = optimizer->rate, .momentum = optimizer->momentum,
                              .decay = decays ? optimizer->decay : 0, .is_nesterov = optimizer->is_nesterov };
     kernel_sgd(queue, &sgd, span);
+}
+
+static void update_by_adagrad(const struct optimizer *optimizer, struct queue *queue, const struct optimizer_span *span,
+                              bool decays)
+{
+    const struct adagrad adagrad = { .rate = optimizer->rate, .epsilon = optimizer->epsilon,
+                                     .decay = decays ? optimizer->decay : 0 };
+    kernel_adagrad(queue, &adagrad, span);
 }
 
 // Tensors without decay are not scaled by their norm, either: biases and norms, as the authors do.
@@ -179,6 +189,9 @@ static void update_span(const struct work *work, uint64_t first, uint64_t end, b
         break;
     case FORMULA_ADAM:
         update_by_adam(work->optimizer, work->update, work->queue, &span, decays);
+        break;
+    case FORMULA_ADAGRAD:
+        update_by_adagrad(work->optimizer, work->queue, &span, decays);
         break;
     default:
         update_by_sgd(work->optimizer, work->queue, &span, decays);

@@ -14,7 +14,7 @@ alike() {  # PLAN OPTIONS OF WEIR VERIFY..
 losses() {  # PLAN STEPS OPTIONS OF WEIR TRAIN..
     weir train "${model/,tied/}" --plan $1 --data data.txt --steps $2 --flush-every 2 "${@:3}" 2>&1
 }
-for optimizer in sgd momentum adam adamw lars lamb adafactor adam8bit; do
+for optimizer in sgd momentum adagrad adam adamw lars lamb adafactor adam8bit; do
     line="$optimizer:"
     for schedule in gpipe zb-v chimera; do
         plan tied $schedule $optimizer --tied apart

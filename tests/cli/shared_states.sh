@@ -26,7 +26,7 @@ peaks() {
 
 for replicas in 2,1 3,1; do
     ranks=$((${replicas/,/+}))
-    for optimizer in adam lars lamb adafactor adam8bit; do  # of the last four whole tensors, or blocks, are one replica's
+    for optimizer in adam adagrad lars lamb adafactor adam8bit; do  # of the last four whole tensors, or blocks, are one replica's
         plan plan.json fp32 $ranks 1f1b --replicas $replicas --optimizer $optimizer --shard optimizer
         echo "$replicas, $optimizer: $(weir verify plan.json | tail -n 1)"
     done

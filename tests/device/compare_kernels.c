@@ -425,6 +425,13 @@ static void sgd(struct trial *t, bool is_nesterov, bool has_momentum)
                &span);
 }
 
+static void run_adagrad(struct trial *t)
+{
+    struct optimizer_span span = make_span(t);
+    span.first = positive(t, count_of(t), "sum");
+    kernel_adagrad(t->queue, &(struct adagrad){ .rate = 0.5f, .epsilon = 1e-10f, .decay = 0.1f }, &span);
+}
+
 static void run_sgd(struct trial *t)
 {
     sgd(t, false, false);
@@ -719,6 +726,7 @@ static const struct {
     { "sgd", run_sgd, UPDATES, false },
     { "sgd, momentum", run_momentum, UPDATES, false },
     { "sgd, nesterov", run_nesterov, UPDATES, false },
+    { "adagrad", run_adagrad, UPDATES, false },
     { "lars", run_lars, SUMS, false },
     { "lamb", run_lamb, SUMS, false },
     { "adafactor", run_adafactor, SUMS, true },

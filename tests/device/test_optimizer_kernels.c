@@ -101,6 +101,29 @@ static void sgd_equals_its_formulas_in_place_and_not(void **state)
     rig_try_everywhere(check_sgd, test_trials(40, 400));
 }
 
+static void check_adagrad(struct rig *rig, uint64_t trial)
+{
+    const size_t count = rig_size(rig, 200);
+    struct state s = make(rig, count, trial % 2);
+    for (size_t i = 0; i < count; i++)
+        s.first_before[i] = s.span.first[i] = fabsf(s.span.first[i]);
+    const struct adagrad adagrad = { .rate = 0.1f, .epsilon = 1e-3f, .decay = trial / 2 % 2 ? 0.01f : 0 };
+    kernel_adagrad(rig->queue, &adagrad, &s.span);
+    rig_settle(rig);
+    for (size_t i = 0; i < count; i++) {
+        const double w = (double)s.full[i], g = (double)s.span.gradients[i] + (double)adagrad.decay * w;
+        const double sum = (double)s.first_before[i] + g * g;
+        rig_close_to(s.span.first[i], sum, 1e-6, "sum", i);
+        expect_weight(&s, i, w - 0.1 * g / (sqrt(sum) + 1e-3), 1e-5);
+    }
+}
+
+static void adagrad_equals_its_formula_in_place_and_not(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_adagrad, test_trials(40, 400));
+}
+
 static double norm_of(const float *numbers, size_t count)
 {
     double sum = 0;
@@ -503,6 +526,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adam_and_adamw_equal_their_formulas_in_place_and_not),
         cmocka_unit_test(sgd_equals_its_formulas_in_place_and_not),
+        cmocka_unit_test(adagrad_equals_its_formula_in_place_and_not),
         cmocka_unit_test(lars_equals_its_formulas_in_place_and_not),
         cmocka_unit_test(lamb_equals_its_formulas_in_place_and_not),
         cmocka_unit_test(adafactor_equals_its_formulas_in_place_and_not),

@@ -116,6 +116,27 @@ static void sgd_equals_its_formula(void **state)
     cuda_rig_try(check_sgd, test_trials(12, 300));
 }
 
+static void check_adagrad(struct cuda_rig *rig, uint64_t trial)
+{
+    const struct adagrad adagrad = { .rate = 0.1f, .epsilon = 1e-3f, .decay = trial % 2 ? 0.01f : 0 };
+    struct some_span s = cut_span(rig, true, false);
+    for (size_t i = 0; i < s.span.count; i++)
+        s.first_before[i] = s.span.first[i] = fabsf(s.span.first[i]);
+    must_launch(cuda_adagrad(&rig->launch, &adagrad, &s.span));
+    for (size_t i = 0; i < s.span.count; i++) {
+        const double w = weight_before(rig, &s, i), g = (double)s.span.gradients[i] + (double)adagrad.decay * w;
+        const double sum = (double)s.first_before[i] + g * g;
+        assert_true(fabs((double)s.span.first[i] - sum) <= 1e-6 * (1 + sum));
+        must_be_weight(rig, &s, i, w - 0.1 * g / (sqrt(sum) + 1e-3));
+    }
+}
+
+static void adagrad_equals_its_formula(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_adagrad, test_trials(12, 300));
+}
+
 static double norm_before(const struct cuda_rig *rig, const struct some_span *s)
 {
     double sum = 0;
@@ -480,6 +501,7 @@ int main(void)
     const struct CMUnitTest cuda_optimizer[] = {
         cmocka_unit_test(adam_and_adamw_equal_their_formulas),
         cmocka_unit_test(sgd_equals_its_formula),
+        cmocka_unit_test(adagrad_equals_its_formula),
         cmocka_unit_test(lars_equals_its_formula),
         cmocka_unit_test(lamb_equals_its_formula),
         cmocka_unit_test(a_processor_leaves_the_same_bits),

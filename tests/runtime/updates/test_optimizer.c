@@ -241,6 +241,8 @@ static const struct {
       { -0.666981041f, 0.472021043f, -0.588175535f, 0.915869474f, -0.235288769f, 0.896654308f } },
     { "AdamW", { .kind = OPTIMIZER_ADAMW, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-8f },
       { -0.674028695f, 0.57406795f, -0.594032586f, 0.919689655f, -0.236493513f, 0.90878427f } },
+    { "Adagrad", { .kind = OPTIMIZER_ADAGRAD, .epsilon = 1e-10f },
+      { -0.719179451f, 0.435898006f, -0.473238051f, 0.835871398f, -0.258622438f, 0.90564847f } },
 };
 
 // The same of torch.optim.Adafactor: a vector, and a matrix of two rows.
