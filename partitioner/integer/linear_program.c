@@ -30,19 +30,26 @@ void linear_begin_row(struct linear_model *model, enum linear_sense sense, int64
         model->rows[model->row_count++] = row;
 }
 
-void linear_add_term(struct linear_model *model, uint32_t column, int64_t factor)
+void linear_append_term(struct linear_model *model, uint32_t column, int64_t factor)
 {
     if (!has_room(model, &model->terms, model->term_count, &model->term_room, sizeof model->terms[0]))
         return;
-    struct linear_row *row = &model->rows[model->row_count - 1];
+    model->terms[model->term_count++] = (struct linear_term){ column, factor };
+    model->rows[model->row_count - 1].end = model->term_count;
+}
+
+void linear_add_term(struct linear_model *model, uint32_t column, int64_t factor)
+{
+    if (model->failed)
+        return;
+    const struct linear_row *row = &model->rows[model->row_count - 1];
     for (size_t i = row->first; i < row->end; i++) {
         if (model->terms[i].column == column) {
             model->terms[i].factor += factor;
             return;
         }
     }
-    model->terms[model->term_count++] = (struct linear_term){ column, factor };
-    row->end = model->term_count;
+    linear_append_term(model, column, factor);
 }
 
 void linear_clear(struct linear_model *model)
@@ -191,6 +198,27 @@ bool linear_solve(const struct linear_model *model, const double *start, struct 
     integer_answer_clear(&answer);
     text_clear(&text);
     text_clear(&known);
+    if (!good)
+        linear_solution_clear(solution);
+    return good;
+}
+
+bool linear_relax(const struct linear_model *model, struct integer_limits limits, struct linear_solution *solution,
+                  struct error *error)
+{
+    *solution = (struct linear_solution){ 0 };
+    if (model->failed)
+        return error_no_memory(error, "an integer program");
+    struct text text = { 0 };
+    write_model(model, &text);
+    const struct integer_question question = { .model = &text, .relaxed = true };
+    struct integer_answer answer;
+    bool good = integer_solve(&question, limits, &answer, error);
+    solution->status = answer.status;
+    if (good && answer.status == INTEGER_OPTIMAL)
+        good = read_relaxed(model, &answer, solution, error) && read_values(model, &answer, solution, error);
+    integer_answer_clear(&answer);
+    text_clear(&text);
     if (!good)
         linear_solution_clear(solution);
     return good;

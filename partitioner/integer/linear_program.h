@@ -51,6 +51,8 @@ uint32_t linear_add_column(struct linear_model *model, struct linear_column colu
 // Terms that follow belong to the row begun last. Two terms with the same column add up.
 void linear_begin_row(struct linear_model *model, enum linear_sense sense, int64_t bound);
 void linear_add_term(struct linear_model *model, uint32_t column, int64_t factor);
+// The same for a column that has no term in the row yet, which is not looked for: for rows with thousands of terms.
+void linear_append_term(struct linear_model *model, uint32_t column, int64_t factor);
 void linear_clear(struct linear_model *model);
 
 struct linear_solution {
@@ -66,6 +68,9 @@ struct linear_solution {
 // column; or NULL. Clear the solution with linear_solution_clear().
 bool linear_solve(const struct linear_model *model, const double *start, struct integer_limits limits,
                   struct linear_solution *solution, struct error *error);
+// The relaxation alone: its values and its duals.
+bool linear_relax(const struct linear_model *model, struct integer_limits limits, struct linear_solution *solution,
+                  struct error *error);
 void linear_solution_clear(struct linear_solution *solution);
 
 // The bound that these duals prove: no answer costs less. It is rounded up, since the cost of an answer is whole if

@@ -84,6 +84,37 @@ static void no_duals_whatever_prove_too_much(void **state)
     assert_true(proved_something > 100);
 }
 
+// The relaxation alone gives the same value, by values and by duals.
+static void check_relaxation(const struct linear_model *model, double relaxed, int64_t least)
+{
+    struct error error = { 0 };
+    struct linear_solution alone;
+    assert_good(linear_relax(model, limits, &alone, &error), error);
+    assert_int_equal(alone.status, INTEGER_OPTIMAL);
+    double cost = 0;
+    for (size_t j = 0; j < model->column_count; j++)
+        cost += (double)model->columns[j].cost * alone.values[j];
+    const double slack = 1e-5 * relaxed + 1e-5;
+    assert_true(fabs(alone.relaxed - relaxed) <= slack && fabs(cost - relaxed) <= 1e3 * slack);
+    const int64_t bound = linear_proved_bound(model, alone.duals);
+    assert_true(bound <= least && (double)bound >= relaxed - slack - 1);
+    linear_solution_clear(&alone);
+}
+
+static void a_term_that_is_appended_is_one_that_is_added(void **state)
+{
+    (void)state;
+    struct linear_model model = { 0 };
+    linear_add_column(&model, (struct linear_column){ 1, 1, true, 1 });
+    linear_begin_row(&model, LINEAR_AT_LEAST, 1);
+    linear_append_term(&model, 0, 2);
+    linear_add_term(&model, 0, 3);  // adds up with it
+    assert_int_equal(model.term_count, 1);
+    assert_int_equal(model.terms[0].factor, 5);
+    assert_int_equal(model.rows[0].end, 1);
+    linear_clear(&model);
+}
+
 static void the_solver_and_all_answers_agree(void **state)
 {
     (void)state;
@@ -104,6 +135,7 @@ static void the_solver_and_all_answers_agree(void **state)
             const double slack = 1e-5 * solution.relaxed + 1;
             if (bound > least || (double)bound < solution.relaxed - slack)
                 fail_msg("trial %d: its duals prove %lld of %.3f", (int)trial, (long long)bound, solution.relaxed);
+            check_relaxation(&model, solution.relaxed, least);
         }
         linear_solution_clear(&solution);
         linear_clear(&model);
@@ -195,6 +227,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_duals_whatever_prove_too_much),
+        cmocka_unit_test(a_term_that_is_appended_is_one_that_is_added),
         cmocka_unit_test(the_solver_and_all_answers_agree),
         cmocka_unit_test(a_limit_on_time_leaves_what_was_known_to_begin_with),
         cmocka_unit_test(a_solver_that_is_killed_or_lies_is_told_in_a_sentence),
