@@ -38,6 +38,7 @@ extern const struct command command_price;
 extern const struct command command_keep;
 extern const struct command command_front;
 extern const struct command command_bottleneck;
+extern const struct command command_place;
 extern const struct command command_explain;
 extern const struct command command_sweep;
 extern const struct command command_compare;

@@ -24,6 +24,7 @@ static const struct command *const commands[] = {
     &command_front,
     &command_sweep,
     &command_bottleneck,
+    &command_place,
     &command_export,
     &command_schedule,
     &command_check,

@@ -38,6 +38,8 @@ const struct sample samples[] = {
     { "cluster.json", DAMAGE_JSON, "weir check schedule.json --cluster damaged" },
     { "cluster.json", DAMAGE_JSON, "weir simulate schedule.json --cluster damaged" },
     { "two.json", DAMAGE_JSON, "weir bottleneck profile.json --model pipedream -m 4 --budget 500 -c damaged" },
+    { "tables.json", DAMAGE_JSON, "weir place damaged -c two.json --seconds 0" },
+    { "two.json", DAMAGE_JSON, "weir place tables.json -c damaged --seconds 0" },
     { "plan.json", DAMAGE_JSON, "weir check damaged" },
     { "plan.json", DAMAGE_JSON, "weir check damaged --profile profile.json" },
     { "plan.json", DAMAGE_JSON, "weir simulate damaged" },
@@ -376,6 +378,7 @@ char *samples_make(void)
     save_block(name, "costs.json", "docs/formats/costs.md", "json");
     save_block(name, "trace.json", "docs/formats/trace.md", "json");
     save_block(name, "hand.json", "docs/formats/plan-by-hand.md", "json");
+    save_block(name, "tables.json", "docs/formats/tables.md", "json");
     save_block(name, "loads.json", "docs/formats/loads.md", "json");
     save_block(name, "piper.json", "docs/formats/piper.md", "json");
     save_block(name, "dnn.json", "docs/formats/dnn-partitioning.md", "json");

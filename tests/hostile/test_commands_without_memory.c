@@ -136,6 +136,7 @@ static struct row rows[] = {
     { "weir sweep profile.json -c two.json -m 4 --budget 100 --tied apart", NULL },
     { "weir bottleneck profile.json --model pipedream -c two.json -m 4 --budget 500", NULL },
     { "weir bottleneck piper.profile.json --model tps -c piper.cluster.json --plan loads.json", NULL },
+    { "weir place tables.json -c two.json --memory 1GiB --seconds 0", NULL },
     { "weir export deepspeed plan.json --profile profile.json", NULL },
     { "weir export torchtitan nano.plan.json", NULL },
     { "weir schedule zb-v -p 2 -m 3 --lowered --format csv", NULL },
