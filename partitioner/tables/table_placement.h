@@ -15,7 +15,7 @@
 //
 //     reads     for each of its pieces: micro_batches reads of the piece's ids, then one update of the rows that the
 //               iteration has touched. An update reads and writes each row and its optimizer's state.
-//               (A device's speed scales both.)
+//               A device's speed scales both. Rows are dealt by a hash, so that parts of a table read alike.
 //
 // Between members, a piece of w bytes a sample sends share x w bytes to every other member in each forward, and gets
 // as much back in each backward. A device has one way out and one way in. The same holds for each group of devices at
