@@ -340,7 +340,7 @@ static bool must_end(struct bounding *bounding)
         snprintf(why, sizeof why, "within %g %%", limits->gap_ppm / 1e4);
         end(bounding, STOP_OTHER, why);
     } else if (bounding->until_ns > 0 && clock_now_ns() >= bounding->until_ns) {
-        snprintf(why, sizeof why, "--seconds %llu", (unsigned long long)limits->seconds);
+        snprintf(why, sizeof why, "%llu s", (unsigned long long)limits->seconds);
         end(bounding, STOP_DEADLINE, why);
     } else if (bounding->bound->programs >= limits->programs) {
         snprintf(why, sizeof why, limits->programs > 0 ? "%u programs" : "GLPK was not asked", limits->programs);
