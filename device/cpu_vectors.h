@@ -8,6 +8,7 @@
 #include "device/cpu_pictures.h"
 #include "device/cpu_rows.h"
 #include "device/cpu_signs.h"
+#include "device/cpu_tables.h"
 #include "device/cpu_tensor_optimizers.h"
 
 #define CPU_KERNEL(kernel, ...) .kernel = cpu_##kernel,

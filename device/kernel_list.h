@@ -1,5 +1,6 @@
 // All kernels: the parameters of each, and a list from which tables and functions are made. A new kernel is its rows
-// here, its prototype in kernels.h or picture_kernels.h, and its functions for the processor and for CUDA.
+// here, its prototype in kernels.h, picture_kernels.h or table_kernels.h, and its functions for the processor and for
+// CUDA.
 //
 //     V(type, name)     a parameter that is given as it is
 //     S(struct, name)   a `const struct *`, of which a call that is kept has a copy
@@ -112,6 +113,26 @@
 #define PARAMETERS_upsample(V, S) S(struct upsampling, upsampling) V(struct values *, out) V(const struct values *, in)
 #define PARAMETERS_upsample_backward(V, S) S(struct upsampling, upsampling) V(struct values *, in_gradient) \
     V(const struct values *, out_gradient)
+#define PARAMETERS_bag(V, S) S(struct bags, bags) V(struct values *, out) V(const struct values *, matrix)
+#define PARAMETERS_bag_backward(V, S) S(struct bags, bags) V(float *, matrix_gradient) \
+    V(const struct values *, out_gradient)
+#define PARAMETERS_interaction(V, S) S(struct interaction, interaction) V(struct values *, out)
+#define PARAMETERS_interaction_backward(V, S) S(struct interaction, interaction) V(struct values *, bottom_gradient) \
+    V(struct values *, vectors_gradient) V(const struct values *, out_gradient)
+#define PARAMETERS_cross(V, S) V(struct values *, out) V(const struct values *, first) V(const struct values *, y) \
+    V(const struct values *, add) V(size_t, count)
+#define PARAMETERS_cross_backward(V, S) V(struct values *, first_gradient) V(struct values *, y_gradient) \
+    V(struct values *, add_gradient) V(const struct values *, out_gradient) V(const struct values *, first) \
+    V(const struct values *, y) V(size_t, count)
+#define PARAMETERS_sum_rows(V, S) V(struct values *, out) V(const struct values *, in) V(size_t, rows) \
+    V(size_t, columns) V(bool, is_first)
+#define PARAMETERS_sum_rows_backward(V, S) V(struct values *, in_gradient) V(const struct values *, out_gradient) \
+    V(size_t, rows) V(size_t, columns)
+#define PARAMETERS_log_counts(V, S) V(struct values *, out) V(const struct values *, in) V(size_t, count)
+#define PARAMETERS_binary_cross_entropy(V, S) S(struct binary_cross_entropy, loss) V(float *, sum) V(float *, losses) \
+    V(struct values *, logits_gradient)
+#define PARAMETERS_count_scores(V, S) V(uint32_t *, counts) V(const struct values *, logits) \
+    V(const int32_t *, targets) V(size_t, rows)
 
 // What kernels.c hands on as it is given, and what it checks or completes first.
 #define KERNELS_AS_GIVEN(K) \
@@ -158,7 +179,8 @@
     K(lars, SUMMING, "an update by LARS") \
     K(lamb, SUMMING, "an update by LAMB")
 
-// Kernels that need a device in fp32. Those of pictures (picture_kernels.h) fail the queue of another one.
+// Kernels that need a device in fp32. Those of pictures (picture_kernels.h) and of tables (table_kernels.h) fail the
+// queue of another one.
 #define KERNELS_OF_OPTIMIZERS_IN_FP32(K) \
     K(adafactor, SUMMING, "an update by Adafactor") \
     K(adam8bit, ONE_PASS, "an update by Adam in 8 bits") \
@@ -183,7 +205,20 @@
     K(upsample, ONE_PASS, "upsampling") \
     K(upsample_backward, ONE_PASS, "the backward of upsampling")
 
-#define KERNELS_IN_FP32(K) KERNELS_OF_OPTIMIZERS_IN_FP32(K) KERNELS_OF_PICTURES(K)
+#define KERNELS_OF_TABLES(K) \
+    K(bag, ONE_PASS, "a lookup of rows") \
+    K(bag_backward, SUMMING, "the backward of a lookup of rows") \
+    K(interaction, ONE_PASS, "an interaction") \
+    K(interaction_backward, ONE_PASS, "the backward of an interaction") \
+    K(cross, ONE_PASS, "a cross") \
+    K(cross_backward, ONE_PASS, "the backward of a cross") \
+    K(sum_rows, ONE_PASS, "a sum of rows") \
+    K(sum_rows_backward, ONE_PASS, "the backward of a sum of rows") \
+    K(log_counts, ONE_PASS, "a logarithm of counts") \
+    K(binary_cross_entropy, SUMMING, "a binary cross entropy") \
+    K(count_scores, ONE_PASS, "counting scores")
+
+#define KERNELS_IN_FP32(K) KERNELS_OF_OPTIMIZERS_IN_FP32(K) KERNELS_OF_PICTURES(K) KERNELS_OF_TABLES(K)
 
 #define KERNELS_IN_ALL(K) KERNELS_AS_GIVEN(K) KERNELS_CHECKED(K) KERNELS_UPDATING(K)
 #define KERNELS(K) KERNELS_IN_ALL(K) KERNELS_IN_FP32(K)
@@ -214,9 +249,13 @@
 #define MEMBERS_pooling(M) M(batch) M(height) M(width) M(channels) M(window)
 #define MEMBERS_batch_norm(M) M(in) M(gain) M(offset) M(rows) M(counted) M(channels) M(has_relu) M(add)
 #define MEMBERS_upsampling(M) M(batch) M(height) M(width) M(channels) M(factor)
+#define MEMBERS_bags(M) M(ids) M(ends) M(weights) M(places) M(count) M(most) M(rows) M(columns) M(is_mean)
+#define MEMBERS_interaction(M) M(bottom) M(vectors) M(samples) M(count) M(columns)
+#define MEMBERS_binary_cross_entropy(M) M(logits) M(targets) M(rows) M(scale)
 #define KERNEL_STRUCTS(T) T(matmul) T(layer_norm) T(embedding) T(attention) T(cross_entropy) T(cross_entropy_parts) \
     T(clip) T(optimizer_span) T(dropout) T(adamw) T(sgd) T(adagrad) T(factored_span) T(eight_bit_span) T(lars) \
-    T(lamb) T(adafactor) T(convolution) T(pooling) T(batch_norm) T(upsampling)
+    T(lamb) T(adafactor) T(convolution) T(pooling) T(batch_norm) T(upsampling) T(bags) T(interaction) \
+    T(binary_cross_entropy)
 
 // What varies in a struct from pass to pass: V(struct, address, type, word, condition). The word, which is made of the
 // struct x, is stored on the device, and the member `address` says where. Nothing varies without the condition.

@@ -205,21 +205,22 @@ static const char *wrong_factor(const struct upsampling *upsampling)
     return upsampling->factor == 0 ? "upsampling has a factor of 0" : NULL;
 }
 
-static bool may_do_pictures(struct queue *queue, const char *wrong)
+static bool may_do(struct queue *queue, const char *otherwise, const char *wrong)
 {
     if (queue->device->precision != PRECISION_FP32)
-        queue_fail(queue, "the kernels of pictures need a device in fp32");
+        queue_fail(queue, otherwise);
     else if (wrong)
         queue_fail(queue, wrong);
     return queue_is_well(queue);
 }
 
-#define OF_PICTURES(kernel, wrong)                                                              \
+#define IF_RIGHT(kernel, otherwise, wrong)                                                      \
     void kernel_##kernel(struct queue *queue PARAMETERS_##kernel(PARAMETER_V, PARAMETER_S))     \
     {                                                                                           \
-        if (may_do_pictures(queue, wrong))                                                      \
+        if (may_do(queue, otherwise, wrong))                                                    \
             kernels_of(queue)->kernel(queue PARAMETERS_##kernel(ARGUMENT, ARGUMENT));           \
     }
+#define OF_PICTURES(kernel, wrong) IF_RIGHT(kernel, "the kernels of pictures need a device in fp32", wrong)
 OF_PICTURES(convolution, NULL)
 OF_PICTURES(convolution_input, NULL)
 OF_PICTURES(convolution_weight, NULL)
@@ -236,6 +237,37 @@ OF_PICTURES(copy_columns, columns > out_stride || columns > in_stride
                               ? "a copy of columns has rows that are longer than their strides" : NULL)
 OF_PICTURES(upsample, wrong_factor(upsampling))
 OF_PICTURES(upsample_backward, wrong_factor(upsampling))
+
+// --- tables --------------------------------------------------------------------
+
+// Ids and ends are integers of 32 bits.
+static const char *wrong_bags(const struct bags *bags)
+{
+    if (bags->columns == 0)
+        return "a table has no columns";
+    if (bags->rows > INT32_MAX || bags->most > INT32_MAX)
+        return "tables have more than 2^31 - 1 rows, or a micro-batch has more ids than that";
+    return NULL;
+}
+
+static const char *wrong_interaction(const struct interaction *interaction)
+{
+    return interaction_rows(interaction->count, interaction->bottom != NULL) < 2
+               ? "an interaction has fewer than two vectors" : NULL;
+}
+
+#define OF_TABLES(kernel, wrong) IF_RIGHT(kernel, "the kernels of tables need a device in fp32", wrong)
+OF_TABLES(bag, wrong_bags(bags))
+OF_TABLES(bag_backward, wrong_bags(bags))
+OF_TABLES(interaction, wrong_interaction(interaction))
+OF_TABLES(interaction_backward, wrong_interaction(interaction))
+OF_TABLES(cross, NULL)
+OF_TABLES(cross_backward, NULL)
+OF_TABLES(sum_rows, NULL)
+OF_TABLES(sum_rows_backward, NULL)
+OF_TABLES(log_counts, NULL)
+OF_TABLES(binary_cross_entropy, NULL)
+OF_TABLES(count_scores, NULL)
 
 // --- numbers of optimizers -----------------------------------------------------
 

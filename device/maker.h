@@ -19,6 +19,7 @@
 #include "device/kernel_list.h"
 #include "device/kernels.h"
 #include "device/picture_kernels.h"
+#include "device/table_kernels.h"
 
 struct block;  // a block of memory, known by its address
 

@@ -152,6 +152,21 @@ INLINE vec vec_fma(float a, vec x, vec b)
 #endif
 }
 
+// a * b, which no compiler fuses with an addition behind it. So all instruction sets round alike.
+INLINE vec vec_product(vec a, vec b)
+{
+    vec product = a * b;
+#if defined(__x86_64__)
+    __asm__("" : "+v"(product));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(product));
+#else
+    volatile vec rounded = product;
+    product = rounded;
+#endif
+    return product;
+}
+
 // To the nearest integer; |x| < 2^31.
 INLINE ivec vec_nearest(vec x)
 {

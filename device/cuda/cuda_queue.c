@@ -248,6 +248,15 @@ static void look_for_failure(struct queue *queue)
     case CUDA_FAILURE_TARGET:
         queue_fail(queue, "a target is outside the vocabulary");
         break;
+    case CUDA_FAILURE_ID:
+        queue_fail(queue, "an id is outside of the rows of its table");
+        break;
+    case CUDA_FAILURE_BAG:
+        queue_fail(queue, "the ends of bags do not ascend, or are past the room for ids");
+        break;
+    case CUDA_FAILURE_ANSWER:
+        queue_fail(queue, "a target of a yes or no is neither 0 nor 1");
+        break;
     default:
         break;
     }

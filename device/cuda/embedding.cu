@@ -1,19 +1,11 @@
 // Words and positions, and their gradients.
 //
-// A word's gradient is the sum over the rows with that word. The rows are first sorted by token, equal tokens by row.
-// Each word's rows are then adjacent, and every sum has a fixed order without atomics.
-//
-//     tokens        7 2 7 | 2 9 2       (CHUNK rows each; here 3)
-//     1. ranked     2 7 7 | 2 2 9       each chunk by itself: a row's place is the
-//        rows       1 0 2 | 3 5 4       number of rows that go before it
-//     2. merged     2 2 2 7 7 9         a row's place grows by how many of each other
-//        rows       1 3 5 0 2 4         chunk go before it, found by bisection
-//     3. summed     a warp for each run of equal tokens; long runs by the whole block
-//
-// More than PART rows are done in parts, one after the other.
-#include "device/cuda/reduce.cuh"
+// A word's gradient is the sum over the rows with that word. The rows are first sorted by token (sort.cuh), so that
+// each word's rows are adjacent, and every sum has a fixed order without atomics: a warp for each run of equal tokens;
+// long runs by the whole block.
+#include "device/cuda/sort.cuh"
 
-constexpr uint32_t CHUNK = 1024, PART = 1 << 20, WARPS = BLOCK / WARP;
+constexpr uint32_t WARPS = BLOCK / WARP;
 
 // --- forward ---------------------------------------------------------------------------
 
@@ -61,90 +53,22 @@ cudaError_t cuda_embedding(const struct cuda_launch *launch, const struct embedd
 
 // --- the order of the rows --------------------------------------------------------------
 
-// Tokens outside the vocabulary are sorted last and have no gradient. So are tokens whose words are not there.
-constexpr uint32_t NO_TOKEN = 0xffffffffu;
-
-struct sorting {
+// Tokens outside the vocabulary have no gradient, and neither have tokens whose words are not there.
+struct word_key {
     const int32_t *tokens;
-    uint32_t rows, vocabulary;  // a vocabulary past 2^31 has no more tokens than that
-    uint32_t first, own;        // words that are there
-    uint32_t *ranked_tokens, *ranked_rows;  // by chunk
-    uint32_t *sorted_tokens, *sorted_rows;
+    uint32_t vocabulary;  // one past 2^31 has no more tokens than that
+    uint32_t first, own;  // words that are there
+    uint32_t *failure;
+
+    __device__ uint32_t at(uint32_t row) const
+    {
+        const int32_t token = tokens[row];
+        if (token >= 0 && (uint32_t)token < vocabulary)
+            return (uint32_t)token - first < own ? (uint32_t)token - first : NO_KEY;
+        *failure = CUDA_FAILURE_TOKEN;
+        return NO_KEY;
+    }
 };
-
-__device__ inline uint32_t token_of(const sorting &sort, uint32_t row, uint32_t *failure)
-{
-    const int32_t token = sort.tokens[row];
-    if (token >= 0 && (uint32_t)token < sort.vocabulary)
-        return (uint32_t)token - sort.first < sort.own ? (uint32_t)token - sort.first : NO_TOKEN;
-    *failure = CUDA_FAILURE_TOKEN;
-    return NO_TOKEN;
-}
-
-static __global__ void __launch_bounds__(CHUNK) rank_kernel(const sorting sort, uint32_t *failure)
-{
-    SHARED(uint32_t, tokens, [CHUNK]);
-    const uint32_t start = blockIdx.x * CHUNK, row = start + threadIdx.x;
-    const uint32_t count = sort.rows - start < CHUNK ? sort.rows - start : CHUNK;
-    const uint32_t token = row < sort.rows ? token_of(sort, row, failure) : NO_TOKEN;
-    tokens[threadIdx.x] = token;
-    __syncthreads();
-    if (row >= sort.rows)
-        return;
-    uint32_t place = 0;
-#pragma unroll 4
-    for (uint32_t i = 0; i < count; i++)
-        place += tokens[i] < token || (tokens[i] == token && i < threadIdx.x);
-    sort.ranked_tokens[start + place] = token;
-    sort.ranked_rows[start + place] = row;
-}
-
-// How many of `count` ascending tokens are below `token`.
-__device__ inline uint32_t how_many_below(const uint32_t *tokens, uint32_t count, uint64_t token)
-{
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        const uint32_t middle = (low + high) / 2;
-        if (tokens[middle] < token)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static __global__ void __launch_bounds__(CHUNK) merge_kernel(const sorting sort)
-{
-    SHARED(uint32_t, tokens, [CHUNK]);
-    const uint32_t start = blockIdx.x * CHUNK, i = start + threadIdx.x;
-    const bool mine = i < sort.rows;
-    const uint32_t token = mine ? sort.ranked_tokens[i] : NO_TOKEN;
-    uint32_t place = threadIdx.x;
-    for (uint32_t other = 0; other < sort.rows; other += CHUNK) {
-        if (other == start)
-            continue;
-        const uint32_t count = sort.rows - other < CHUNK ? sort.rows - other : CHUNK;
-        if (threadIdx.x < count)
-            tokens[threadIdx.x] = sort.ranked_tokens[other + threadIdx.x];
-        __syncthreads();
-        // Among equal tokens, those of earlier chunks come first.
-        place += how_many_below(tokens, count, (uint64_t)token + (other < start));
-        __syncthreads();
-    }
-    if (mine) {
-        sort.sorted_tokens[place] = token;
-        sort.sorted_rows[place] = sort.ranked_rows[i];
-    }
-}
-
-static cudaError_t sort_rows(const struct cuda_launch *launch, const sorting &sort)
-{
-    const size_t chunks = blocks_for(sort.rows, CHUNK);
-    const cudaError_t status = launch_blocks(launch, rank_kernel, chunks, CHUNK, 0, sort, launch->failure);
-    if (status != cudaSuccess || chunks == 1)
-        return status;
-    return launch_blocks(launch, merge_kernel, chunks, CHUNK, 0, sort);
-}
 
 // --- sums of runs ---------------------------------------------------------------------------
 
@@ -184,23 +108,6 @@ __device__ inline void add_to_word(const run_sums<T> &runs, size_t column, uint3
     store<PACK>(to, each<PACK>([&](int k) { return before.at[k] + sum.at[k]; }));
 }
 
-// The end of the run that begins at `first`; `first` itself if none begins there.
-template <class T>
-__device__ inline uint32_t end_of_run(const run_sums<T> &runs, uint32_t first)
-{
-    if (first >= runs.count)
-        return first;
-    const uint32_t token = runs.tokens[first];
-    if (token == NO_TOKEN || (first > 0 && runs.tokens[first - 1] == token))
-        return first;
-    uint32_t within = 1;  // most runs are short: look twice as far each time, then search back
-    while (within < runs.count - first && runs.tokens[first + within] == token)
-        within *= 2;
-    const uint32_t near = first + within / 2, left = runs.count - near;
-    const uint32_t most = within - within / 2 < left ? within - within / 2 : left;
-    return near + how_many_below(runs.tokens + near, most, (uint64_t)token + 1);
-}
-
 // Block (x, y) has the runs that begin at the WARPS places from x on, and PACK columns for each lane of a warp.
 template <int PACK, class T>
 static __global__ void __launch_bounds__(BLOCK) runs_kernel(const run_sums<T> runs, size_t tiles)
@@ -212,7 +119,7 @@ static __global__ void __launch_bounds__(BLOCK) runs_kernel(const run_sums<T> ru
     const uint32_t start = (uint32_t)(blockIdx.x / tiles) * WARPS;
     const bool inside = column < runs.columns;
     if (lane == 0)
-        ends[warp] = end_of_run(runs, start + warp);
+        ends[warp] = end_of_run(runs.tokens, runs.count, start + warp);
     __syncthreads();
     const uint32_t first = start + warp, end = ends[warp];
     if (inside && end > first && end - first <= LONG_RUN)
@@ -271,20 +178,15 @@ template <int PACK, class T>
 static cudaError_t add_rows(const struct cuda_launch *launch, const struct embedding *e, float *words,
                             float *positions, const T *gradient)
 {
-    uint32_t *const scratch = (uint32_t *)launch->scratch;
-    static_assert(4 * PART * sizeof *scratch <= CUDA_SCRATCH_BYTES, "a part is sorted in the scratch");
     const size_t tiles = blocks_for(e->columns, WARP * PACK);
-    const uint32_t vocabulary = e->vocabulary < NO_TOKEN ? (uint32_t)e->vocabulary : NO_TOKEN;
-    const uint32_t word_count = embedding_own(e) < NO_TOKEN ? (uint32_t)embedding_own(e) : NO_TOKEN;
+    const uint32_t vocabulary = e->vocabulary < NO_KEY ? (uint32_t)e->vocabulary : NO_KEY;
+    const uint32_t word_count = embedding_own(e) < NO_KEY ? (uint32_t)embedding_own(e) : NO_KEY;
     for (size_t start = 0; start < e->rows; start += PART) {
         const uint32_t rows = (uint32_t)(e->rows - start < PART ? e->rows - start : PART);
-        const bool one_chunk = rows <= CHUNK;
-        const sorting sort = { e->tokens + start, rows, vocabulary, (uint32_t)e->first, word_count, scratch,
-                               scratch + PART, scratch + 2 * PART, scratch + 3 * PART };
-        const run_sums<T> runs = { one_chunk ? sort.ranked_tokens : sort.sorted_tokens,
-                                   one_chunk ? sort.ranked_rows : sort.sorted_rows, rows, e->columns,
-                                   gradient + start * e->columns, words };
-        cudaError_t status = sort_rows(launch, sort);
+        const sorting sort = sorting_in(launch, rows);
+        const word_key key = { e->tokens + start, vocabulary, (uint32_t)e->first, word_count, launch->failure };
+        const run_sums<T> runs = { sort.keys, sort.order, rows, e->columns, gradient + start * e->columns, words };
+        cudaError_t status = sort_rows(launch, sort, key);
         if (status == cudaSuccess)
             status = launch_blocks(launch, runs_kernel<PACK, T>, blocks_for(rows, WARPS) * tiles, BLOCK, 0, runs,
                                    tiles);
@@ -330,5 +232,5 @@ static cudaError_t load_of_all()
 
 cudaError_t cuda_load_embedding(void)
 {
-    return first_bad(load_kernels(rank_kernel, merge_kernel), load_of_all());
+    return first_bad(load_kernels(rank_kernel<word_key>, merge_kernel<word_key>), load_of_all());
 }

@@ -26,19 +26,23 @@ extern "C" {
 #include "device/kernel_list.h"
 #include "device/kernels.h"
 #include "device/picture_kernels.h"
+#include "device/table_kernels.h"
 
 // Scratch that a kernel may use between its passes (partial sums, sorted tokens). Its size does not depend on the
 // problem. It is aligned to 256 bytes.
 enum { CUDA_SCRATCH_BYTES = 32 << 20 };
 
 // An error that a kernel found while it ran. The host sees it when it next looks.
-enum cuda_failure { CUDA_FAILURE_NONE = 0, CUDA_FAILURE_TOKEN = 1, CUDA_FAILURE_TARGET = 2 };
+enum cuda_failure {
+    CUDA_FAILURE_NONE = 0, CUDA_FAILURE_TOKEN = 1, CUDA_FAILURE_TARGET = 2, CUDA_FAILURE_ID = 3, CUDA_FAILURE_BAG = 4,
+    CUDA_FAILURE_ANSWER = 5,
+};
 
 struct cuda_launch {
     cudaStream_t stream;
     enum precision precision;  // of all `struct values`
     void *scratch;             // on the device; the stream's own, so it is free at each launch
-    // Visible to host and device. A kernel that meets a token or a target outside its range stores an enum
+    // Visible to host and device. A kernel that meets a token, a target or an id outside its range stores an enum
     // cuda_failure here, reads nothing outside the range, and continues.
     uint32_t *failure;
     size_t shared_bytes;  // shared memory that a block may have on this chip; 0: what all chips have
@@ -81,6 +85,7 @@ cudaError_t cuda_load_optimizer(void);
 cudaError_t cuda_load_pictures(void);
 cudaError_t cuda_load_rows(void);
 cudaError_t cuda_load_signs(void);
+cudaError_t cuda_load_tables(void);
 cudaError_t cuda_load_tensor_optimizers(void);
 cudaError_t cuda_load_transpose(void);
 
@@ -89,7 +94,8 @@ static inline cudaError_t cuda_load_kernels(void)
     cudaError_t (*const files[])(void) = { cuda_load_attention, cuda_load_columns, cuda_load_eight_bits,
                                            cuda_load_elementwise, cuda_load_embedding, cuda_load_loss,
                                            cuda_load_optimizer, cuda_load_pictures, cuda_load_rows,
-                                           cuda_load_signs, cuda_load_tensor_optimizers, cuda_load_transpose };
+                                           cuda_load_signs, cuda_load_tables, cuda_load_tensor_optimizers,
+                                           cuda_load_transpose };
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; status == cudaSuccess && i < sizeof files / sizeof files[0]; i++)
         status = files[i]();

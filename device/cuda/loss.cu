@@ -324,16 +324,6 @@ static __global__ void __launch_bounds__(block_of<GROUP>) loss_both_kernel(T *gr
         store<1>(gradient + i, pack<1>{});
 }
 
-static __global__ void __launch_bounds__(BLOCK) losses_kernel(double *sums, const float *losses, size_t rows)
-{
-    double total = 0;
-    for (size_t row = (size_t)blockIdx.x * BLOCK + threadIdx.x; row < rows; row += (size_t)gridDim.x * BLOCK)
-        total += (double)losses[row];
-    total = over_group<BLOCK>(total, added());
-    if (threadIdx.x == 0)
-        sums[blockIdx.x] = total;
-}
-
 // A kernel's own static shared memory is small beside what is left here.
 template <class T>
 static size_t kept_bytes(const struct cuda_launch *launch, size_t columns)
@@ -370,7 +360,7 @@ static cudaError_t cross_entropy_both(const struct cuda_launch *launch, const st
     double *const sums = (double *)launch->scratch;
     cudaError_t status = both_of_rows(launch, loss, losses, gradient, scale);
     if (status == cudaSuccess)
-        status = launch_blocks(launch, losses_kernel, blocks, BLOCK, 0, sums, losses, loss->rows);
+        status = launch_blocks(launch, losses_kernel<float>, blocks, BLOCK, 0, sums, losses, loss->rows);
     if (status == cudaSuccess)
         status = launch_blocks(launch, sums_kernel<float>, 1, BLOCK, 0, sum, sums, blocks, (double)loss->scale);
     return status;
@@ -400,5 +390,5 @@ static cudaError_t load_of_all()
 
 cudaError_t cuda_load_loss(void)
 {
-    return first_bad(load_kernels(sums_kernel<float>, losses_kernel, join_kernel), load_of_all());
+    return first_bad(load_kernels(sums_kernel<float>, losses_kernel<float>, join_kernel), load_of_all());
 }

@@ -55,6 +55,18 @@ __device__ inline X over_group(X x, Both both)
     return x;
 }
 
+// The first step of a sum over numbers, such as the losses of rows: what each block has summed.
+template <class T>
+__global__ void __launch_bounds__(BLOCK) losses_kernel(double *sums, const T *losses, size_t rows)
+{
+    double total = 0;
+    for (size_t row = (size_t)blockIdx.x * BLOCK + threadIdx.x; row < rows; row += (size_t)gridDim.x * BLOCK)
+        total += (double)losses[row];
+    total = over_group<BLOCK>(total, added());
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = total;
+}
+
 // The last step of a sum over everything: one block adds what each block has summed, in order.
 template <class To>
 __global__ void __launch_bounds__(BLOCK) sums_kernel(To *sum, const double *sums, size_t count, double scale)

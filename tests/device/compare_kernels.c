@@ -11,6 +11,7 @@
 // those that are quick also where something looks at every access, and leaves out no kind of case.
 #include "device/kernels.h"
 #include "device/picture_kernels.h"
+#include "device/table_kernels.h"
 #include "tests/device/trial.h"
 
 // Inputs, uniform in [-1, 1).
@@ -615,6 +616,78 @@ static void run_branches(struct trial *t)
                         2 * u.channels, u.channels);
 }
 
+// --- tables: a bag for each row, a third of them empty ------------------------------
+
+enum { TABLE_ROWS = 61 };
+
+static struct bags bags_of(struct trial *t)
+{
+    int32_t *ends = trial_tokens(t, t->rows, 3), end = 0;
+    struct buffer *buffer = &t->buffer[t->buffer_count - 1];
+    for (size_t b = 0; b < t->rows; b++) {
+        int32_t length;
+        memcpy(&length, buffer->host + 4 * b, sizeof length);
+        end += length;
+        memcpy(buffer->host + 4 * b, &end, sizeof end);
+    }
+    trial_give(t, buffer);
+    return (struct bags){ .ids = trial_tokens(t, 3 * t->rows, TABLE_ROWS), .ends = ends, .count = t->rows,
+                          .most = 3 * t->rows, .rows = TABLE_ROWS, .columns = t->columns };
+}
+
+static void look_up(struct trial *t, bool is_mean, bool is_weighted)
+{
+    struct bags bags = bags_of(t);
+    const struct values *matrix = values(t, TABLE_ROWS * t->columns), *gradient = values(t, count_of(t));
+    bags.is_mean = is_mean;
+    bags.weights = is_weighted ? floats(t, bags.most) : NULL;
+    kernel_bag(t->queue, &bags, output(t, VALUES, count_of(t), "bags"), matrix);
+    kernel_bag_backward(t->queue, &bags, sums(t, TABLE_ROWS * t->columns, "gradient of the table"), gradient);
+}
+
+static void run_bags(struct trial *t)
+{
+    look_up(t, false, false);
+}
+static void run_weighted_bags(struct trial *t)
+{
+    look_up(t, true, true);
+}
+
+// A few samples: a vector has no more columns than models have.
+static void run_interaction(struct trial *t)
+{
+    const size_t count = 9, columns = t->columns < 64 ? t->columns : 64, samples = t->rows / 8 + 1;
+    const struct interaction x = { values(t, samples * columns), values(t, samples * count * columns), samples, count,
+                                   columns };
+    const size_t width = interaction_width(count, columns, true);
+    const struct values *gradient = values(t, samples * width);
+    kernel_interaction(t->queue, &x, output(t, VALUES, samples * width, "out"));
+    struct values *of_bottom = output(t, VALUES, samples * columns, "gradient of the bottom");
+    kernel_interaction_backward(t->queue, &x, of_bottom, output(t, VALUES, samples * count * columns, "and of vectors"),
+                                gradient);
+}
+
+static void run_cross(struct trial *t)
+{
+    const size_t count = count_of(t);
+    const struct values *first = values(t, count), *y = values(t, count), *add = values(t, count);
+    kernel_cross(t->queue, output(t, VALUES, count, "cross"), first, y, add, count);
+    struct values *of_first = output(t, VALUES, count, "gradient of first");
+    struct values *of_add = output(t, VALUES, count, "gradient of add");
+    kernel_cross_backward(t->queue, of_first, output(t, VALUES, count, "gradient of y"), of_add, add, first, y, count);
+    kernel_log_counts(t->queue, output(t, VALUES, count, "logarithms"), first, count);
+    kernel_sum_rows(t->queue, output(t, VALUES, t->rows, "sums of rows"), first, t->rows, t->columns, true);
+    kernel_sum_rows_backward(t->queue, output(t, VALUES, count, "their gradient"), y, t->rows, t->columns);
+}
+
+static void run_answers(struct trial *t)
+{
+    const struct binary_cross_entropy loss = { values(t, t->rows), trial_tokens(t, t->rows, 2), t->rows, 0.5f };
+    float *sum = output(t, FLOATS, 1, "loss"), *losses = output(t, FLOATS, t->rows, "losses");
+    kernel_binary_cross_entropy(t->queue, &loss, sum, losses, output(t, VALUES, t->rows, "gradient"));
+}
+
 // --- the sizes --------------------------------------------------------------------
 
 // What cases are of, so that a shape takes those that its size says something about.
@@ -740,6 +813,11 @@ static const struct {
     { "batch_norm_backward", run_batch_norm_backward, ROWS, true },
     { "pooling", run_pooling, ROWS, true },
     { "upsample, copy_columns", run_branches, ROWS, true },
+    { "bags", run_bags, ROWS, true },
+    { "bags, weighted means", run_weighted_bags, ROWS, true },
+    { "interaction", run_interaction, ROWS, true },
+    { "cross, sums of rows", run_cross, ROWS, true },
+    { "binary cross entropy", run_answers, ROWS, true },
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 

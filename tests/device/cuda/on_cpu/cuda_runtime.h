@@ -133,6 +133,14 @@ static inline float __fmaf_rn(float a, float b, float c)
     return fmaf(a, b, c);
 }
 
+// Threads take turns, and none is interrupted.
+static inline unsigned atomicAdd(unsigned *sum, unsigned more)
+{
+    const unsigned before = *sum;
+    *sum = before + more;
+    return before;
+}
+
 static inline float __fdividef(float a, float b)
 {
     return a / b;

@@ -1,0 +1,332 @@
+// Private: kernels of tables (table_kernels.h). Included by cpu_vectors.h.
+//
+// No instruction set gives other bits than another: products are rounded before they are added, and no number is the
+// sum of lanes whose count is the instruction set's own.
+#ifndef DEVICE_CPU_TABLES_H
+#define DEVICE_CPU_TABLES_H
+
+#include "device/cpu_elementwise.h"
+#include "device/table_kernels.h"
+
+// --- bags ------------------------------------------------------------------------------------------------------------
+
+// Rows that lie anywhere in a large matrix are fetched so many ids ahead.
+enum { BAG_AHEAD = 24, BAG_LINE = 64, BAG_VECTORS = 4, NO_PLACE = -1, WRONG_ID = -2 };
+
+// Where the row of an id is in the matrix.
+INLINE int64_t bag_place(const struct bags *bags, int32_t id)
+{
+    if (id < 0 || (size_t)id >= bags->rows)
+        return WRONG_ID;
+    return !bags->places ? id : bags->places[id] >= 0 ? bags->places[id] : NO_PLACE;
+}
+
+INLINE void bag_prefetch(const struct bags *bags, const float *matrix, size_t position, size_t end)
+{
+    const int64_t place = position < end ? bag_place(bags, bags->ids[position]) : NO_PLACE;
+    const char *row = (const char *)(matrix + (size_t)(place < 0 ? 0 : place) * bags->columns);
+    for (size_t at = 0; place >= 0 && at < bags->columns * sizeof(float); at += BAG_LINE)
+        __builtin_prefetch(row + at);
+}
+
+static bool bags_are_right(struct queue *queue, const struct bags *bags)
+{
+    int32_t before = 0;
+    for (size_t b = 0; b < bags->count; before = bags->ends[b++])
+        if (bags->ends[b] < before || (size_t)bags->ends[b] > bags->most) {
+            queue_fail(queue, "the ends of bags do not ascend, or are past the room for ids");
+            return false;
+        }
+    for (int32_t i = 0; i < before; i++)
+        if (bag_place(bags, bags->ids[i]) == WRONG_ID) {
+            queue_fail(queue, "an id is outside of the rows of its table");
+            return false;
+        }
+    return true;
+}
+
+// What each of a bag's ids counts for.
+INLINE float bag_share(const struct bags *bags, size_t first, size_t end)
+{
+    return bags->is_mean && end > first ? 1.0f / (float)(end - first) : 1.0f;
+}
+
+// Numbers of one bag, from column `c` on. `left` are those of the last vector.
+INLINE void bag_strip(const struct bags *bags, float *out, const float *matrix, size_t first, size_t end, size_t c,
+                      const size_t vectors, size_t left, const bool is_weighted)
+{
+    const float share = bag_share(bags, first, end);
+    vec sum[BAG_VECTORS];
+    for (size_t v = 0; v < vectors; v++)
+        sum[v] = vec_all(0);
+    for (size_t i = first; i < end; i++) {
+        const int64_t place = bag_place(bags, bags->ids[i]);
+        if (place < 0)
+            continue;
+        const float *row = matrix + (size_t)place * bags->columns + c;
+        for (size_t v = 0; v < vectors; v++) {
+            const vec x = vec_load_first(row + v * LANES, v + 1 < vectors ? LANES : left, 0);
+            sum[v] += is_weighted ? vec_product(x, vec_all(bags->weights[i])) : x;
+        }
+    }
+    for (size_t v = 0; v < vectors; v++)
+        vec_store_first(out + c + v * LANES, bags->is_mean ? sum[v] * share : sum[v], v + 1 < vectors ? LANES : left);
+}
+
+INLINE void bag_of(const struct bags *bags, float *out, const float *matrix, size_t first, size_t end,
+                   const bool is_weighted)
+{
+    size_t c = 0;
+    for (; c + BAG_VECTORS * LANES <= bags->columns; c += BAG_VECTORS * LANES)
+        bag_strip(bags, out, matrix, first, end, c, BAG_VECTORS, LANES, is_weighted);
+    for (; c + 2 * LANES <= bags->columns; c += 2 * LANES)
+        bag_strip(bags, out, matrix, first, end, c, 2, LANES, is_weighted);
+    for (; c < bags->columns; c += LANES)
+        bag_strip(bags, out, matrix, first, end, c, 1, bags->columns - c, is_weighted);
+}
+
+static void cpu_bag(struct queue *queue, const struct bags *bags, struct values *out, const struct values *matrix)
+{
+    if (!bags_are_right(queue, bags))
+        return;
+    const size_t all = bags->count > 0 ? (size_t)bags->ends[bags->count - 1] : 0;
+    size_t first = 0, fetched = 0;
+    for (size_t b = 0; b < bags->count; b++) {
+        const size_t end = (size_t)bags->ends[b];
+        float *to = floats(out) + b * bags->columns;
+        for (; fetched < end + BAG_AHEAD && fetched < all; fetched++)
+            bag_prefetch(bags, floats_of(matrix), fetched, all);
+        if (bags->weights)
+            bag_of(bags, to, floats_of(matrix), first, end, true);
+        else
+            bag_of(bags, to, floats_of(matrix), first, end, false);
+        first = end;
+    }
+}
+
+static void cpu_bag_backward(struct queue *queue, const struct bags *bags, float *matrix_gradient,
+                             const struct values *out_gradient)
+{
+    if (!bags_are_right(queue, bags))
+        return;
+    const size_t all = bags->count > 0 ? (size_t)bags->ends[bags->count - 1] : 0;
+    size_t first = 0;
+    for (size_t b = 0; b < bags->count; b++) {
+        const size_t end = (size_t)bags->ends[b];
+        const float *gradient = floats_of(out_gradient) + b * bags->columns, share = bag_share(bags, first, end);
+        for (size_t i = first; i < end; i++) {
+            const int64_t place = bag_place(bags, bags->ids[i]);
+            const float factor = bags->weights ? share * bags->weights[i] : share;
+            float *row = matrix_gradient + (size_t)(place < 0 ? 0 : place) * bags->columns;
+            bag_prefetch(bags, matrix_gradient, i + BAG_AHEAD, all);
+            FOR_VECTORS (c, left, place < 0 ? 0 : bags->columns) {
+                const vec product = vec_product(vec_load_first(gradient + c, left, 0), vec_all(factor));
+                vec_store_first(row + c, vec_load_first(row + c, left, 0) + product, left);
+            }
+        }
+        first = end;
+    }
+}
+
+// --- interaction -----------------------------------------------------------------------------------------------------
+//
+// The products of a row with SIXTEEN others are made together, column by column. The others are turned first:
+//
+//     row i     | t0 t1 t2 ..             turned    t0 of rows j .. j+15
+//                  |  |                             t1 of rows j .. j+15
+//                  v  v                             ..
+//     products  |i j| i j+1| .. |i j+15|  += t0 * the first line, += t1 * the second, ..
+
+enum { SIXTEEN = 16, TURNED = 128 };
+#define SIXTEEN_VECTORS (SIXTEEN / LANES)
+
+INLINE const float *interaction_row(const struct interaction *x, size_t sample, size_t row)
+{
+    const bool has_bottom = x->bottom != NULL;
+    if (has_bottom && row == 0)
+        return floats_of(x->bottom) + sample * x->columns;
+    return floats_of(x->vectors) + (sample * x->count + row - has_bottom) * x->columns;
+}
+
+// Products of row i with those from `first` on, `count` of them, over `depth` columns that are turned; added to `out`.
+INLINE void interact(float *out, const float *row, const float *turned, size_t depth, size_t count)
+{
+    vec sum[SIXTEEN_VECTORS];
+    for (size_t v = 0; v < SIXTEEN_VECTORS; v++)
+        sum[v] = count > v * LANES ? vec_load_first(out + v * LANES, count - v * LANES, 0) : vec_all(0);
+    for (size_t c = 0; c < depth; c++)
+        for (size_t v = 0; v < SIXTEEN_VECTORS; v++)
+            sum[v] += vec_product(vec_all(row[c]), vec_load(turned + c * SIXTEEN + v * LANES));
+    for (size_t v = 0; v < SIXTEEN_VECTORS && count > v * LANES; v++)
+        vec_store_first(out + v * LANES, sum[v], count - v * LANES);
+}
+
+static void interact_sample(const struct interaction *x, size_t sample, float *pairs)
+{
+    const size_t rows = interaction_rows(x->count, x->bottom != NULL);
+    float turned[TURNED * SIXTEEN];
+    memset(pairs, 0, rows * (rows - 1) / 2 * sizeof(float));
+    for (size_t first = 0; first < rows; first += SIXTEEN)
+        for (size_t c = 0; c < x->columns; c += TURNED) {
+            const size_t depth = x->columns - c < TURNED ? x->columns - c : TURNED;
+            for (size_t k = 0; k < SIXTEEN; k++) {
+                const float *row = interaction_row(x, sample, first + k < rows ? first + k : first);
+                for (size_t d = 0; d < depth; d++)
+                    turned[d * SIXTEEN + k] = row[c + d];
+            }
+            for (size_t i = first + 1; i < rows; i++)
+                interact(pairs + i * (i - 1) / 2 + first, interaction_row(x, sample, i) + c, turned, depth,
+                         i - first < SIXTEEN ? i - first : SIXTEEN);
+        }
+}
+
+static void cpu_interaction(struct queue *queue, const struct interaction *interaction, struct values *out)
+{
+    const struct interaction *x = interaction;
+    const size_t copied = x->bottom ? x->columns : 0, width = interaction_width(x->count, x->columns, x->bottom != NULL);
+    (void)queue;
+    for (size_t sample = 0; sample < x->samples; sample++) {
+        float *to = floats(out) + sample * width;
+        if (x->bottom)
+            memcpy(to, interaction_row(x, sample, 0), copied * sizeof(float));
+        interact_sample(x, sample, to + copied);
+    }
+}
+
+INLINE size_t pair_of(size_t i, size_t j)
+{
+    return i > j ? i * (i - 1) / 2 + j : j * (j - 1) / 2 + i;
+}
+
+static void cpu_interaction_backward(struct queue *queue, const struct interaction *interaction,
+                                     struct values *bottom_gradient, struct values *vectors_gradient,
+                                     const struct values *out_gradient)
+{
+    const struct interaction *x = interaction;
+    const bool has_bottom = x->bottom != NULL;
+    const size_t rows = interaction_rows(x->count, has_bottom), copied = has_bottom ? x->columns : 0;
+    const size_t width = interaction_width(x->count, x->columns, has_bottom);
+    (void)queue;
+    for (size_t sample = 0; sample < x->samples; sample++) {
+        const float *gradient = floats_of(out_gradient) + sample * width, *pairs = gradient + copied;
+        for (size_t i = 0; i < rows; i++) {
+            const bool is_bottom = has_bottom && i == 0;
+            float *to = is_bottom ? floats(bottom_gradient) + sample * x->columns
+                                  : floats(vectors_gradient) + (sample * x->count + i - has_bottom) * x->columns;
+            FOR_VECTORS (c, left, x->columns) {
+                vec sum = is_bottom ? vec_load_first(gradient + c, left, 0) : vec_all(0);
+                for (size_t j = 0; j < rows; j++)
+                    if (j != i)
+                        sum += vec_product(vec_all(pairs[pair_of(i, j)]),
+                                           vec_load_first(interaction_row(x, sample, j) + c, left, 0));
+                vec_store_first(to + c, sum, left);
+            }
+        }
+    }
+}
+
+// --- crosses, sums and logarithms ------------------------------------------------------------------------------------
+
+static void cpu_cross(struct queue *queue, struct values *out, const struct values *first, const struct values *y,
+                      const struct values *add, size_t count)
+{
+    (void)queue;
+    FOR_VECTORS (i, left, count) {
+        const vec product = vec_product(vec_load_first(floats_of(first) + i, left, 0),
+                                        vec_load_first(floats_of(y) + i, left, 0));
+        vec_store_first(floats(out) + i, product + vec_load_first(floats_of(add) + i, left, 0), left);
+    }
+}
+
+static void cpu_cross_backward(struct queue *queue, struct values *first_gradient, struct values *y_gradient,
+                               struct values *add_gradient, const struct values *out_gradient,
+                               const struct values *first, const struct values *y, size_t count)
+{
+    (void)queue;
+    FOR_VECTORS (i, left, count) {
+        const vec g = vec_load_first(floats_of(out_gradient) + i, left, 0);
+        const vec slope = vec_product(g, vec_load_first(floats_of(y) + i, left, 0));
+        vec_store_first(floats(y_gradient) + i, vec_product(g, vec_load_first(floats_of(first) + i, left, 0)), left);
+        vec_store_first(floats(first_gradient) + i, add_gradient ? slope : slope + g, left);
+        if (add_gradient)
+            vec_store_first(floats(add_gradient) + i, g, left);
+    }
+}
+
+// Number i of a row goes to sum i % SIXTEEN, and those are added by halves.
+static void cpu_sum_rows(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns,
+                         bool is_first)
+{
+    (void)queue;
+    for (size_t row = 0; row < rows; row++) {
+        const float *from = floats_of(in) + row * columns;
+        float sums[SIXTEEN] = { 0 };
+        for (size_t c = 0; c < columns; c += SIXTEEN)
+            for (size_t k = 0; k < SIXTEEN && c + k < columns; k++)
+                sums[k] += from[c + k];
+        for (size_t half = SIXTEEN / 2; half > 0; half /= 2)
+            for (size_t k = 0; k < half; k++)
+                sums[k] += sums[k + half];
+        floats(out)[row] = is_first ? sums[0] : floats(out)[row] + sums[0];
+    }
+}
+
+static void cpu_sum_rows_backward(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
+                                  size_t rows, size_t columns)
+{
+    for (size_t row = 0; row < rows; row++)
+        cpu_fill(queue, (struct values *)(floats(in_gradient) + row * columns), floats_of(out_gradient)[row], columns);
+}
+
+static void cpu_log_counts(struct queue *queue, struct values *out, const struct values *in, size_t count)
+{
+    (void)queue;
+    for (size_t i = 0; i < count; i++)
+        floats(out)[i] = floats_of(in)[i] <= 0 ? 0 : log1pf(floats_of(in)[i]);  // a NaN passes
+}
+
+// --- the loss --------------------------------------------------------------------------------------------------------
+
+static bool targets_are_binary(struct queue *queue, const int32_t *targets, size_t rows)
+{
+    for (size_t row = 0; row < rows; row++)
+        if (targets[row] != NO_TARGET && targets[row] != 0 && targets[row] != 1) {
+            queue_fail(queue, "a target of a yes or no is neither 0 nor 1");
+            return false;
+        }
+    return true;
+}
+
+// With x the logit of a no, or that of a yes with another sign: loss = log(1 + exp(x)), whose slope is 1 / (1 + exp(-x)).
+static void cpu_binary_cross_entropy(struct queue *queue, const struct binary_cross_entropy *loss, float *sum,
+                                     float *losses, struct values *logits_gradient)
+{
+    if (!targets_are_binary(queue, loss->targets, loss->rows))
+        return;
+    double total = 0;
+    for (size_t row = 0; row < loss->rows; row++) {
+        const float logit = floats_of(loss->logits)[row], x = loss->targets[row] == 1 ? -logit : logit;
+        const bool counts = loss->targets[row] != NO_TARGET;
+        const float slope = 1 / (1 + expf(-x));
+        losses[row] = counts ? (x <= 0 ? 0 : x) + log1pf(expf(-fabsf(x))) : 0;
+        if (logits_gradient)
+            floats(logits_gradient)[row] = !counts ? 0 : (loss->targets[row] == 1 ? -slope : slope) * loss->scale;
+        total += (double)losses[row];
+    }
+    *sum = (float)(total * (double)loss->scale);
+}
+
+static void cpu_count_scores(struct queue *queue, uint32_t *counts, const struct values *logits,
+                             const int32_t *targets, size_t rows)
+{
+    if (!targets_are_binary(queue, targets, rows))
+        return;
+    for (size_t row = 0; row < rows; row++) {
+        const float place = (floats_of(logits)[row] + 16) * 2048;
+        const size_t bin = !(place > 0) ? 0 : place >= SCORE_BINS ? SCORE_BINS - 1 : (size_t)place;
+        if (targets[row] != NO_TARGET)
+            counts[(targets[row] == 1 ? SCORE_BINS : 0) + bin]++;
+    }
+}
+
+#endif
