@@ -92,8 +92,9 @@ static bool fits_model(const struct eval_arguments *given, const struct held_dat
     if (data->are_pictures)
         return sample_data_fits(&data->samples, model, error) || error_name(error, "%s", given->data);
     if (model->family != FAMILY_TEXT)
-        return error_named(error, "%s: model %s is of pictures, and the data are a text: make data of its kind"
-                           " (weir data)", given->data, model->name);
+        return error_named(error, "%s: model %s is of %s, and the data are a text: make data of its kind"
+                           " (weir data)", given->data, model->name,
+                           model->family == FAMILY_PICTURES ? "pictures" : "clicks");
     return data->text.vocabulary <= model->vocabulary
         || error_named(error, "%s: the text is of a vocabulary of %u tokens, and model %s has one of %zu", given->data,
                        data->text.vocabulary, model->name, model->vocabulary);

@@ -37,26 +37,32 @@ static const struct argp argp = {
            "blocks, heads, dropout, tied or untied (whether the head's words are the embedding's) and padded (room for "
            "a multiple of 128 words, for the matrix units of GPUs). Of pictures: micro_batch, pixels (height and "
            "width), channels, classes, smoothing (of labels), dropout, stem (of a ResNet: 7x7s2, 3x3 or 3x3s2) and "
-           "fused=no (batch norm, sum and ReLU are layers of their own).\n\n"
+           "fused=no (batch norm, sum and ReLU are layers of their own). Of clicks: micro_batch (samples), numbers, "
+           "slots, rows (of each slot's table, as 100/2000/50, or one number for all), columns (of a table), ids (of a "
+           "slot, at most), mean (a slot's vectors are averaged, not summed), weighted (ids have weights) and top "
+           "(widths of an MLP, as 512/256, before its last layer); of dlrm also bottom (likewise) and cross with rank "
+           "(the crosses of DCN v2 in place of products).\n\n"
            "Examples:\n"
            "  weir model\n"
            "  weir model gpt-nano\n"
            "  weir model gpt-nano,micro_batch=8,blocks=12,dropout=0.1 --json\n"
-           "  weir model resnet18,pixels=28,channels=1,classes=10,stem=3x3s2",
+           "  weir model resnet18,pixels=28,channels=1,classes=10,stem=3x3s2\n"
+           "  weir model dlrm,numbers=0,rows=943/1682/21,columns=16,ids=4,top=64",
 };
 
 // --- the list --------------------------------------------------------------------
 
-static const char *const family_names[] = { [FAMILY_TEXT] = "texts", [FAMILY_PICTURES] = "pictures" };
+static const char *const family_names[] = { [FAMILY_TEXT] = "texts", [FAMILY_PICTURES] = "pictures",
+                                            [FAMILY_CLICKS] = "clicks" };
 enum { DATA_SIZE = 96 };
 
 // "pixels u8 28 x 28 x 1, label u8 below 10"
 static const char *data_format(const struct model *model, char data[DATA_SIZE])
 {
     struct model_field fields[MODEL_FIELDS];
-    model_fields(model, fields);
+    const size_t count = model_fields(model, fields);
     size_t end = 0;
-    for (size_t i = 0; i < MODEL_FIELDS; i++) {
+    for (size_t i = 0; i < count; i++) {
         end += (size_t)snprintf(data + end, DATA_SIZE - end, "%s%s %s", i > 0 ? ", " : "", fields[i].name,
                                 fields[i].type);
         for (size_t k = 0; k < MODEL_FIELD_SIZES && fields[i].sizes[k] > 0; k++)
@@ -83,7 +89,7 @@ static bool list_models(struct text *text, struct error *error)
 {
     size_t count;
     const struct model_kind *kinds = model_kinds(&count);
-    for (enum model_family family = FAMILY_TEXT; family <= FAMILY_PICTURES; family++) {
+    for (enum model_family family = FAMILY_TEXT; family <= FAMILY_CLICKS; family++) {
         text_add(text, "%s%-13s %10s  %11s  data of a sample\n", family > FAMILY_TEXT ? "\n" : "", family_names[family],
                  "parameters", "micro-batch");
         for (size_t i = 0; i < count; i++)
@@ -126,6 +132,10 @@ static void write_table(const struct model *model, const char *name, struct text
     if (model->family == FAMILY_TEXT)
         text_add(text, "A micro-batch is %zu sequences of %zu bytes.", model->sizes.micro_batch,
                  model->sizes.sequence);
+    else if (model->family == FAMILY_CLICKS)
+        text_add(text, "A micro-batch is %zu samples, each with up to %zu id%s in each of %zu slots.",
+                 model->sizes.micro_batch, model->sizes.clicks.ids, model->sizes.clicks.ids == 1 ? "" : "s",
+                 model->sizes.clicks.slots);
     else
         text_add(text, "A micro-batch is %zu pictures, each of %.3g billion multiply-adds in a forward.",
                  model->sizes.micro_batch, (double)model_flops(model) / 2e9 / (double)model->sizes.micro_batch);
@@ -181,6 +191,32 @@ static void write_layer(const struct layer *layer, struct json_writer *writer)
     json_close(writer);
 }
 
+static void write_widths(const char *name, const size_t widths[CLICK_LAYERS], struct json_writer *writer)
+{
+    json_begin_array(writer, name, JSON_INLINE);
+    for (size_t i = 0; i < CLICK_LAYERS && widths[i] > 0; i++)
+        json_put_u64(writer, NULL, widths[i]);
+    json_close(writer);
+}
+
+static void write_click_sizes(const struct click_sizes *sizes, struct json_writer *writer)
+{
+    json_put_u64(writer, "numbers", sizes->numbers);
+    json_put_u64(writer, "slots", sizes->slots);
+    json_begin_array(writer, "rows", JSON_INLINE);
+    for (size_t slot = 0; slot < sizes->slots; slot++)
+        json_put_u64(writer, NULL, sizes->rows[slot]);
+    json_close(writer);
+    json_put_u64(writer, "columns", sizes->columns);
+    json_put_u64(writer, "ids", sizes->ids);
+    write_widths("bottom", sizes->bottom, writer);
+    write_widths("top", sizes->top, writer);
+    json_put_u64(writer, "cross", sizes->cross);
+    json_put_u64(writer, "rank", sizes->rank);
+    json_put_bool(writer, "mean", sizes->is_mean);
+    json_put_bool(writer, "weighted", sizes->is_weighted);
+}
+
 static void write_sizes(const struct model *model, struct json_writer *writer)
 {
     const struct model_sizes *sizes = &model->sizes;
@@ -193,6 +229,10 @@ static void write_sizes(const struct model *model, struct json_writer *writer)
         json_put_u64(writer, "vocabulary", model->vocabulary);
         return;
     }
+    if (model->family == FAMILY_CLICKS) {
+        write_click_sizes(&sizes->clicks, writer);
+        return;
+    }
     json_put_u64(writer, "pixels", sizes->pixels);
     json_put_u64(writer, "channels", sizes->channels);
     json_put_u64(writer, "classes", sizes->classes);
@@ -203,9 +243,9 @@ static void write_sizes(const struct model *model, struct json_writer *writer)
 static void write_fields(const struct model *model, struct json_writer *writer)
 {
     struct model_field fields[MODEL_FIELDS];
-    model_fields(model, fields);
+    const size_t count = model_fields(model, fields);
     json_begin_array(writer, "fields", JSON_LINES);
-    for (size_t i = 0; i < MODEL_FIELDS; i++) {
+    for (size_t i = 0; i < count; i++) {
         json_begin_object(writer, NULL, JSON_INLINE);
         json_put_string(writer, "name", fields[i].name);
         json_put_string(writer, "type", fields[i].type);

@@ -13,7 +13,7 @@
 // Rows that lie anywhere in a large matrix are fetched so many ids ahead.
 enum { BAG_AHEAD = 24, BAG_LINE = 64, BAG_VECTORS = 4, NO_PLACE = -1, WRONG_ID = -2 };
 
-// Where the row of an id is in the matrix.
+// The place of an id's row in the matrix.
 INLINE int64_t bag_place(const struct bags *bags, int32_t id)
 {
     if (id < 0 || (size_t)id >= bags->rows)
@@ -183,7 +183,8 @@ static void interact_sample(const struct interaction *x, size_t sample, float *p
 static void cpu_interaction(struct queue *queue, const struct interaction *interaction, struct values *out)
 {
     const struct interaction *x = interaction;
-    const size_t copied = x->bottom ? x->columns : 0, width = interaction_width(x->count, x->columns, x->bottom != NULL);
+    const size_t copied = x->bottom ? x->columns : 0;
+    const size_t width = interaction_width(x->count, x->columns, x->bottom != NULL);
     (void)queue;
     for (size_t sample = 0; sample < x->samples; sample++) {
         float *to = floats(out) + sample * width;
@@ -297,7 +298,8 @@ static bool targets_are_binary(struct queue *queue, const int32_t *targets, size
     return true;
 }
 
-// With x the logit of a no, or that of a yes with another sign: loss = log(1 + exp(x)), whose slope is 1 / (1 + exp(-x)).
+// With x the logit of a no, or that of a yes with another sign: loss = log(1 + exp(x)), whose slope is
+// 1 / (1 + exp(-x)).
 static void cpu_binary_cross_entropy(struct queue *queue, const struct binary_cross_entropy *loss, float *sum,
                                      float *losses, struct values *logits_gradient)
 {

@@ -17,8 +17,8 @@
 struct bags {
     const int32_t *ids, *ends;  // bag b has the ids from ends[b - 1], or from 0, up to ends[b]
     const float *weights;       // of each id; NULL: all are 1
-    // Of each row, its place in the matrix that is given; a negative one has none, and adds nothing. NULL: a row's place
-    // is its number.
+    // The place of each row in the matrix that is given. A row with a negative one is not there, and adds nothing.
+    // NULL: a row's place is its number.
     const int32_t *places;
     size_t count, most;         // bags, and ids at most
     size_t rows, columns;
@@ -33,7 +33,7 @@ void kernel_bag_backward(struct queue *queue, const struct bags *bags, float *ma
 
 // The interaction of DLRM. With T = [bottom; vector 1; ..; vector n] of each sample:
 //
-//     out = | bottom | T1 T0 | T2 T0 | T2 T1 | T3 T0 | ..       the products below the diagonal of T T^t, row by row
+//     out = | bottom | T1 T0 | T2 T0 | T2 T1 | T3 T0 | ..    the products below the diagonal of T T^t, row by row
 //
 // Without a bottom (NULL), T has the vectors only.
 struct interaction {

@@ -31,6 +31,7 @@ void build_input(struct building *building, struct layer *layer, uint32_t from, 
     assert(layer->input_count < LAYER_INPUTS);
     layer->inputs[layer->input_count] = from;
     layer->input_widths[layer->input_count++] = width;
-    if (!building->has_failed && building->model->layers[from].kind->data == DATA_PIXELS)
-        layer->has_constant_inputs = true;
+    const enum layer_data data = building->has_failed ? DATA_NONE : building->model->layers[from].kind->data;
+    const bool is_constant = data == DATA_PIXELS || data == DATA_NUMBERS;
+    layer->has_constant_inputs = is_constant && (layer->input_count == 1 || layer->has_constant_inputs);
 }

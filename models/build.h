@@ -22,5 +22,6 @@ void build_input(struct building *building, struct layer *layer, uint32_t from, 
 // The models of a family, by name.
 void build_text_model(struct building *building);
 void build_picture_model(struct building *building);
+void build_click_model(struct building *building);
 
 #endif

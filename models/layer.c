@@ -67,8 +67,8 @@ struct layer_sizes layer_sizes(const struct layer *layer)
         sizes.held_for_weight_bytes = kind.output_bytes + kind.held_bytes;
     const size_t count = layer_tensors(layer, tensors);
     const uint64_t numbers = count > 0 ? tensor_end(layer, &tensors[count - 1]) : 0;
-    sizes.parameter_bytes = numbers * precision_bytes(layer->shape.precision);
-    sizes.gradient_bytes = numbers * sizeof(float);
+    sizes.parameter_bytes = layer_bytes(layer, numbers);
+    sizes.gradient_bytes = sizes.parameter_bytes / precision_bytes(layer->shape.precision) * sizeof(float);
     return sizes;
 }
 
@@ -267,8 +267,10 @@ size_t layer_tensors(const struct layer *layer, struct tensor tensors[LAYER_TENS
     size_t count = 0;
     if (layer->kind->tensors)
         layer->kind->tensors(layer, tensors, &count);
-    for (size_t i = 0; i < count; i++)
-        tensors[i].offset = i > 0 ? tensor_end(layer, &tensors[i - 1]) : 0;
+    for (size_t i = 1; i < count; i++)
+        tensors[i].offset = tensors[i].adjoins
+                                ? tensors[i - 1].offset + tensors[i - 1].rows * tensors[i - 1].columns
+                                : tensor_end(layer, &tensors[i - 1]);
     return count;
 }
 

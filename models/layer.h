@@ -38,6 +38,7 @@
 
 #include "common/public/weir_layer.h"
 #include "device/picture_kernels.h"
+#include "device/table_kernels.h"
 
 // What only layers of pictures have. The rows of their shape are the pixels of the output.
 struct picture_shape {
@@ -47,6 +48,16 @@ struct picture_shape {
     size_t factor;            // of upsampling
     bool has_bias, has_relu;
     float smoothing;          // of the labels
+};
+
+// What only layers of tables, and of their vectors, have. A slot is a field of a sample, such as the site that an
+// advertisement was on. It has a table, whose rows are the vectors of its ids.
+enum { LAYER_TABLES = 128 };
+struct table_shape {
+    size_t slots, columns;        // of a vector
+    size_t most;                  // ids of a slot of one sample
+    bool is_mean, has_weights;    // the vectors of a slot are averaged; ids have weights
+    uint32_t rows[LAYER_TABLES];  // of each table
 };
 
 struct layer_shape {
@@ -65,10 +76,12 @@ struct layer_shape {
     // How many members share the samples of a micro-batch (own rows, shards.h), which of them this is, and how many
     // samples there are. Then `batch` is the largest share; with 0 members all samples are here
     size_t members, member, whole_batch;
+    bool unbiased;            // for a linear layer
     struct picture_shape picture;
+    struct table_shape tables;
 };
 
-enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = 8, LAYER_INPUTS = WEIR_MOST_INPUTS };
+enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = LAYER_TABLES, LAYER_INPUTS = WEIR_MOST_INPUTS };
 
 struct layer {
     char name[LAYER_NAME_SIZE];  // "block0.attention"
@@ -90,25 +103,31 @@ extern const struct layer_kind
     layer_attention,
     layer_average_pool,
     layer_batch_norm,
+    layer_binary_cross_entropy,
     layer_concat,
     layer_convolution,
+    layer_cross,
     layer_cross_entropy,
     layer_dropout,
     layer_embedding,
     layer_head,
+    layer_interaction,
     layer_linear,
     layer_max_pool,
     layer_mlp,
+    layer_numbers,
     layer_picture,
     layer_relu,
+    layer_row_sum,
     layer_sum,
+    layer_tables,
     layer_upsample;
 
 const char *layer_kind_name(const struct layer *layer);  // "attention"
 
-// What a layer reads of the micro-batch itself: nothing, its tokens or pixels, or the targets, from which the last
-// layer makes the loss. In a model of pictures a target is a label, one per picture.
-enum layer_data { DATA_NONE, DATA_TOKENS, DATA_PIXELS, DATA_TARGETS };
+// What a layer reads of the micro-batch itself: nothing, its tokens or pixels, numbers or ids, or the targets, from
+// which the last layer makes the loss. In models of pictures and of clicks a target is a label, one per sample.
+enum layer_data { DATA_NONE, DATA_TOKENS, DATA_PIXELS, DATA_NUMBERS, DATA_IDS, DATA_TARGETS };
 enum layer_data layer_data(const struct layer *layer);
 
 // Whether the layer has a share of the samples of a micro-batch, with rows of its own (shards.h).
@@ -176,6 +195,17 @@ struct layer layer_part(const struct layer *layer, uint32_t split, uint32_t spli
 // saved tensors the share is without what parts share. The same must hold for every divisor of the number.
 uint32_t layer_most_splits(const struct layer *layer);
 
+// The ids of a micro-batch on the device, as kernel_bag() reads them: rows of all tables together, sample by sample and
+// slot by slot. There is room for layer_most_ids().
+struct id_lists {
+    const int32_t *rows, *ends;
+    const float *weights;  // NULL: all are 1
+};
+size_t layer_most_ids(const struct layer *layer);
+// The row that an id has in a table of so many rows. It comes from the id alone: the id itself if there is such a row,
+// else its hash (splitmix64) modulo the rows.
+uint32_t layer_table_row(uint32_t rows, uint32_t id);
+
 // A pass: the data of a call, as every layer gets them, and what only layers of this room are told.
 struct layer_pass {
     // In `held` the output's gradient comes first, and output_gradient may be there. In B `held` is not used. An
@@ -186,7 +216,11 @@ struct layer_pass {
     bool training;           // false: nothing is dropped
     const int32_t *tokens;   // on the device; F of an embedding; the tokens of the part
     const float *pixels;     // on the device; F of a source of pictures
+    const float *numbers;    // likewise, of a source of numbers
+    struct id_lists ids;     // likewise, F of tables
     const int32_t *targets;  // on the device; F of a head
+    // On the device; F of a binary cross-entropy adds to them (kernel_count_scores()). NULL: scores are not counted.
+    uint32_t *scores;
     float loss_weight;       // F of a head: one over the number of samples of the whole step
     // F of a head: the logits stay for layer_logits(), and no backward may follow. Otherwise their gradient overwrites
     // them.
@@ -221,6 +255,7 @@ struct tensor {
     size_t padding_rows, padding_columns;  // how many of these, at the end, are padding: zeros without a gradient
     size_t padding_of_whole;  // for a shard whose columns are split: padding columns of the whole tensor
     uint64_t offset;  // of its first number among the layer's parameters
+    bool adjoins;     // it begins where the one before it ends, not at a multiple of 256 bytes
     enum tensor_start start;
     float deviation;  // for START_NORMAL
     bool decays;      // weight decay: true for matrices, not for biases and norms

@@ -1,4 +1,4 @@
-// output = input WEIGHT + BIAS
+// output = input WEIGHT + BIAS, or without the bias
 #include <math.h>
 
 #include "models/layer_kind.h"
@@ -10,7 +10,8 @@ static void linear_tensors(const struct layer *layer, struct tensor *tensors, si
     const size_t in = layer->shape.in, out = layer->shape.out;
     tensor_add(tensors, count, (struct tensor){ .name = "weight", .rows = in, .columns = out, .start = START_NORMAL,
                                                 .deviation = sqrtf(2.0f / (float)in), .decays = true });
-    tensor_add(tensors, count, (struct tensor){ .name = "bias", .rows = 1, .columns = out });
+    if (!layer->shape.unbiased)
+        tensor_add(tensors, count, (struct tensor){ .name = "bias", .rows = 1, .columns = out });
 }
 
 static struct kind_sizes linear_sizes(const struct layer *layer)
@@ -42,7 +43,8 @@ static void linear_backward_weight(const struct layer *layer, const struct layer
     const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
     const size_t rows = layer_rows(layer), in = layer->shape.in, out = layer->shape.out;
     project_weight(pass->base.queue, gradients.at[WEIGHT], pass->base.input, pass->base.output_gradient, rows, in, out);
-    kernel_sum_columns(pass->base.queue, gradients.at[BIAS], pass->base.output_gradient, rows, out);
+    if (!layer->shape.unbiased)
+        kernel_sum_columns(pass->base.queue, gradients.at[BIAS], pass->base.output_gradient, rows, out);
 }
 
 const struct layer_kind layer_linear = {

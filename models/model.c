@@ -10,6 +10,7 @@
 #include "models/layer_kind.h"
 
 enum { WORDS_MULTIPLE = 128 };  // a padded model has a multiple of so many words
+enum { USUAL_RANK = 64 };       // of crosses
 
 static const struct model_kind kinds[] = {
     { "gpt-nano", "a GPT over bytes that a laptop trains in minutes",
@@ -42,6 +43,15 @@ static const struct model_kind kinds[] = {
       { .micro_batch = 4, .pixels = 299, .channels = 3, .classes = 1000 }, 0 },
     { "unet", "U-Net: a class for each pixel, and a skip from each block down to its block up",
       { .micro_batch = 2, .pixels = 192, .channels = 3, .classes = 2, .width = 64, .blocks = 4 }, 0 },
+    { "dlrm", "DLRM: tables, an MLP of numbers, and the products of every two vectors",
+      { .micro_batch = 64, .clicks = { .numbers = 13, .slots = 26, .columns = 16, .ids = 1, .bottom = { 64, 32 },
+                                       .top = { 128, 64 }, .rows = { 1000 }, .row_count = 1 } }, 0 },
+    { "wide-and-deep", "Wide & Deep: a sum over ids and numbers beside an MLP of tables and numbers",
+      { .micro_batch = 64, .clicks = { .numbers = 13, .slots = 26, .columns = 16, .ids = 1, .top = { 128, 64 },
+                                       .rows = { 1000 }, .row_count = 1 } }, 0 },
+    { "deepfm", "DeepFM: the same with the products of every two vectors",
+      { .micro_batch = 64, .clicks = { .numbers = 13, .slots = 26, .columns = 16, .ids = 1, .top = { 128, 64 },
+                                       .rows = { 1000 }, .row_count = 1 } }, 0 },
 };
 
 const struct model_kind *model_kinds(size_t *count)
@@ -84,7 +94,11 @@ static bool size_is_good(const char *what, size_t size, size_t most, struct erro
 // Whether each size that is asked for is one that the model has.
 static bool sizes_exist(const struct model_kind *kind, const struct model_sizes *asked, struct error *error)
 {
-    const bool is_text = model_kind_family(kind) == FAMILY_TEXT, is_unet = strcmp(kind->name, "unet") == 0;
+    const enum model_family family = model_kind_family(kind);
+    const bool is_text = family == FAMILY_TEXT, is_pictures = family == FAMILY_PICTURES;
+    const bool is_clicks = family == FAMILY_CLICKS;
+    const bool is_unet = strcmp(kind->name, "unet") == 0, is_dlrm = strcmp(kind->name, "dlrm") == 0;
+    const struct click_sizes *clicks = &asked->clicks;
     const struct {
         const char *name;
         bool is_asked, exists;
@@ -98,12 +112,22 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
         { "dropout", asked->dropout > 0 || asked->has_dropout, is_text || strcmp(kind->name, "alexnet") == 0
                                              || strcmp(kind->name, "vgg16") == 0
                                              || strcmp(kind->name, "inception_v3") == 0 },
-        { "pixels", asked->pixels > 0, !is_text },
-        { "channels", asked->channels > 0, !is_text },
-        { "classes", asked->classes > 0, !is_text },
-        { "smoothing", asked->smoothing > 0, !is_text },
+        { "pixels", asked->pixels > 0, is_pictures },
+        { "channels", asked->channels > 0, is_pictures },
+        { "classes", asked->classes > 0, is_pictures },
+        { "smoothing", asked->smoothing > 0, is_pictures },
         { "stem", asked->stem != STEM_OWN, kind->sizes.stem != STEM_OWN },
-        { "fused", asked->unfused, !is_text },
+        { "fused", asked->unfused, is_pictures },
+        { "numbers", clicks->has_numbers, is_clicks },
+        { "slots", clicks->slots > 0, is_clicks },
+        { "rows", clicks->row_count > 0, is_clicks },
+        { "columns", clicks->columns > 0, is_clicks },
+        { "ids", clicks->ids > 0, is_clicks },
+        { "bottom", clicks->bottom[0] > 0, is_dlrm },
+        { "top", clicks->top[0] > 0, is_clicks },
+        { "cross", clicks->cross > 0, is_dlrm },
+        { "rank", clicks->rank > 0, is_dlrm },
+        { "mean, weighted", clicks->is_mean || clicks->is_weighted, is_clicks },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].is_asked && !rows[i].exists)
@@ -137,10 +161,69 @@ static bool picture_sizes_fit(const struct model_kind *kind, const struct model_
     return true;
 }
 
+static void click_sizes_choose(const struct click_sizes *usual, const struct click_sizes *asked, struct click_sizes *to)
+{
+    *to = *asked;
+    to->numbers = asked->has_numbers ? asked->numbers : usual->numbers;
+    to->has_numbers = true;
+    to->slots = chosen(asked->slots, asked->row_count > 1 ? asked->row_count : usual->slots);
+    to->columns = chosen(asked->columns, usual->columns);
+    to->ids = chosen(asked->ids, usual->ids);
+    to->rank = asked->cross > 0 ? chosen(asked->rank, USUAL_RANK) : 0;
+    if (asked->bottom[0] == 0 && to->numbers > 0)
+        memcpy(to->bottom, usual->bottom, sizeof to->bottom);
+    if (asked->top[0] == 0)
+        memcpy(to->top, usual->top, sizeof to->top);
+    const struct click_sizes *rows = asked->row_count > 0 ? asked : usual;
+    for (size_t slot = 0; slot < LAYER_TABLES && rows->row_count == 1; slot++)
+        to->rows[slot] = slot < to->slots ? rows->rows[0] : 0;
+    to->row_count = rows->row_count == 1 ? to->slots : rows->row_count;
+}
+
+// Whether sizes that are asked for have something that they are the sizes of.
+static bool click_sizes_apply(const struct click_sizes *asked, const struct click_sizes *sizes, struct error *error)
+{
+    if (asked->bottom[0] > 0 && sizes->numbers == 0)
+        return error_set(error, "bottom is the MLP of the numbers, and there are none");
+    return asked->rank == 0 || asked->cross > 0
+        || error_set(error, "rank is a size of crosses, and there are none: give their number, as cross=3");
+}
+
+static bool click_sizes_fit(const struct model_kind *kind, const struct model_sizes *sizes, struct error *error)
+{
+    const struct click_sizes *clicks = &sizes->clicks;
+    const unsigned long long most_ids = (unsigned long long)sizes->micro_batch * clicks->slots * clicks->ids;
+    const size_t vectors = clicks->slots + (clicks->numbers > 0 && strcmp(kind->name, "dlrm") == 0);
+    uint64_t rows = 0;
+    if (!size_is_good("slots", clicks->slots, LAYER_TABLES, error)
+        || !size_is_good("numbers", clicks->numbers, 65536, error)
+        || !size_is_good("columns", clicks->columns, 4096, error) || !size_is_good("ids", clicks->ids, 65536, error)
+        || !size_is_good("cross", clicks->cross, 64, error) || !size_is_good("rank", clicks->rank, 65536, error))
+        return false;
+    for (size_t i = 0; i < CLICK_LAYERS; i++)
+        if (!size_is_good("bottom", clicks->bottom[i], 65536, error)
+            || !size_is_good("top", clicks->top[i], 65536, error))
+            return false;
+    if (clicks->row_count != clicks->slots)
+        return error_set(error, "rows are given for %zu tables, and there are %zu slots: give one number, or one for"
+                         " each slot", clicks->row_count, clicks->slots);
+    for (size_t slot = 0; slot < clicks->slots; slot++)
+        rows += clicks->rows[slot];
+    if (rows > INT32_MAX)
+        return error_set(error, "tables of %llu rows are past the largest, %d together", (unsigned long long)rows,
+                         INT32_MAX);
+    if (most_ids > INT32_MAX)
+        return error_set(error, "a micro-batch of %llu ids is past the largest, %d", most_ids, INT32_MAX);
+    if (vectors < 2 && clicks->cross == 0 && strcmp(kind->name, "wide-and-deep") != 0)
+        return error_set(error, "%s multiplies every two vectors, and there is one: give it more slots", kind->name);
+    return sizes->precision == PRECISION_FP32
+        || error_set(error, "%s is computed in fp32 only: name devices without bf16 and fp16", kind->name);
+}
+
 static bool sizes_choose(const struct model_kind *kind, const struct model_sizes *asked, struct model_sizes *sizes,
                          struct error *error)
 {
-    const bool is_text = model_kind_family(kind) == FAMILY_TEXT;
+    const enum model_family family = model_kind_family(kind);
     *sizes = (struct model_sizes){
         .micro_batch = chosen(asked->micro_batch, kind->sizes.micro_batch),
         .sequence = chosen(asked->sequence, kind->sizes.sequence),
@@ -159,16 +242,21 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
         .tying = asked->tying != TYING_OWN ? asked->tying : kind->sizes.tying,
         .padded = asked->padded,
     };
-    if (!sizes_exist(kind, asked, error) || !size_is_good("micro-batch", sizes->micro_batch, 1024, error)
+    click_sizes_choose(&kind->sizes.clicks, &asked->clicks, &sizes->clicks);
+    if (!sizes_exist(kind, asked, error)
+        || !size_is_good("micro-batch", sizes->micro_batch, family == FAMILY_CLICKS ? 65536 : 1024, error)
         || !size_is_good("sequence", sizes->sequence, 8192, error)
         || !size_is_good("width", sizes->width, 16384, error)
         || !size_is_good("blocks", sizes->blocks, 1024, error))
         return false;
     if (!(sizes->dropout >= 0 && sizes->dropout < 1))
         return error_set(error, "a dropout of %g is not in [0, 1)", (double)sizes->dropout);
-    if (!is_text)
-        sizes->sequence = strcmp(kind->name, "unet") == 0 ? sizes->pixels * sizes->pixels : 1;
-    return is_text ? text_sizes_fit(sizes, error) : picture_sizes_fit(kind, sizes, error);
+    if (family == FAMILY_TEXT)
+        return text_sizes_fit(sizes, error);
+    sizes->sequence = strcmp(kind->name, "unet") == 0 ? sizes->pixels * sizes->pixels : 1;
+    if (family == FAMILY_CLICKS)
+        return click_sizes_apply(&asked->clicks, &sizes->clicks, error) && click_sizes_fit(kind, sizes, error);
+    return picture_sizes_fit(kind, sizes, error);
 }
 
 // --- building ----------------------------------------------------------------------------
@@ -188,6 +276,9 @@ struct model *model_create(const char *name, const struct model_sizes *sizes, st
     const struct model_kind *kind = kind_find(name, error);
     if (!kind || !sizes_choose(kind, sizes, &all, error))
         return NULL;
+    static void (*const build[])(struct building *building) = {
+        [FAMILY_TEXT] = build_text_model, [FAMILY_PICTURES] = build_picture_model, [FAMILY_CLICKS] = build_click_model,
+    };
     struct building building = { .model = calloc(1, sizeof *building.model), .error = error };
     if (!building.model) {
         error_no_memory(error, "a model");
@@ -200,7 +291,7 @@ struct model *model_create(const char *name, const struct model_sizes *sizes, st
     model->vocabulary = kind->vocabulary;
     model->padding = all.padded ? (WORDS_MULTIPLE - kind->vocabulary % WORDS_MULTIPLE) % WORDS_MULTIPLE : 0;
     model->tied = all.tying == TYING_TIED;
-    (model->family == FAMILY_TEXT ? build_text_model : build_picture_model)(&building);
+    build[model->family](&building);
     if (building.has_failed || !fits_32_bits(building.model, error)) {
         model_free(building.model);
         return NULL;
@@ -250,20 +341,33 @@ size_t model_tokens(const struct model *model)
     return model->sizes.micro_batch * model->sizes.sequence;
 }
 
-void model_fields(const struct model *model, struct model_field fields[MODEL_FIELDS])
+static size_t click_fields(const struct click_sizes *sizes, struct model_field fields[MODEL_FIELDS])
+{
+    size_t count = 0;
+    if (sizes->numbers > 0)
+        fields[count++] = (struct model_field){ "numbers", "f32", { sizes->numbers }, 0 };
+    fields[count++] = (struct model_field){ "ids", "u32", { sizes->slots, sizes->ids }, 0 };
+    fields[count++] = (struct model_field){ "label", "u8", { 0 }, 2 };
+    return count;
+}
+
+size_t model_fields(const struct model *model, struct model_field fields[MODEL_FIELDS])
 {
     const struct model_sizes *sizes = &model->sizes;
     if (model->family == FAMILY_TEXT) {
         fields[0] = (struct model_field){ "tokens", model->vocabulary > 256 ? "u16" : "u8", { sizes->sequence }, 0 };
         fields[1] = (struct model_field){ "targets", fields[0].type, { sizes->sequence }, model->vocabulary };
-        return;
+        return 2;
     }
+    if (model->family == FAMILY_CLICKS)
+        return click_fields(&sizes->clicks, fields);
     fields[0] = (struct model_field){ "pixels", "u8", { sizes->pixels, sizes->pixels, sizes->channels }, 0 };
     fields[1] = (struct model_field){ "label", "u8", { 0 }, sizes->classes };
     if (sizes->sequence > 1)
         fields[1] = (struct model_field){ "labels", "u8", { sizes->pixels, sizes->pixels }, sizes->classes };
     if (sizes->classes > 256)
         fields[1].type = "u16";
+    return 2;
 }
 
 static bool windows_are_alike(const struct window *a, const struct window *b)

@@ -7,23 +7,40 @@
 //     .- sum <- block3 <- sum <- block2 <      the block that mirrors it
 //     '--> head
 //
-// The built-in models are of two families. Those of texts read bytes, or tokens of a larger vocabulary, and predict the
-// next one. Those of pictures say what is on them. Each has default sizes, any of which may be changed.
+// The built-in models are of three families. Those of texts read bytes, or tokens of a larger vocabulary, and predict
+// the next one. Those of pictures say what is on them. Those of clicks read numbers and ids, and say how likely a yes
+// is. Each has default sizes, any of which may be changed.
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
 #include "common/error.h"
 #include "models/layer.h"
 
-enum model_family { FAMILY_TEXT, FAMILY_PICTURES };
+enum model_family { FAMILY_TEXT, FAMILY_PICTURES, FAMILY_CLICKS };
 
 // What a ResNet begins with: 7 by 7 pixels with stride 2 and a pool; or, for small pictures, 3 by 3 with stride 1 or 2
 // and no pool.
 enum stem { STEM_OWN, STEM_LARGE, STEM_SMALL, STEM_SMALL_HALVING };
 
+// Sizes of models of clicks. A list ends where a 0 is.
+enum { CLICK_LAYERS = 9 };
+struct click_sizes {
+    size_t numbers;      // of a sample
+    bool has_numbers;    // they were asked for, and may be 0
+    size_t slots;        // each with a table
+    size_t columns;      // of a table
+    size_t ids;          // of a slot of one sample, at most
+    size_t bottom[CLICK_LAYERS], top[CLICK_LAYERS];  // widths of the MLPs, without the last layer of each
+    size_t cross, rank;  // crosses in place of the interaction, and the width of what is between their two products
+    bool is_mean;        // vectors of a slot are averaged, not summed
+    bool is_weighted;    // ids have weights
+    uint32_t rows[LAYER_TABLES];  // of each slot's table
+    size_t row_count;    // 1: all tables have as many
+};
+
 struct model_sizes {  // 0: the model's default
-    size_t micro_batch;  // number of sequences, or of pictures
-    size_t sequence;     // for pictures the targets of one: a label, or a class per pixel
+    size_t micro_batch;  // number of sequences, of pictures, or of samples
+    size_t sequence;     // for pictures and clicks the targets of one: a label, or a class per pixel
     size_t width;
     size_t blocks;
     size_t heads;
@@ -36,6 +53,7 @@ struct model_sizes {  // 0: the model's default
     float smoothing;     // of labels
     enum stem stem;
     bool unfused;        // a batch norm, a sum and a ReLU are layers of their own
+    struct click_sizes clicks;
     enum precision precision;  // of the device that the model is to run on
     enum tying { TYING_OWN, TYING_TIED, TYING_UNTIED } tying;  // head's words: by default, the embedding's, its own
     bool padded;  // words padded to a multiple of 128, for the tensor cores of GPUs; no token names the added ones
@@ -61,11 +79,11 @@ struct model_kind {
     const char *name;
     const char *sentence;  // what it is
     struct model_sizes sizes;
-    size_t vocabulary;     // 0: it is of pictures
+    size_t vocabulary;     // 0: it is of pictures or of clicks
 };
 static inline enum model_family model_kind_family(const struct model_kind *kind)
 {
-    return kind->vocabulary > 0 ? FAMILY_TEXT : FAMILY_PICTURES;
+    return kind->vocabulary > 0 ? FAMILY_TEXT : kind->sizes.pixels > 0 ? FAMILY_PICTURES : FAMILY_CLICKS;
 }
 
 // The built-in models; `count` of them.
@@ -77,8 +95,9 @@ struct model_field {
     size_t sizes[3];
     size_t classes;           // for labels: they are below it
 };
-enum { MODEL_FIELDS = 2, MODEL_FIELD_SIZES = 3 };
-void model_fields(const struct model *model, struct model_field fields[MODEL_FIELDS]);
+enum { MODEL_FIELDS = 3, MODEL_FIELD_SIZES = 3 };
+// Returns their number.
+size_t model_fields(const struct model *model, struct model_field fields[MODEL_FIELDS]);
 
 // The first layer of `a` that does not compute what that of `b` does with the same parameters; NULL: all do. The
 // micro-batch and the sequence's length may differ, and so may dropout and smoothing, which only training has.

@@ -3,6 +3,7 @@
 #define TRAINER_LAYER_BINDING_H
 
 #include "models/shards.h"
+#include "trainer/click_batch.h"
 #include "trainer/model_layers.h"
 
 // How the shards of one copy of a layer add up: the callback, the collective of its tensor-parallel group
@@ -26,6 +27,7 @@ struct layer_binding {
     int32_t *tokens, *targets;  // of the current micro-batch, per copy; NULL for layers that need neither
     float *pixels;              // likewise, for a source of pictures
     void *own;                  // of these, those of a member that owns rows; of all members, one behind the other
+    struct click_batch *clicks; // likewise, for a source of numbers or ids
     uint64_t batch_at;          // byte offset of these in the forward's workspace on the device, after the layer's own
     struct weir_range *undecayed;
     struct weir_tensor tensors[LAYER_TENSORS];

@@ -14,8 +14,8 @@ static struct profile *measure_at(const char *spec, const struct model *like, si
 {
     struct model_sizes sizes = like->sizes;
     sizes.micro_batch = micro_batch;
-    if (like->family == FAMILY_PICTURES)
-        sizes.sequence = 0;  // it follows from the pixels
+    if (like->family != FAMILY_TEXT)
+        sizes.sequence = 0;  // it follows from the pixels, or is 1
     struct model *model = model_create(like->name, &sizes, error);
     struct profile *profile = model ? measure_made_model(spec, model, device, options, NULL, error) : NULL;
     model_free(model);

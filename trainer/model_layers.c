@@ -7,6 +7,7 @@
 #include "common/random.h"
 #include "models/shards.h"
 #include "runtime/ranks/weight_plan.h"
+#include "trainer/click_data.h"
 #include "trainer/layer_binding.h"
 
 // The members that this layer stands for, and how many samples each has room for.
@@ -35,6 +36,8 @@ static uint64_t batch_bytes(const struct layer_binding *binding)
 {
     if (binding->pixels)
         return round_to_256(slots_of(binding) * picture_numbers(binding) * sizeof(float));
+    if (binding->clicks)
+        return click_batch_bytes(&binding->layer);
     return binding->tokens ? round_to_256(slots_of(binding) * binding->sequence * sizeof(int32_t)) : 0;
 }
 
@@ -215,6 +218,31 @@ size_t binding_samples_of(const struct layer *layer, size_t samples)
     return samples > share.first ? min_u64(samples - share.first, share.count) : 0;
 }
 
+static void add_click(const struct layer_binding *binding, struct click_batch *batch, struct sample_place place)
+{
+    struct click_sample sample;
+    click_data_at(binding->settings.course->data, place, &sample);
+    click_batch_add(&binding->layer, batch, &(struct click_lists){ sample.numbers, sample.ids, sample.ends,
+                                                                  sample.weights });
+}
+
+// The numbers or ids of a micro-batch. Samples behind the last one that counts have none, so that they name no rows.
+static void fetch_clicks(const struct layer_binding *binding, struct layer_pass *pass)
+{
+    struct click_batch *batch = &binding->clicks[pass->base.copy];
+    const size_t real = binding_samples(binding, &pass->base);
+    uint64_t seed = random_of(binding, &pass->base);
+    click_batch_begin(&binding->layer, batch);
+    for (size_t row = 0; row < binding->rows; row++)
+        if (row >= real)
+            click_batch_add(&binding->layer, batch, NULL);
+        else if (binding->settings.course)
+            add_click(binding, batch, sample_of(binding, &pass->base, row, real));
+        else
+            click_batch_draw(&binding->layer, batch, &seed);
+    click_batch_upload(&binding->layer, batch, (char *)pass->base.workspace + binding->batch_at, pass);
+}
+
 struct layer_pass binding_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
 {
     const struct batch_settings *settings = &binding->settings;
@@ -264,6 +292,8 @@ struct layer_pass binding_forward_pass_of(const struct layer_binding *binding, c
     if (binding->pixels) {
         fetch_pixels(binding, pass);
         layer_pass.pixels = fetched;
+    } else if (binding->clicks) {
+        fetch_clicks(binding, &layer_pass);
     } else if (binding->tokens) {
         fetch(binding, pass);
         layer_pass.tokens = layer_pass.targets = fetched;
@@ -438,13 +468,23 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
         && open_sums(binding, splitting, error);
 }
 
+static bool open_clicks(struct layer_binding *binding, size_t copies, struct error *error)
+{
+    binding->clicks = calloc(copies, sizeof binding->clicks[0]);
+    bool good = binding->clicks || error_no_memory(error, "the layers of a model");
+    for (size_t copy = 0; good && copy < copies; copy++)
+        good = click_batch_create(&binding->layer, &binding->clicks[copy], error);
+    return good;
+}
+
 static bool bind(struct layer_binding *binding, const struct model *model, size_t index, struct device *device,
                  const struct batch_settings *settings, const struct splitting *splitting, struct error *error)
 {
     const struct layer *layer = &model->layers[index];
+    const size_t classes[] = { [FAMILY_TEXT] = 256, [FAMILY_PICTURES] = model->sizes.classes, [FAMILY_CLICKS] = 2 };
     *binding = (struct layer_binding){ .layer = *layer, .settings = *settings, .rows = model->sizes.micro_batch,
                                        .sequence = model->sizes.sequence,
-                                       .classes = model->family == FAMILY_TEXT ? 256 : model->sizes.classes };
+                                       .classes = classes[model->family] };
     binding->undecayed = calloc(LAYER_TENSORS * (shards_of(splitting, index) + 1u), sizeof binding->undecayed[0]);
     if (!binding->undecayed)
         return error_no_memory(error, "the layers of a model");
@@ -464,6 +504,8 @@ static bool bind(struct layer_binding *binding, const struct model *model, size_
         binding->pixels = calloc(copies * binding->rows * numbers, sizeof binding->pixels[0]);
         return binding->pixels || error_no_memory(error, "the layers of a model");
     }
+    if (layer_data(layer) == DATA_NUMBERS || layer_data(layer) == DATA_IDS)
+        return open_clicks(binding, copies, error);
     binding->tokens = calloc(copies * binding->rows * binding->sequence, sizeof binding->tokens[0]);
     binding->targets = calloc(copies * binding->rows * binding->sequence, sizeof binding->targets[0]);
     return (binding->tokens && binding->targets) || error_no_memory(error, "the layers of a model");
@@ -575,6 +617,9 @@ void model_layers_free(struct model_layers *layers)
         free(layers->bindings[l].targets);
         free(layers->bindings[l].pixels);
         free(layers->bindings[l].own);
+        for (size_t copy = 0; layers->bindings[l].clicks && copy < copies_of(&layers->bindings[l].settings); copy++)
+            click_batch_free(&layers->bindings[l].clicks[copy]);
+        free(layers->bindings[l].clicks);
         free(layers->bindings[l].undecayed);
         free(layers->bindings[l].all);
         free(layers->bindings[l].sums);

@@ -7,13 +7,13 @@
 #include "common/text.h"
 #include "device/device_names.h"
 
-enum { NAME_SIZE = 64 };
+enum { NAME_SIZE = 64, VALUE_SIZE = 2048 };
 
-// Copies the word up to one of `ends` into `word`; returns where it ended.
-static const char *take_word(const char *text, const char *ends, char word[NAME_SIZE])
+// Copies the word up to one of `ends` into `word`, of `size` bytes; returns where it ended.
+static const char *take_word(const char *text, const char *ends, char *word, size_t size)
 {
     const size_t length = strcspn(text, ends);
-    const size_t kept = length < NAME_SIZE ? length : NAME_SIZE - 1;
+    const size_t kept = length < size ? length : size - 1;
     memcpy(word, text, kept);
     word[kept] = '\0';
     return text + length;
@@ -54,6 +54,39 @@ static bool set_fused(const char *value, bool *unfused, struct error *error)
     return *unfused || strcmp(value, "yes") == 0 || error_set(error, "fused: \"%s\" is neither yes nor no", value);
 }
 
+// "512/256": numbers from 1 to `most`, so many of them at most.
+static bool set_list(const char *key, const char *value, uint64_t most, size_t room, size_t *list, size_t *count,
+                     struct error *error)
+{
+    const char *rest = value;
+    char word[NAME_SIZE];
+    for (*count = 0; *count < room; rest++) {
+        uint64_t number;
+        rest = take_word(rest, "/", word, sizeof word);
+        if (!count_parse(word, key, 1, most, &number, error))
+            return false;
+        list[(*count)++] = (size_t)number;
+        if (*rest == '\0')
+            return true;
+    }
+    return error_set(error, "%s: more than %zu numbers", key, room);
+}
+
+static bool set_rows(const char *value, struct click_sizes *clicks, struct error *error)
+{
+    size_t rows[LAYER_TABLES];
+    const bool good = set_list("rows", value, INT32_MAX, LAYER_TABLES, rows, &clicks->row_count, error);
+    for (size_t i = 0; good && i < clicks->row_count; i++)
+        clicks->rows[i] = (uint32_t)rows[i];
+    return good;
+}
+
+static bool set_widths(const char *key, const char *value, size_t widths[CLICK_LAYERS], struct error *error)
+{
+    size_t count;
+    return set_list(key, value, 1 << 20, CLICK_LAYERS - 1, widths, &count, error);
+}
+
 static bool takes_no_value(const char *key, const char *value, struct error *error)
 {
     return !value[0] || error_set(error, "%s: takes no value", key);
@@ -68,7 +101,9 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
     } known[] = {
         { "micro_batch", &sizes->micro_batch }, { "sequence", &sizes->sequence }, { "width", &sizes->width },
         { "blocks", &sizes->blocks },           { "heads", &sizes->heads },       { "pixels", &sizes->pixels },
-        { "channels", &sizes->channels },       { "classes", &sizes->classes },
+        { "channels", &sizes->channels },       { "classes", &sizes->classes },   { "slots", &sizes->clicks.slots },
+        { "columns", &sizes->clicks.columns },  { "ids", &sizes->clicks.ids },    { "cross", &sizes->clicks.cross },
+        { "rank", &sizes->clicks.rank },
     };
     if (strcmp(key, "tied") == 0 || strcmp(key, "untied") == 0) {
         sizes->tying = key[0] == 't' ? TYING_TIED : TYING_UNTIED;
@@ -88,6 +123,28 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         return take_note(key, 1u << 27, given, error) && set_stem(value, &sizes->stem, error);
     if (strcmp(key, "fused") == 0)
         return take_note(key, 1u << 26, given, error) && set_fused(value, &sizes->unfused, error);
+    if (strcmp(key, "numbers") == 0) {
+        uint64_t count;
+        sizes->clicks.has_numbers = true;
+        if (!take_note(key, 1u << 25, given, error) || !count_parse(value, key, 0, 1 << 20, &count, error))
+            return false;
+        sizes->clicks.numbers = (size_t)count;
+        return true;
+    }
+    if (strcmp(key, "rows") == 0)
+        return take_note(key, 1u << 24, given, error) && set_rows(value, &sizes->clicks, error);
+    if (strcmp(key, "bottom") == 0)
+        return take_note(key, 1u << 23, given, error) && set_widths(key, value, sizes->clicks.bottom, error);
+    if (strcmp(key, "top") == 0)
+        return take_note(key, 1u << 22, given, error) && set_widths(key, value, sizes->clicks.top, error);
+    if (strcmp(key, "mean") == 0) {
+        sizes->clicks.is_mean = true;
+        return take_note(key, 1u << 21, given, error) && takes_no_value(key, value, error);
+    }
+    if (strcmp(key, "weighted") == 0) {
+        sizes->clicks.is_weighted = true;
+        return take_note(key, 1u << 20, given, error) && takes_no_value(key, value, error);
+    }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         uint64_t count;
         if (strcmp(key, known[i].name) != 0)
@@ -98,7 +155,8 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         return true;
     }
     return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout, tied,"
-                     " untied, padded; of pictures: pixels, channels, classes, smoothing, stem, fused)", key);
+                     " untied, padded; of pictures: pixels, channels, classes, smoothing, stem, fused; of clicks:"
+                     " numbers, slots, rows, columns, ids, bottom, top, cross, rank, mean, weighted)", key);
 }
 
 char *model_spec_named(const char *name, bool padded, struct error *error)
@@ -117,17 +175,18 @@ enum precision plan_precision(const struct plan *plan, const char *devices)
 
 struct model *model_from_spec(const char *spec, enum precision precision, struct error *error)
 {
-    char name[NAME_SIZE], key[NAME_SIZE], value[NAME_SIZE];
+    char name[NAME_SIZE], key[NAME_SIZE], value[VALUE_SIZE];
     struct model_sizes sizes = { .precision = precision };
     unsigned given = 0;
-    const char *rest = take_word(spec, ",", name);
+    const char *rest = take_word(spec, ",", name, sizeof name);
     bool good = true;
     while (good && *rest == ',') {
-        rest = take_word(rest + 1, "=,", key);
+        rest = take_word(rest + 1, "=,", key, sizeof key);
         value[0] = '\0';
         if (*rest == '=')
-            rest = take_word(rest + 1, ",", value);
-        good = set_size(&sizes, key, value, &given, error);
+            rest = take_word(rest + 1, ",", value, sizeof value);
+        good = (strlen(value) + 1 < sizeof value || error_set(error, "%s: its value is too long", key))
+            && set_size(&sizes, key, value, &given, error);
     }
     struct model *model = good ? model_create(name, &sizes, error) : NULL;
     if (!model)

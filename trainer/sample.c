@@ -97,7 +97,8 @@ bool sample_text(const struct kept_model *kept, const struct sample_settings *se
     struct held_out held = { 0 };
     struct text_window window = { 0 };
     if (kept->model->family != FAMILY_TEXT)
-        return error_set(error, "model %s is of pictures, and writes no text", kept->model->name);
+        return error_set(error, "model %s is of %s, and writes no text", kept->model->name,
+                         kept->model->family == FAMILY_PICTURES ? "pictures" : "clicks");
     if (kept->model->vocabulary != BYTES)
         return error_set(error, "model %s is of %zu tokens, and only those of bytes write text here", kept->model->name,
                          kept->model->vocabulary);

@@ -302,15 +302,36 @@ static bool field_fits(const struct sample_data *data, size_t f, const struct mo
     return true;
 }
 
+static bool clicks_fit(const struct sample_data *data, const struct model *model, struct error *error)
+{
+    const struct click_fields *clicks = &data->clicks;
+    const struct click_sizes *sizes = &model->sizes.clicks;
+    if (clicks->slot_count == 0)
+        return error_set(error, "model %s is of clicks, and the %s data are none", model->name, data->kind);
+    if (sizes->numbers != clicks->number_count || sizes->slots != clicks->slot_count)
+        return error_set(error, "model %s has %zu numbers and %zu slots, and the %s data have %zu and %zu: give the model"
+                         " numbers=%zu,slots=%zu", model->name, sizes->numbers, sizes->slots, data->kind,
+                         clicks->number_count, clicks->slot_count, clicks->number_count, clicks->slot_count);
+    for (size_t slot = 0; slot < clicks->slot_count; slot++)
+        if (clicks->slots[slot].most > sizes->ids)
+            return error_set(error, "model %s has room for %zu ids in a slot, and slot %s of the %s data has up to %llu:"
+                             " give the model ids=%llu", model->name, sizes->ids, clicks->slots[slot].name, data->kind,
+                             (unsigned long long)clicks->slots[slot].most,
+                             (unsigned long long)clicks->slots[slot].most);
+    return true;
+}
+
 bool sample_data_fits(const struct sample_data *data, const struct model *model, struct error *error)
 {
     struct model_field fields[MODEL_FIELDS];
-    if (model->family != FAMILY_PICTURES)
+    if (model->family == FAMILY_TEXT)
         return error_set(error, "model %s is of texts, and the %s data are no text", model->name, data->kind);
+    if (model->family == FAMILY_CLICKS)
+        return clicks_fit(data, model, error);
     if (data->clicks.slot_count > 0)
         return error_set(error, "model %s is of pictures, and the %s data are clicks", model->name, data->kind);
-    model_fields(model, fields);
-    for (size_t f = 0; f < MODEL_FIELDS; f++)
+    const size_t count = model_fields(model, fields);
+    for (size_t f = 0; f < count; f++)
         if (!field_fits(data, f, &fields[f], model->name, error))
             return false;
     return true;

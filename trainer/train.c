@@ -419,8 +419,8 @@ static bool fits_model(const struct training *training, struct error *error)
     if (settings->samples)
         return sample_data_fits(settings->samples, model, error);
     if (model->family != FAMILY_TEXT)
-        return error_set(error, "model %s is of pictures, and the data are a text: make data of its kind (weir data)",
-                         model->name);
+        return error_set(error, "model %s is of %s, and the data are a text: make data of its kind (weir data)",
+                         model->name, model->family == FAMILY_PICTURES ? "pictures" : "clicks");
     return settings->text->vocabulary <= model->vocabulary
         || error_set(error, "the text is of a vocabulary of %u tokens, and model %s has one of %zu",
                      settings->text->vocabulary, model->name, model->vocabulary);

@@ -159,7 +159,8 @@ static void check_going_on(struct rig *rig, uint64_t trial)
     if (!does_tables(rig))
         return;
     const struct bags bags = some_bags(rig, trial);
-    const size_t half = bags.count / 2, count = bags.rows * bags.columns, past = half > 0 ? (size_t)bags.ends[half - 1] : 0;
+    const size_t half = bags.count / 2, count = bags.rows * bags.columns;
+    const size_t past = half > 0 ? (size_t)bags.ends[half - 1] : 0;
     const float *gradient = rig_numbers(rig, bags.count * bags.columns, 1);
     float *before, *whole = rig_sums(rig, count, &before), *halves = rig_output(rig, count);
     memcpy(halves, before, count * sizeof *halves);

@@ -1,4 +1,4 @@
-// The forward of every kind of layer of pictures in double, by loops one can check by eye.
+// The forward of every kind of layer of pictures and of clicks in double, by loops one can check by eye.
 //
 // slow_picture_forward() gives one number: the loss of a cross-entropy, of the others the sum of output * weighting.
 #ifndef TESTS_MODELS_SLOW_PICTURES_H
@@ -18,6 +18,8 @@ struct slow_picture {
     const double *kept;       // per output number: 0 where dropped, else 1 / (1 - p)
     const double *weighting;  // per output number
     size_t counted;           // pictures that count
+    struct id_lists ids;      // of tables
+    const float *numbers;
     double *output;           // written
 };
 
@@ -145,6 +147,94 @@ static inline double slow_cross_entropy(const struct slow_picture *slow)
     return loss * slow->loss_scale;
 }
 
+static inline double slow_bce(const struct slow_picture *slow)
+{
+    double loss = 0;
+    for (size_t r = 0; r < slow->layer->shape.batch; r++) {
+        const double yes = 1 / (1 + exp(-slow->inputs[0][r]));
+        if (slow->targets[r] != NO_TARGET)
+            loss -= slow->loss_scale * log(slow->targets[r] == 1 ? yes : 1 - yes);
+    }
+    return loss;
+}
+
+// The table that a row of all tables is in, and its number there.
+static inline double slow_number_of(const struct slow_picture *slow, size_t row, size_t column)
+{
+    const struct table_shape *tables = &slow->layer->shape.tables;
+    size_t slot = 0;
+    for (; row >= tables->rows[slot]; row -= tables->rows[slot++])
+        ;
+    return slow->tensors[slot][row * tables->columns + column];
+}
+
+static inline void slow_tables(const struct slow_picture *slow)
+{
+    const struct layer_shape *shape = &slow->layer->shape;
+    const size_t columns = shape->tables.columns;
+    for (size_t i = 0; i < shape->batch * shape->out; i++) {
+        const size_t bag = i / columns, first = bag > 0 ? (size_t)slow->ids.ends[bag - 1] : 0;
+        const size_t end = (size_t)slow->ids.ends[bag];
+        slow->output[i] = 0;
+        for (size_t k = first; k < end; k++)
+            slow->output[i] += slow_number_of(slow, (size_t)slow->ids.rows[k], i % columns)
+                             * (slow->ids.weights ? (double)slow->ids.weights[k] : 1)
+                             / (shape->tables.is_mean ? (double)(end - first) : 1);
+    }
+}
+
+static inline double slow_vector(const struct slow_picture *slow, size_t row, size_t i, size_t c)
+{
+    const size_t last = slow->layer->input_count - 1, columns = slow->layer->shape.tables.columns;
+    if (last > 0 && i == 0)
+        return slow->inputs[0][row * columns + c];
+    return slow->inputs[last][row * slow->layer->input_widths[last] + (i - last) * columns + c];
+}
+
+static inline void slow_interaction(const struct slow_picture *slow)
+{
+    const struct layer *layer = slow->layer;
+    const size_t last = layer->input_count - 1, columns = layer->shape.tables.columns;
+    double *next = slow->output;
+    for (size_t row = 0; row < layer->shape.batch * layer->shape.sequence; row++) {
+        for (size_t c = 0; last > 0 && c < columns; c++)
+            *next++ = slow_vector(slow, row, 0, c);
+        for (size_t i = 1; i < layer->input_widths[last] / columns + last; i++)
+            for (size_t j = 0; j < i; j++, next++) {
+                *next = 0;
+                for (size_t c = 0; c < columns; c++)
+                    *next += slow_vector(slow, row, i, c) * slow_vector(slow, row, j, c);
+            }
+    }
+}
+
+static inline void slow_linear_rows(const struct slow_picture *slow)
+{
+    const struct layer_shape *shape = &slow->layer->shape;
+    for (size_t i = 0; i < shape->batch * shape->sequence * shape->out; i++) {
+        slow->output[i] = shape->unbiased ? 0 : slow->tensors[1][i % shape->out];
+        for (size_t k = 0; k < shape->in; k++)
+            slow->output[i] += slow->inputs[0][i / shape->out * shape->in + k]
+                             * slow->tensors[0][k * shape->out + i % shape->out];
+    }
+}
+
+static inline void slow_row_sum(const struct slow_picture *slow)
+{
+    const struct layer *layer = slow->layer;
+    for (size_t row = 0; row < layer->shape.batch * layer->shape.sequence; row++) {
+        slow->output[row] = 0;
+        for (uint32_t k = 0; k < layer->input_count; k++)
+            for (size_t c = 0; c < layer->input_widths[k]; c++)
+                slow->output[row] += slow->inputs[k][row * layer->input_widths[k] + c];
+    }
+}
+
+static inline double slow_crossed(const struct slow_picture *slow, size_t i)
+{
+    return slow->inputs[0][i] * slow->inputs[1][i] + slow->inputs[slow->layer->input_count > 2 ? 2 : 0][i];
+}
+
 static inline double slow_picture_forward(const struct slow_picture *slow)
 {
     const struct layer *layer = slow->layer;
@@ -152,6 +242,20 @@ static inline double slow_picture_forward(const struct slow_picture *slow)
     double sum = 0;
     if (layer->kind == &layer_cross_entropy)
         return slow_cross_entropy(slow);
+    if (layer->kind == &layer_binary_cross_entropy)
+        return slow_bce(slow);
+    if (layer->kind == &layer_tables)
+        slow_tables(slow);
+    else if (layer->kind == &layer_interaction)
+        slow_interaction(slow);
+    else if (layer->kind == &layer_linear)
+        slow_linear_rows(slow);
+    else if (layer->kind == &layer_row_sum)
+        slow_row_sum(slow);
+    for (size_t i = 0; layer->kind == &layer_cross && i < count; i++)
+        slow->output[i] = slow_crossed(slow, i);
+    for (size_t i = 0; layer->kind == &layer_numbers && i < count; i++)
+        slow->output[i] = log(fmax((double)slow->numbers[i], 0) + 1);
     if (layer->kind == &layer_convolution)
         slow_slide(slow, slow_convolved);
     else if (layer->kind == &layer_max_pool || layer->kind == &layer_average_pool)

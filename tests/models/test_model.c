@@ -1,5 +1,7 @@
 #include "models/model.h"
 
+#include <string.h>
+
 #include "tests/test.h"
 
 static void gpt_nano_has_its_layers_in_order(void **state)
@@ -26,7 +28,10 @@ static struct count_row {
 } count_rows[] = { { "gpt-nano", 875264 }, { "gpt-10m", 10893312 }, { "gpt2", 124439808 },
                    { "mlp", 3 * 129 * 128 + (512 + 64 + 2) * 128 },
                    { "resnet18", 11689512 }, { "resnet152", 60192808 }, { "fashion-cnn", 206922 },
-                   { "fashion-mlp", 785 * 256 + 257 * 128 + 1290 } };
+                   { "fashion-mlp", 785 * 256 + 257 * 128 + 1290 },
+                   { "dlrm", 26 * 1000 * 16 + 14 * 64 + 65 * 32 + 33 * 16 + 368 * 128 + 129 * 64 + 65 },
+                   { "wide-and-deep", 26 * 1000 * 17 + 13 + 430 * 128 + 129 * 64 + 65 },
+                   { "deepfm", 26 * 1000 * 17 + 13 + 430 * 128 + 129 * 64 + 65 } };
 
 static void a_model_has_its_number_of_parameters(void **state)
 {
@@ -92,7 +97,7 @@ static struct bad_row {
     { "an unknown model is refused", "gpt-5", { 0 },
       "there is no model gpt-5: did you mean gpt2? (the models are: gpt-nano, gpt-10m, gpt2, mlp, mlp-unet,"
       " fashion-mlp, fashion-cnn, alexnet, vgg16, resnet18, resnet34, resnet50, resnet101, resnet152, inception_v3,"
-      " unet)" },
+      " unet, dlrm, wide-and-deep, deepfm)" },
     { "heads must share the width", "gpt-nano", { .heads = 3 }, "a width of 128 cannot be shared by 3 heads" },
     { "dropout is below 1", "gpt-nano", { .dropout = 1 }, "a dropout of 1 is not in [0, 1)" },
     { "a width has a limit", "mlp", { .width = 20000 }, "a model of width 20000 is past the largest, 16384" },
@@ -108,9 +113,93 @@ static struct bad_row {
       "pictures of 30 pixels are too small: layer pool2 has a window of 3 by 3 and gets 2 by 2 pixels" },
     { "pixels are halved", "unet", { .pixels = 100 },
       "100 pixels cannot be halved 4 times, once per block: take a multiple of 16, or fewer blocks (at most 8)" },
+    { "a text has no tables", "mlp", { .clicks = { .slots = 3 } }, "slots is no size of the model mlp" },
+    { "each slot has a table", "dlrm", { .clicks = { .slots = 3, .row_count = 2, .rows = { 4, 5 } } },
+      "rows are given for 2 tables, and there are 3 slots: give one number, or one for each slot" },
+    { "rows are counted in 31 bits", "deepfm", { .clicks = { .row_count = 1, .rows = { 1 << 30 } } },
+      "tables of 27917287424 rows are past the largest, 2147483647 together" },
+    { "one vector has no products", "dlrm", { .clicks = { .slots = 1, .has_numbers = true } },
+      "dlrm multiplies every two vectors, and there is one: give it more slots" },
+    { "a bottom is of numbers", "dlrm", { .clicks = { .has_numbers = true, .bottom = { 4 } } },
+      "bottom is the MLP of the numbers, and there are none" },
+    { "a rank is of crosses", "dlrm", { .clicks = { .rank = 4 } },
+      "rank is a size of crosses, and there are none: give their number, as cross=3" },
+    { "tables are in fp32", "deepfm", { .precision = PRECISION_FP16 },
+      "deepfm is computed in fp32 only: name devices without bf16 and fp16" },
     { "a large micro-batch has a limit", "vgg16", { .micro_batch = 1024, .pixels = 1024 },
       "a micro-batch of 1024 is too large: layer conv1_1 hands on more than 2^32 numbers" },
 };
+
+// The tables of MLPerf's DLRM have 26,135,627,264 numbers.
+static void mlperfs_tables_have_as_many_numbers(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    const struct model_sizes sizes = { .clicks = {
+        .columns = 128, .ids = 100, .bottom = { 512, 256 }, .top = { 1024, 1024, 512, 256 }, .cross = 3, .rank = 512,
+        .row_count = 26,
+        .rows = { 40000000, 39060, 17295, 7424, 20265, 3, 7122, 1543, 63, 40000000, 3067956, 405282, 10, 2209, 11938,
+                  155, 4, 976, 14, 40000000, 40000000, 40000000, 590152, 12973, 108, 36 },
+    } };
+    struct model *model = model_create("dlrm", &sizes, &error);
+    assert_good(model, error);
+    assert_int_equal(layer_parameter_count(&model->layers[0]), 26135627264u);
+    assert_int_equal(layer_sizes(&model->layers[0]).parameter_bytes, 4 * 26135627264u);
+    const uint64_t bottom = 14 * 512 + 513 * 256 + 257 * 128, width = 27 * 128;
+    const uint64_t crosses = 3 * (width * 512 + 512 * width + width);
+    const uint64_t top = (width + 1) * 1024 + 1025 * 1024 + 1025 * 512 + 513 * 256 + 257;
+    assert_int_equal(model_parameter_count(model), 26135627264u + bottom + crosses + top);
+    model_free(model);
+}
+
+// Row r of a table begins as in a model whose tables have other sizes, and tables adjoin.
+static void a_row_begins_as_its_table_and_number_say(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 5, SLOTS = 3 };
+    struct error error = { 0 };
+    struct device *device = device_open("cpu", &error);
+    struct queue *queue = device ? queue_create(device, &error) : NULL;
+    assert_good(queue, error);
+    static const uint32_t small[SLOTS] = { 3, 7, 2 }, large[SLOTS] = { 30, 7, 200 };
+    const uint32_t *const sizes[2] = { small, large };
+    float *numbers[2];
+    for (int m = 0; m < 2; m++) {
+        struct model_sizes asked = { .clicks = { .columns = COLUMNS, .row_count = SLOTS } };
+        memcpy(asked.clicks.rows, sizes[m], sizeof small);
+        struct model *model = model_create("dlrm", &asked, &error);
+        assert_good(model, error);
+        numbers[m] = malloc(layer_sizes(&model->layers[0]).parameter_bytes);
+        assert_non_null(numbers[m]);
+        layer_initialize(&model->layers[0], queue, numbers[m], 7);
+        assert_good(queue_wait(queue, &error), error);
+        model_free(model);
+    }
+    for (size_t slot = 0, a = 0, b = 0; slot < SLOTS; slot++) {
+        assert_memory_equal(numbers[0] + a, numbers[1] + b, small[slot] * COLUMNS * sizeof(float));
+        assert_true(numbers[0][a] != 0);
+        a += small[slot] * COLUMNS, b += large[slot] * COLUMNS;
+    }
+    free(numbers[0]);
+    free(numbers[1]);
+    queue_free(queue);
+    device_close(device);
+}
+
+static void an_id_is_its_row_or_hashed(void **state)
+{
+    (void)state;
+    bool is_used[10] = { false };
+    for (uint32_t id = 0; id < 1000; id++) {
+        assert_int_equal(layer_table_row(1000, id), id);
+        const uint32_t row = layer_table_row(10, id);
+        assert_true(row < 10 && (id >= 10 || row == id));
+        is_used[row] = is_used[row] || id >= 10;
+    }
+    for (int row = 0; row < 10; row++)
+        assert_true(is_used[row]);
+    assert_true(layer_table_row(1, UINT32_MAX) == 0 && layer_table_row(UINT32_MAX, UINT32_MAX) < UINT32_MAX);
+}
 
 static void no_dropout_can_be_asked_for(void **state)
 {
@@ -189,7 +278,7 @@ static void every_kind_can_be_created(void **state)
     (void)state;
     size_t count;
     const struct model_kind *kinds = model_kinds(&count);
-    assert_int_equal(count, 16);
+    assert_int_equal(count, 19);
     for (size_t i = 0; i < count; i++) {
         struct error error = { 0 };
         struct model *model = model_create(kinds[i].name, &kinds[i].sizes, &error);
@@ -210,6 +299,9 @@ int main(void)
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[5]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[6]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[7]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[8]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[9]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[10]),
         cmocka_unit_test(a_norm_has_running_statistics),
         TEST_ROW(what_computes_otherwise_is_found, &alike_rows[0]),
         TEST_ROW(what_computes_otherwise_is_found, &alike_rows[1]),
@@ -219,6 +311,9 @@ int main(void)
         TEST_ROW(what_computes_otherwise_is_found, &alike_rows[5]),
         TEST_ROW(what_computes_otherwise_is_found, &alike_rows[6]),
         cmocka_unit_test(no_dropout_can_be_asked_for),
+        cmocka_unit_test(mlperfs_tables_have_as_many_numbers),
+        cmocka_unit_test(a_row_begins_as_its_table_and_number_say),
+        cmocka_unit_test(an_id_is_its_row_or_hashed),
         cmocka_unit_test(flops_are_those_of_the_products),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[0]),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[1]),
@@ -235,6 +330,13 @@ int main(void)
         TEST_ROW(bad_sizes_are_refused, &bad_rows[9]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[10]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[11]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[12]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[13]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[14]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[15]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[16]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[17]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[18]),
         cmocka_unit_test(every_kind_can_be_created),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);

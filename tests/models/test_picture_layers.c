@@ -1,5 +1,5 @@
-// Every kind of layer of pictures against its forward in double, and against differences of that: F, B, and I and W with
-// what each may read, in memory of exactly the sizes that the layer says.
+// Every kind of layer of pictures and of clicks against its forward in double, and against differences of that. F, B, I
+// and W get what each may read, in memory of exactly the sizes that the layer says.
 #include <stdio.h>
 
 #include "common/number.h"
@@ -28,8 +28,18 @@ static const struct kind_row {
     { "dropout", &layer_dropout, 1, false, false, 0.4f, 0 },
     { "cross-entropy", &layer_cross_entropy, 1, false, false, 0, 0 },
     { "cross-entropy, smoothed, two", &layer_cross_entropy, 2, false, true, 0, 0.1f },
+    { "numbers", &layer_numbers, 0, false, false, 0, 0 },
+    { "tables", &layer_tables, 0, false, false, 0, 0 },
+    { "interaction", &layer_interaction, 1, false, false, 0, 0 },
+    { "interaction with a bottom", &layer_interaction, 2, false, false, 0, 0 },
+    { "first cross", &layer_cross, 2, false, false, 0, 0 },
+    { "cross", &layer_cross, 3, false, false, 0, 0 },
+    { "linear", &layer_linear, 1, false, false, 0, 0 },
+    { "row-sum", &layer_row_sum, 3, false, false, 0, 0 },
+    { "bce-loss", &layer_binary_cross_entropy, 1, false, false, 0, 0 },
+    { "bce-loss, fewer samples", &layer_binary_cross_entropy, 1, false, true, 0, 0 },
 };
-enum { ROWS = sizeof rows / sizeof rows[0] };
+enum { ROWS = sizeof rows / sizeof rows[0], CLICKS = 12 };  // so many rows come before those of clicks
 
 static size_t draw(uint64_t *seed, size_t least, size_t most)
 {
@@ -48,6 +58,45 @@ static void choose_window(struct layer *layer, bool is_pool, uint64_t *seed)
     layer->shape.sequence =
         window_places(picture->height, window->height, window->stride_height, window->padding_height)
         * window_places(picture->width, window->width, window->stride_width, window->padding_width);
+}
+
+static void choose_tables(struct layer *layer, uint64_t *seed)
+{
+    struct table_shape *tables = &layer->shape.tables;
+    *tables = (struct table_shape){ .slots = draw(seed, 1, 4), .columns = draw(seed, 1, 20), .most = draw(seed, 1, 3),
+                                    .is_mean = random_below(seed, 2), .has_weights = random_below(seed, 2) };
+    for (size_t slot = 0; slot < tables->slots; slot++)
+        tables->rows[slot] = (uint32_t)draw(seed, 1, 6);
+    layer->shape.in = layer->shape.out = tables->slots * tables->columns;
+}
+
+static void choose_vectors(struct layer *layer, uint64_t *seed)
+{
+    const size_t columns = draw(seed, 1, 20), count = draw(seed, 2, 6), last = layer->input_count - 1;
+    layer->shape.tables.columns = layer->input_widths[0] = columns;
+    layer->shape.in = layer->input_widths[last] = count * columns;
+    layer->shape.out = interaction_width(count, columns, last > 0);
+}
+
+// The numbers of clicks are a row for each sample.
+static void choose_clicks(struct layer *layer, uint64_t *seed)
+{
+    layer->shape.sequence = layer->shape.picture.height = layer->shape.picture.width = 1;
+    if (layer->kind == &layer_tables)
+        choose_tables(layer, seed);
+    else if (layer->kind == &layer_interaction)
+        choose_vectors(layer, seed);
+    else if (layer->kind == &layer_linear)
+        layer->shape.out = draw(seed, 1, 12);
+    for (uint32_t i = 0; layer->kind == &layer_row_sum && i < layer->input_count; i++)
+        layer->input_widths[i] = draw(seed, 1, 40);
+    if (layer->kind == &layer_row_sum)
+        layer->shape.out = 1;
+    layer->shape.unbiased = random_below(seed, 2);
+    if (layer->kind == &layer_binary_cross_entropy) {
+        layer->shape.in = layer->input_widths[0] = 1;
+        layer->shape.out = 0;
+    }
 }
 
 static struct layer layer_of(const struct kind_row *row, uint64_t *seed)
@@ -84,6 +133,8 @@ static struct layer layer_of(const struct kind_row *row, uint64_t *seed)
         layer.shape.picture.width = 1;
         layer.shape.in = layer.input_widths[0] = layer.input_widths[1] = draw(seed, 2, 12);
         layer.shape.out = 0;
+    } else if (row - rows >= CLICKS) {
+        choose_clicks(&layer, seed);
     }
     return layer;
 }
@@ -138,6 +189,25 @@ static float *drawn(struct stand *s, uint64_t *seed, size_t count, uint64_t byte
     return numbers;
 }
 
+// From none to all of the ids that there is room for.
+static void draw_ids(struct stand *s, uint64_t *seed)
+{
+    const struct table_shape *tables = &s->layer.shape.tables;
+    int32_t *ids = place(s, 4 * layer_most_ids(&s->layer)), end = 0;
+    int32_t *ends = place(s, 4 * s->layer.shape.batch * tables->slots);
+    for (size_t bag = 0; bag < s->layer.shape.batch * tables->slots; bag++) {
+        const size_t slot = bag % tables->slots;
+        size_t first = 0;
+        for (size_t k = 0; k < slot; k++)
+            first += tables->rows[k];
+        for (uint64_t left = random_below(seed, tables->most + 1); left > 0; left--)
+            ids[end++] = (int32_t)(first + random_below(seed, tables->rows[slot]));
+        ends[bag] = end;
+    }
+    s->pass.ids = (struct id_lists){ ids, ends, tables->has_weights
+        ? drawn(s, seed, layer_most_ids(&s->layer), 4 * layer_most_ids(&s->layer)) : NULL };
+}
+
 static void stand_up(struct stand *s, const struct kind_row *row, struct device *device, struct queue *queue,
                      uint64_t *seed)
 {
@@ -171,8 +241,11 @@ static void stand_up(struct stand *s, const struct kind_row *row, struct device 
     s->targets = place(s, 4 * layer->shape.batch * layer->shape.sequence);
     for (size_t i = 0; i < layer->shape.batch * layer->shape.sequence; i++)
         s->targets[i] = i / layer->shape.sequence >= s->pass.base.samples
-                            ? NO_TARGET : (int32_t)random_below(seed, layer->shape.in);
+                            ? NO_TARGET : (int32_t)random_below(seed, layer->shape.in > 1 ? layer->shape.in : 2);
     s->pass.targets = s->targets;
+    if (layer->kind == &layer_tables)
+        draw_ids(s, seed);
+    s->pass.numbers = layer->kind == &layer_numbers ? drawn(s, seed, s->outputs, 4 * s->outputs) : NULL;
 }
 
 struct results {
@@ -242,7 +315,8 @@ static struct slow_picture slow_of(const struct stand *s)
 {
     struct slow_picture slow = { .layer = &s->layer, .targets = s->targets, .loss_scale = 0.25,
                                  .counted = s->pass.base.samples, .output = doubles_of(NULL, s->outputs),
-                                 .weighting = doubles_of(s->output_gradient, s->outputs) };
+                                 .weighting = doubles_of(s->output_gradient, s->outputs),
+                                 .ids = s->pass.ids, .numbers = s->pass.numbers };
     const float *parameters = s->pass.base.parameters;
     double *kept = doubles_of(NULL, s->outputs);
     for (size_t i = 0; i < s->outputs; i++)  // as the layer's own output shows

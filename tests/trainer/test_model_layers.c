@@ -12,6 +12,10 @@ static struct model_row {
     { "gpt_nano", "gpt-nano,width=32,heads=2,blocks=1,sequence=16,micro_batch=2" },
     { "gpt_nano_tied", "gpt-nano,tied,width=32,heads=2,blocks=1,sequence=16,micro_batch=2" },
     { "gpt_nano_of_odd_sizes", "gpt-nano,width=24,heads=3,blocks=1,sequence=13,micro_batch=3" },
+    { "dlrm", "dlrm,numbers=3,rows=5/40/7,columns=6,ids=3,bottom=9,top=11,micro_batch=5" },
+    { "dlrm_of_crosses", "dlrm,numbers=3,rows=5/40/7,columns=6,cross=2,rank=4,top=11,weighted,ids=2,micro_batch=5" },
+    { "wide_and_deep", "wide-and-deep,numbers=3,rows=5/40/7,columns=6,mean,ids=4,top=11,micro_batch=5" },
+    { "deepfm_without_numbers", "deepfm,numbers=0,rows=5/40/7,columns=6,top=11,micro_batch=5" },
 };
 
 static void a_models_layers_keep_to_their_word(void **state)
@@ -38,6 +42,10 @@ int main(void)
         TEST_ROW(a_models_layers_keep_to_their_word, &model_rows[0]),
         TEST_ROW(a_models_layers_keep_to_their_word, &model_rows[1]),
         TEST_ROW(a_models_layers_keep_to_their_word, &model_rows[2]),
+        TEST_ROW(a_models_layers_keep_to_their_word, &model_rows[3]),
+        TEST_ROW(a_models_layers_keep_to_their_word, &model_rows[4]),
+        TEST_ROW(a_models_layers_keep_to_their_word, &model_rows[5]),
+        TEST_ROW(a_models_layers_keep_to_their_word, &model_rows[6]),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

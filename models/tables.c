@@ -1,0 +1,112 @@
+// Tables of the vectors of ids, one for each slot:
+//
+//     output   [sample][slot][column]   the sum, or the mean, of the rows that the slot's ids name; 0 without ids
+//
+// All tables are one matrix, one behind the other. The first value of a row comes from the seed, the table and the row
+// alone. The backward reads no rows. Tables do not decay, since rows that no id names are to stay as they are.
+#include "common/random.h"
+#include "models/layer_kind.h"
+
+#define TEN(n) "table" #n "0", "table" #n "1", "table" #n "2", "table" #n "3", "table" #n "4", "table" #n "5", \
+               "table" #n "6", "table" #n "7", "table" #n "8", "table" #n "9"
+static const char *const names[] = {
+    TEN(), TEN(1), TEN(2), TEN(3), TEN(4), TEN(5), TEN(6), TEN(7), TEN(8), TEN(9), TEN(10),
+    TEN(11), TEN(12),
+};
+_Static_assert(sizeof names / sizeof names[0] >= LAYER_TABLES, "a name for each table");
+
+static const float first_deviation = 0.01f;
+
+static void tables_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
+{
+    const struct table_shape *tables = &layer->shape.tables;
+    for (size_t slot = 0; slot < tables->slots; slot++)
+        tensor_add(tensors, count, (struct tensor){ .name = names[slot], .rows = tables->rows[slot],
+                                                    .columns = tables->columns, .adjoins = slot > 0,
+                                                    .start = START_NORMAL, .deviation = first_deviation });
+}
+
+size_t layer_most_ids(const struct layer *layer)
+{
+    return layer->shape.batch * layer->shape.tables.slots * layer->shape.tables.most;
+}
+
+uint32_t layer_table_row(uint32_t rows, uint32_t id)
+{
+    uint64_t seed = id;
+    return id < rows ? id : (uint32_t)random_below(&seed, rows);
+}
+
+static size_t bags_of(const struct layer *layer)
+{
+    return layer->shape.batch * layer->shape.tables.slots;
+}
+
+// What W needs of the pass: a copy of the ids.
+struct kept {
+    int32_t *rows, *ends;
+    float *weights;
+};
+
+static struct kept kept_of(const struct layer *layer, struct walk *walk)
+{
+    struct kept kept = { .rows = walk_bytes(walk, layer_most_ids(layer) * sizeof(int32_t)) };
+    kept.ends = walk_bytes(walk, bags_of(layer) * sizeof(int32_t));
+    kept.weights = layer->shape.tables.has_weights ? walk_floats(walk, layer_most_ids(layer)) : NULL;
+    return kept;
+}
+
+static struct kind_sizes tables_sizes(const struct layer *layer)
+{
+    struct walk kept = { 0 };
+    kept_of(layer, &kept);
+    return (struct kind_sizes){
+        .output_bytes = layer_bytes(layer, layer_elements(layer)),
+        .saved_bytes = kept.bytes,
+        .input = INPUT_NEVER,
+        .held_bytes = kept.bytes,
+    };
+}
+
+static struct bags bags_in(const struct layer *layer, const struct kept *kept)
+{
+    const struct table_shape *tables = &layer->shape.tables;
+    struct bags bags = { .ids = kept->rows, .ends = kept->ends, .weights = kept->weights, .count = bags_of(layer),
+                         .most = layer_most_ids(layer), .columns = tables->columns, .is_mean = tables->is_mean };
+    for (size_t slot = 0; slot < tables->slots; slot++)
+        bags.rows += tables->rows[slot];
+    return bags;
+}
+
+static void tables_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct kept kept = kept_of(layer, &(struct walk){ pass->base.saved, 0 });
+    const struct bags bags = bags_in(layer, &kept);
+    queue_copy(pass->base.queue, kept.rows, pass->ids.rows, bags.most * sizeof(int32_t));
+    queue_copy(pass->base.queue, kept.ends, pass->ids.ends, bags.count * sizeof(int32_t));
+    if (kept.weights)
+        queue_copy(pass->base.queue, kept.weights, pass->ids.weights, bags.most * sizeof(float));
+    kernel_bag(pass->base.queue, &bags, pass->base.output, pass->base.parameters);
+}
+
+static void hold_ids(const struct layer *layer, const struct layer_pass *pass)
+{
+    queue_copy(pass->base.queue, pass->base.held, pass->base.saved, tables_sizes(layer).saved_bytes);
+}
+
+static void tables_backward_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct kept kept = kept_of(layer, &(struct walk){ pass->base.held, 0 });
+    const struct bags bags = bags_in(layer, &kept);
+    kernel_bag_backward(pass->base.queue, &bags, pass->base.gradients, pass->base.output_gradient);
+}
+
+const struct layer_kind layer_tables = {
+    .name = "tables",
+    .data = DATA_IDS,
+    .tensors = tables_tensors,
+    .sizes = tables_sizes,
+    .forward = { { tables_forward, NULL } },
+    .backward_input = { { hold_ids, NULL } },
+    .backward_weight = { { tables_backward_weight, NULL } },
+};

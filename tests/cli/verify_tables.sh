@@ -1,0 +1,48 @@
+# Models of clicks: profiled, planned, and run with the bits of a sequential run, by all kinds of schedules, with tables on
+# a stage of their own, layers run again, replicas, a short last micro-batch, and processes; and what is refused.
+profile() {  # PROFILE MODEL
+    weir profile "$2" -o $1 >/dev/null 2>&1 || echo "no profile of $2"
+}
+plan() {  # PLAN PROFILE RANKS SCHEDULE OPTIONS OF WEIR PARTITION..
+    rm -f $1
+    weir partition $2 --cluster "$3 devices, 1GiB, 10GB/s 1us" --schedule $4 --micro-batches 4 -o $1 "${@:5}" >/dev/null 2>&1
+}
+said() {
+    tail -n 1 | sed 's/: pipeline and.*//'
+}
+dlrm="dlrm,numbers=4,rows=50/7/300,columns=8,ids=3,bottom=16,top=16,micro_batch=8"
+profile dlrm.json "$dlrm"
+for optimizer in sgd adamw; do
+    for schedule in gpipe 1f1b interleaved zb-h1 chimera pipedream pipedream-2bw; do
+        plan $schedule.json dlrm.json 2 $schedule --optimizer $optimizer
+        echo "dlrm by $schedule, $optimizer: $(weir verify $schedule.json --steps 3 2>&1 | said)"
+    done
+done
+profile crosses.json "dlrm,numbers=3,rows=50/7/300,columns=8,cross=2,rank=4,weighted,ids=2,bottom=8,top=16,micro_batch=8"
+profile wide.json "wide-and-deep,numbers=3,rows=50/7/300,columns=6,ids=4,mean,top=16,micro_batch=8"
+profile deepfm.json "deepfm,numbers=0,rows=50/7/300,columns=6,top=16,micro_batch=8"
+for model in crosses wide deepfm; do
+    for schedule in 1f1b zb-v pipedream-2bw; do
+        plan plan.json $model.json 2 $schedule
+        echo "$model by $schedule: $(weir verify plan.json --steps 2 2>&1 | said)"
+    done
+done
+weir price dlrm.json --cluster "3 devices, 1GiB, 10GB/s 1us" --schedule zb-h1 --micro-batches 4 --cuts "[1,4,6]" \
+    --recompute "[1,3,0]" -o own.json >/dev/null 2>&1
+echo "tables on a stage of their own, run again: $(weir verify own.json --steps 2 2>&1 | said)"
+plan replicas.json dlrm.json 4 1f1b --replicas 2,2
+echo "replicas, clipped: $(weir verify replicas.json --clip 0.01 2>&1 | said)"
+echo "a short last micro-batch: $(weir verify replicas.json --batch 27 2>&1 | said)"
+for rank in 0 1; do
+    WEIR_RANK=$rank WEIR_RANKS=2 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 \
+        weir verify zb-h1.json --device cpu:queued >rank$rank.txt 2>&1 &
+done
+wait
+echo "processes: $(said <rank0.txt)"
+
+exec 2>&1
+weir profile "$dlrm" --device cpu:bf16 >/dev/null; echo "exit $?"
+weir profile "$dlrm" --tensor 2 >/dev/null; echo "exit $?"
+weir partition dlrm.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule seq1f1b --micro-batches 4 2>&1 | tail -n 1
+seq 9000 >data.txt
+weir train "$dlrm" --plan 1f1b.json --data data.txt --steps 1; echo "exit $?"
