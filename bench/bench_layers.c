@@ -1,4 +1,5 @@
-// How fast the layers' kernels of a device are, for bench/peers/compare_layers.py, which holds them against PyTorch.
+// How fast the layers' kernels of a device are, for bench/peers/compare_layers.py and compare_tables.py, which hold
+// them against PyTorch.
 //
 //     bench_layers DEVICE
 //
@@ -7,13 +8,19 @@
 //     convolution BATCH HEIGHT WIDTH IN OUT GROUPS WINDOW_HEIGHT WINDOW_WIDTH STRIDE PADDING
 //
 // and is answered by a line with its times in nanoseconds: forward, gradients of the input, gradients of the weights.
+// Or, with so many ids in each slot of a sample, by those of lookup and of its backward:
+//
+//     bags TABLES ROWS COLUMNS SAMPLES IDS
+//
 // Each is the best of a few runs. So the other side can take turns with this one, case by case.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/random.h"
 #include "device/picture_kernels.h"
+#include "device/table_kernels.h"
 
 enum { RUNS = 5, PASSES = 3 };
 
@@ -126,6 +133,81 @@ static void time_convolution(const struct bench *bench, const struct convolution
         device_release(bench->device, all[i]);
 }
 
+// --- bags ------------------------------------------------------------------------------------
+
+struct looking_up {
+    struct bags bags;
+    struct values *matrix, *out;
+    float *gradient;
+};
+
+static void run_bags(const struct bench *bench, const void *arguments)
+{
+    const struct looking_up *x = arguments;
+    kernel_bag(bench->queue, &x->bags, x->out, x->matrix);
+}
+
+static void run_bags_backward(const struct bench *bench, const void *arguments)
+{
+    const struct looking_up *x = arguments;
+    kernel_bag_backward(bench->queue, &x->bags, x->gradient, x->out);
+}
+
+struct table_sizes {
+    size_t tables, rows, columns, samples, ids;
+};
+
+static bool read_bags(struct table_sizes *sizes, const char *line)
+{
+    return sscanf(line, "bags %zu %zu %zu %zu %zu", &sizes->tables, &sizes->rows, &sizes->columns, &sizes->samples,
+                  &sizes->ids) == 5;
+}
+
+static void *integers(const struct bench *bench, const int32_t *from, size_t count)
+{
+    struct error error = { 0 };
+    void *made = device_allocate(bench->device, count * sizeof *from, &error);
+    must(made, &error);
+    queue_upload(bench->queue, made, from, count * sizeof *from);
+    must(queue_wait(bench->queue, &error), &error);
+    return made;
+}
+
+// The ids of each table are uniform, so that hardly a row is in a cache.
+static struct bags draw_bags(const struct bench *bench, const struct table_sizes *sizes)
+{
+    const size_t count = sizes->samples * sizes->tables;
+    int32_t *ids = malloc(count * sizes->ids * sizeof *ids), *ends = malloc(count * sizeof *ends);
+    uint64_t seed = 1;
+    must(ids && ends, &(struct error){ .text = "no memory" });
+    for (size_t bag = 0, i = 0; bag < count; bag++) {
+        for (size_t k = 0; k < sizes->ids; k++)
+            ids[i++] = (int32_t)(bag % sizes->tables * sizes->rows + random_below(&seed, sizes->rows));
+        ends[bag] = (int32_t)i;
+    }
+    const struct bags bags = { .ids = integers(bench, ids, count * sizes->ids), .ends = integers(bench, ends, count),
+                               .count = count, .most = count * sizes->ids, .rows = sizes->tables * sizes->rows,
+                               .columns = sizes->columns };
+    free(ids);
+    free(ends);
+    return bags;
+}
+
+static void time_bags(const struct bench *bench, const struct table_sizes *sizes)
+{
+    const uint64_t bytes = sizes->tables * sizes->rows * sizes->columns * sizeof(float);
+    struct looking_up x = { .bags = draw_bags(bench, sizes), .matrix = memory(bench, bytes) };
+    x.gradient = memory(bench, bytes);
+    x.out = memory(bench, sizes->samples * sizes->tables * sizes->columns * sizeof(float));
+    run_bags(bench, &x);  // warm
+    const double forward_ns = best_ns(bench, run_bags, &x);
+    run_bags_backward(bench, &x);
+    printf("%.0f %.0f\n", forward_ns, best_ns(bench, run_bags_backward, &x));
+    void *const all[] = { (void *)(uintptr_t)x.bags.ids, (void *)(uintptr_t)x.bags.ends, x.matrix, x.gradient, x.out };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        device_release(bench->device, all[i]);
+}
+
 int main(int count, char **arguments)
 {
     struct error error = { 0 };
@@ -141,11 +223,15 @@ int main(int count, char **arguments)
     setvbuf(stdout, NULL, _IOLBF, 0);
     while (fgets(line, sizeof line, stdin)) {
         struct convolution shape;
-        if (!read_convolution(&shape, line)) {
+        struct table_sizes tables;
+        if (read_convolution(&shape, line)) {
+            time_convolution(&bench, &shape);
+        } else if (read_bags(&tables, line)) {
+            time_bags(&bench, &tables);
+        } else {
             fprintf(stderr, "bench_layers: no such case: %s", line);
             return 2;
         }
-        time_convolution(&bench, &shape);
     }
     queue_free(bench.queue);
     device_close(bench.device);
