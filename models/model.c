@@ -242,7 +242,8 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
         .tying = asked->tying != TYING_OWN ? asked->tying : kind->sizes.tying,
         .padded = asked->padded,
     };
-    click_sizes_choose(&kind->sizes.clicks, &asked->clicks, &sizes->clicks);
+    if (family == FAMILY_CLICKS)
+        click_sizes_choose(&kind->sizes.clicks, &asked->clicks, &sizes->clicks);
     if (!sizes_exist(kind, asked, error)
         || !size_is_good("micro-batch", sizes->micro_batch, family == FAMILY_CLICKS ? 65536 : 1024, error)
         || !size_is_good("sequence", sizes->sequence, 8192, error)

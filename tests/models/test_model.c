@@ -283,7 +283,14 @@ static void every_kind_can_be_created(void **state)
         struct error error = { 0 };
         struct model *model = model_create(kinds[i].name, &kinds[i].sizes, &error);
         assert_good(model, error);
+        struct model_sizes sizes = model->sizes;  // those that were chosen make the model again
+        sizes.sequence = model->family == FAMILY_TEXT ? sizes.sequence : 0;
+        struct model *again = model_create(kinds[i].name, &sizes, &error);
+        assert_good(again, error);
+        assert_true(again->layer_count == model->layer_count && model_flops(again) == model_flops(model));
+        assert_int_equal(model_parameter_bytes(again), model_parameter_bytes(model));
         model_free(model);
+        model_free(again);
     }
 }
 
