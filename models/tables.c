@@ -65,6 +65,7 @@ static struct kind_sizes tables_sizes(const struct layer *layer)
         .saved_bytes = kept.bytes,
         .input = INPUT_NEVER,
         .held_bytes = kept.bytes,
+        .copied_bytes = kept.bytes,
     };
 }
 
@@ -91,12 +92,13 @@ static void tables_forward(const struct layer *layer, const struct layer_pass *p
 
 static void hold_ids(const struct layer *layer, const struct layer_pass *pass)
 {
-    queue_copy(pass->base.queue, pass->base.held, pass->base.saved, tables_sizes(layer).saved_bytes);
+    if (!pass->is_both)
+        queue_copy(pass->base.queue, pass->base.held, pass->base.saved, tables_sizes(layer).saved_bytes);
 }
 
 static void tables_backward_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct kept kept = kept_of(layer, &(struct walk){ pass->base.held, 0 });
+    const struct kept kept = kept_of(layer, &(struct walk){ pass->is_both ? pass->base.saved : pass->base.held, 0 });
     const struct bags bags = bags_in(layer, &kept);
     kernel_bag_backward(pass->base.queue, &bags, pass->base.gradients, pass->base.output_gradient);
 }
