@@ -54,8 +54,8 @@ void kernel_interaction_backward(struct queue *queue, const struct interaction *
                                  struct values *bottom_gradient, struct values *vectors_gradient,
                                  const struct values *out_gradient);
 
-// The cross of DCN v2: out = first * y + add, where y is W (V add) + b. The backward gives the gradients of first, y and
-// add. If add_gradient is NULL, `add` is `first`, and its gradient is part of that one's.
+// The cross of DCN v2: out = first * y + add, where y is W (V add) + b. The backward gives the gradients of first, y
+// and add. If add_gradient is NULL, `add` is `first`, and its gradient is part of that one's.
 void kernel_cross(struct queue *queue, struct values *out, const struct values *first, const struct values *y,
                   const struct values *add, size_t count);
 void kernel_cross_backward(struct queue *queue, struct values *first_gradient, struct values *y_gradient,
