@@ -15,16 +15,21 @@ void held_text_say(double bits, double order0_bits, double order1_bits, struct t
 
 void held_pictures_say(const struct held_score *held, const struct simple_scores *simple, struct text *text)
 {
-    text_add(text, "held-out pictures: %.4f are right", held->right);
+    const bool are_clicks = !isnan(held->auc);
+    const double reached = are_clicks ? held->auc : held->right;
+    if (are_clicks)
+        text_add(text, "held-out clicks: AUC %.4f, %.4f are right", held->auc, held->right);
+    else
+        text_add(text, "held-out pictures: %.4f are right", held->right);
     if (!isnan(held->top5))
         text_add(text, ", %.4f among the best five", held->top5);
     text_add(text, ", loss %.4f", held->bits * log(2));
     if (!isnan(simple->regression))
-        text_add(text, "; logistic regression reaches %.4f", simple->regression);
+        text_add(text, "; logistic regression reaches %s%.4f", are_clicks ? "an AUC of " : "", simple->regression);
     if (!isnan(simple->majority))
         text_add(text, "%s the most frequent label %.4f", isnan(simple->regression) ? ";" : ",", simple->majority);
     if (!isnan(simple->regression))
-        text_add(text, ": %.4f %s", fabs(held->right - simple->regression),
-                 held->right < simple->regression ? "worse" : "better");
+        text_add(text, ": %.4f %s", fabs(reached - simple->regression),
+                 reached < simple->regression ? "worse" : "better");
     text_add(text, "\n");
 }

@@ -9,7 +9,7 @@
 // are not bytes.
 void held_text_say(double bits, double order0_bits, double order1_bits, struct text *text);
 
-// The same for pictures.
+// The same for pictures, or for clicks.
 void held_pictures_say(const struct held_score *held, const struct simple_scores *simple, struct text *text);
 
 #endif

@@ -66,7 +66,7 @@ static const struct argp_option options[] = {
     { "eval-every", KEY_EVAL, "N", 0, "Measure held-out data every N steps, too, and keep the best checkpoint", 0 },
     { "beat", KEY_BEAT, "X", 0,
       "Exit with 1 unless the held-out text takes X bits per byte less than the order-1 model needs, or X more of the"
-      " held-out pictures are right (0.02: 2 %) than by logistic regression", 0 },
+      " held-out pictures are right, or an AUC X higher of clicks (0.02), than by logistic regression", 0 },
     { "checkpoints", KEY_CHECKPOINTS, "FOLDER", 0, "Keep in this folder what a run needs to go on; all ranks share it",
       0 },
     { "save-every", KEY_SAVE, "N", 0, "A checkpoint every N steps, and at the end", 0 },
@@ -366,12 +366,17 @@ static void print(const struct train_result *result, struct text *text)
 
 static bool judge_pictures(const struct train_arguments *given, const struct train_result *result, struct error *error)
 {
-    const double gain = result->held.right - result->simple.regression;
+    const bool are_clicks = !isnan(result->held.auc);
+    const double gain = (are_clicks ? result->held.auc : result->held.right) - result->simple.regression;
     if (!isnan(given->beat) && isnan(gain))
-        return error_named(error, "--beat is about pictures with one label, few enough to train logistic regression"
-                           " on in seconds; leave it out");
-    return isnan(given->beat) || gain >= given->beat
-        || error_set_kind(error, ERROR_ANSWER, "of the held-out pictures %.4f %s are right than by logistic regression,"
+        return error_named(error, "--beat is about clicks, or pictures with one label, few enough to train logistic"
+                           " regression on in seconds; leave it out");
+    if (isnan(given->beat) || gain >= given->beat)
+        return true;
+    return are_clicks
+        ? error_set_kind(error, ERROR_ANSWER, "the AUC on held-out clicks is %.4f %s than that of logistic regression,"
+                         " which --beat wants beaten by %.4f", fabs(gain), gain < 0 ? "lower" : "higher", given->beat)
+        : error_set_kind(error, ERROR_ANSWER, "of the held-out pictures %.4f %s are right than by logistic regression,"
                           " which --beat wants beaten by %.4f", fabs(gain), gain < 0 ? "fewer" : "more", given->beat);
 }
 
@@ -641,10 +646,13 @@ static bool open_samples(struct train_arguments *given, const struct plan *plan,
     const bool has_samples = sample_data_is(given->data);
     if (has_samples && !sample_data_load(given->data, &task->samples, error))
         return false;
-    const bool are_pictures = has_samples && strcmp(task->samples.kind, "text") != 0;
-    if (!are_pictures && (given->epochs > 0 || given->augmentation.flips || given->augmentation.shift > 0))
+    const bool are_samples = has_samples && strcmp(task->samples.kind, "text") != 0;
+    const bool is_augmented = given->augmentation.flips || given->augmentation.shift > 0;
+    if (!are_samples && (given->epochs > 0 || is_augmented))
         return error_named(error, "--epochs and --augment are about pictures, and --data %s is a text: give --steps",
                            given->data);
+    if (are_samples && is_augmented && task->samples.field_count == 0)
+        return error_named(error, "--augment is about pictures, and --data %s are clicks: leave it out", given->data);
     if (given->epochs == 0)
         return true;
     const uint64_t batch = batch_of(given, plan, task->model);

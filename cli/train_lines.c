@@ -82,6 +82,10 @@ void train_lines_evaluation(const struct train_evaluation *evaluation, struct te
     if (isnan(evaluation->right))
         text_add(text, "behind step %llu held-out text takes %.3f bits per token%s\n",
                  (unsigned long long)evaluation->step, evaluation->bits, best);
+    else if (!isnan(evaluation->auc))
+        text_add(text, "behind step %llu the held-out clicks have an AUC of %.4f, loss %.4f (%.3f bits%s)\n",
+                 (unsigned long long)evaluation->step, evaluation->auc, evaluation->bits * log(2), evaluation->bits,
+                 best);
     else
         text_add(text, "behind step %llu %.4f of the held-out pictures are right, loss %.4f (%.3f bits%s)\n",
                  (unsigned long long)evaluation->step, evaluation->right, evaluation->bits * log(2), evaluation->bits,

@@ -7,6 +7,8 @@
 #include "common/number.h"
 #include "runtime/groups/agreement.h"
 #include "runtime/stages/layer_inputs.h"
+#include "trainer/auc.h"
+#include "trainer/click_regression.h"
 #include "trainer/majority.h"
 
 bool held_pictures_open(struct held_pictures *held, struct error *error)
@@ -96,31 +98,68 @@ static size_t rank_of(const float *scores, size_t classes, size_t target)
     return rank;
 }
 
-bool held_pictures_score(struct held_pictures *held, struct held_score *score, struct error *error)
+static const float *scores_of(const struct held_pictures *held, uint64_t sample)
 {
-    const struct model_sizes *sizes = &held->model->sizes;
-    const size_t targets = sizes->sequence, classes = sizes->classes;
+    const uint64_t rows = held->model->sizes.micro_batch, numbers = held->model->sizes.sequence
+                                                                  * held->model->sizes.classes;
+    const uint64_t width = held->model->family == FAMILY_CLICKS ? 1 : numbers;
+    const char *batch = held->scores + sample / rows * held->score_bytes;
+    return (const float *)(const void *)batch + sample % rows * width;
+}
+
+static bool count_pictures(const struct held_pictures *held, struct held_score *score, struct error *error)
+{
+    const size_t targets = held->model->sizes.sequence, classes = held->model->sizes.classes;
     int32_t *labels = malloc(targets * sizeof *labels);
     uint64_t right = 0, top5 = 0;
-    double nats = 0;
-    const bool good = (labels || error_no_memory(error, "the labels of a picture")) && run(held, error);
-    for (uint64_t sample = 0; good && sample < held->data->held; sample++) {
-        const uint64_t batch = sample / sizes->micro_batch, row = sample % sizes->micro_batch;
-        const float *scores = (const float *)(const void *)(held->scores + batch * held->score_bytes);
+    if (!labels)
+        return error_no_memory(error, "the labels of a picture");
+    for (uint64_t sample = 0; sample < held->data->held; sample++) {
+        const float *scores = scores_of(held, sample);
         sample_data_targets(held->data, sample_data_held_place(held->data, sample), 0, NULL, labels);
         for (size_t t = 0; t < targets; t++) {
-            const size_t rank = rank_of(scores + (row * targets + t) * classes, classes, (size_t)labels[t]);
+            const size_t rank = rank_of(scores + t * classes, classes, (size_t)labels[t]);
             right += rank == 0;
             top5 += rank < 5;
         }
     }
-    for (uint32_t m = 0; good && m < held->micro_batches; m++)
-        nats += held->losses[m];
     free(labels);
     const double all = (double)held->data->held * (double)targets;
-    *score = (struct held_score){ .bits = nats * (double)sizes->micro_batch / (double)held->data->held / log(2),
-                                  .right = (double)right / all, .top5 = classes > 5 ? (double)top5 / all : NAN };
-    return good;
+    score->right = (double)right / all;
+    score->top5 = classes > 5 ? (double)top5 / all : NAN;
+    return true;
+}
+
+static bool count_clicks(const struct held_pictures *held, struct held_score *score, struct error *error)
+{
+    struct scored *samples = calloc(held->data->held, sizeof *samples);
+    uint64_t right = 0;
+    if (!samples)
+        return error_no_memory(error, "the scores of held-out clicks");
+    for (uint64_t sample = 0; sample < held->data->held; sample++) {
+        const float logit = *scores_of(held, sample);
+        int32_t label;
+        sample_data_targets(held->data, sample_data_held_place(held->data, sample), 0, NULL, &label);
+        samples[sample] = (struct scored){ (double)logit, label == 1 };
+        right += (logit > 0) == (label == 1);
+    }
+    score->right = (double)right / (double)held->data->held;
+    score->auc = auc_of(samples, held->data->held);
+    free(samples);
+    return true;
+}
+
+bool held_pictures_score(struct held_pictures *held, struct held_score *score, struct error *error)
+{
+    const struct model *model = held->model;
+    double nats = 0;
+    *score = (struct held_score){ .right = NAN, .top5 = NAN, .auc = NAN };
+    if (!run(held, error) || !(model->family == FAMILY_CLICKS ? count_clicks : count_pictures)(held, score, error))
+        return false;
+    for (uint32_t m = 0; m < held->micro_batches; m++)
+        nats += held->losses[m];
+    score->bits = nats * (double)model->sizes.micro_batch / (double)held->data->held / log(2);
+    return true;
 }
 
 bool held_twin_open(struct held_twin *held, const struct model *model, const struct sample_data *data,
@@ -206,12 +245,26 @@ static double train_regression(const struct sample_data *data, uint64_t seed, co
     return (double)right / (double)data->held;
 }
 
+static bool find_click_baseline(const struct sample_data *data, uint64_t seed, struct simple_scores *scores,
+                                struct error *error)
+{
+    struct click_baseline baseline;
+    if (data->held == 0)
+        return true;
+    if (!click_baseline_find(data, seed, &baseline, error))
+        return false;
+    *scores = (struct simple_scores){ baseline.majority, baseline.auc };
+    return true;
+}
+
 bool held_pictures_simple(const struct sample_data *data, uint64_t seed, struct simple_scores *scores,
                           struct error *error)
 {
     const double most_products = 1e11;  // some ten seconds
     const uint64_t numbers = sample_field_numbers(&data->fields[0]), classes = data->fields[1].classes;
     *scores = (struct simple_scores){ NAN, NAN };
+    if (click_data_slots(data) > 0)
+        return find_click_baseline(data, seed, scores, error);
     if (data->fields[1].sizes[0] > 0 || data->held == 0)
         return true;
     scores->majority = majority_right(data, classes);

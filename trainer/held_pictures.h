@@ -1,4 +1,4 @@
-// How many held-out pictures a pipeline gets right, between two of its steps. The forwards run in the pipeline, on its
+// How many held-out pictures or clicks a pipeline gets right, between two of its steps. The forwards run in the pipeline, on its
 // own ranks (runtime/evaluation.h). All ranks of the process group call these functions together. Or how many the
 // weights of a checkpoint get right, which are put into a twin. The same weights give the same bits.
 #ifndef TRAINER_HELD_PICTURES_H
@@ -28,6 +28,7 @@ struct held_pictures {
 struct held_score {
     double bits;         // per target
     double right, top5;  // shares of the targets; top5 is NAN with at most 5 classes
+    double auc;          // of clicks (auc.h); else NAN
 };
 
 // Borrows what it is given but `held`, which the other fields are set in.
@@ -45,8 +46,9 @@ bool held_twin_open(struct held_twin *held, const struct model *model, const str
                     struct device *device, struct error *error);
 void held_twin_close(struct held_twin *held);
 
-// What a simple model reaches on the same split: the most frequent label for all, and logistic regression on the
-// pixels, trained for some epochs by plain gradient descent. NAN if labels are per pixel, or if it would take minutes.
+// What a simple model reaches on the same split: the most frequent label for all, and logistic regression. On pixels it
+// is trained for some epochs by plain gradient descent, and the share that is right counts; on clicks it is trained to
+// its optimum, and the AUC counts (click_regression.h). NAN if labels are per pixel, or if it would take minutes.
 struct simple_scores {
     double majority, regression;
 };

@@ -97,6 +97,8 @@ static void read_evaluation(struct json *line, struct place *place)
     const bool has_bits = !json_null(line, "bits");
     const double bits = has_bits ? json_fraction(line, "bits") : NAN;
     const double right = json_has(line, "right") ? json_fraction(line, "right") : NAN;
+    if (json_has(line, "auc"))
+        json_fraction(line, "auc");
     json_bool(line, "best");
     if (step != place->step)
         json_refuse_key(line, "step", "is %llu, and the line before is of step %llu", (unsigned long long)step,
@@ -401,6 +403,8 @@ void run_log_evaluation(struct run_log *log, const struct train_evaluation *eval
     json_put_fraction(&json, "bits", evaluation->bits);
     if (!isnan(evaluation->right))
         json_put_fraction(&json, "right", evaluation->right);
+    if (!isnan(evaluation->auc))
+        json_put_fraction(&json, "auc", evaluation->auc);
     json_put_bool(&json, "best", evaluation->is_best);
     end_line(log, &json, &text);
 }

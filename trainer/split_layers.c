@@ -44,7 +44,7 @@ static bool can_share(const struct plan *plan, const struct run_place *place, st
     }
     if (variant_sharding(plan->stages[0].variant).owns_rows && is_shared && plan->storage.shard >= SHARD_GRADIENTS)
         return error_set(error, "the plan's members own rows, and its replicas share gradients, which are added up"
-                         " whole over the members: plan with --shard optimizer, or without --shard");
+                         " whole over the members: plan with weir partition --shard optimizer, or without it");
     return !place->group || are_alike || !is_shared
         || error_set(error, "the plan's stages are on groups of unlike size and share their optimizer's state: on"
                      " devices of their own they are run with groups of one size, or as weir partition plans them"

@@ -55,7 +55,8 @@ static struct optimizer optimizer_of(const struct plan *plan, const struct model
     struct optimizer optimizer = optimizer_default(plan->storage.optimizer);
     optimizer.rate = settings->rates.highest;
     optimizer.clip = settings->clip;
-    optimizer.decay = model->family == FAMILY_TEXT ? 0.1f : 5e-4f;  // as each family is usually trained
+    static const float decays[] = { [FAMILY_TEXT] = 0.1f, [FAMILY_PICTURES] = 5e-4f, [FAMILY_CLICKS] = 0 };
+    optimizer.decay = decays[model->family];  // as each family is usually trained
     optimizer.beta2 = 0.99f;  // short runs
     return optimizer;
 }
@@ -195,7 +196,7 @@ static bool is_evaluated_at(const struct training *training, uint64_t step, uint
 
 static bool find_score(struct training *training, struct held_score *score, struct error *error)
 {
-    *score = (struct held_score){ .right = NAN, .top5 = NAN };
+    *score = (struct held_score){ .right = NAN, .top5 = NAN, .auc = NAN };
     return training->settings->samples ? held_pictures_score(&training->held_pictures, score, error)
                                        : held_watch_bits(&training->held, &score->bits, error);
 }
@@ -211,7 +212,8 @@ static bool evaluate(struct training *training, double *bits, struct error *erro
     if (is_best)
         training->best_bits = *bits;
     if (listener->evaluated)
-        listener->evaluated(listener->self, &(struct train_evaluation){ training->step, *bits, score.right, is_best });
+        listener->evaluated(listener->self, &(struct train_evaluation){ training->step, *bits, score.right, score.auc,
+                                                                          is_best });
     return true;
 }
 
@@ -607,7 +609,7 @@ static void conclude(struct training *training, struct train_result *result)
 bool train_plan(const struct plan *plan, const struct model *model, const struct train_settings *settings,
                 struct train_result *result, struct error *error)
 {
-    *result = (struct train_result){ .held = { NAN, NAN, NAN }, .simple = { NAN, NAN } };
+    *result = (struct train_result){ .held = { NAN, NAN, NAN, NAN }, .simple = { NAN, NAN } };
     struct training training = { .plan = plan, .model = model, .settings = settings };
     bool good = prepare(&training, error) && predict(&training, result, error)
         && compare_bytes(&training, result, error) && open_checkpoints(&training, error)

@@ -33,6 +33,7 @@ struct train_evaluation {
     uint64_t step;
     double bits;     // per target
     double right;    // share of the targets that are right; NAN for texts
+    double auc;      // of clicks; else NAN
     bool is_best;    // the best of this run so far
 };
 

@@ -80,6 +80,18 @@ static bool allocate_compressed(struct twin *twin, struct error *error)
     return good;
 }
 
+static bool find_exempt(struct twin *twin, size_t l, struct error *error)
+{
+    const struct weir_layer *layer = &twin->layers[l];
+    struct exempt *exempt = twin->own[l].exempt = calloc(layer->undecayed_count + 1, sizeof *exempt);
+    if (!exempt)
+        return error_no_memory(error, "the sequential twin");
+    for (size_t i = 0; i < layer->undecayed_count; i++)
+        exempt[i] = (struct exempt){ layer->undecayed[i].first / number_bytes(twin),
+                                     layer->undecayed[i].end / number_bytes(twin) };
+    return true;
+}
+
 static bool allocate(struct twin *twin, const struct profile *profile, struct error *error)
 {
     bool good = true;
@@ -96,6 +108,7 @@ static bool allocate(struct twin *twin, const struct profile *profile, struct er
         if (updates && updates->sums > 1)
             memory->sum = get(twin, floats, &good, error);
         memory->gradients = get(twin, floats, &good, error);
+        good = good && find_exempt(twin, l, error);
         memory->state = get(twin, storage_state_bytes(&storage, profile, (uint32_t)l), &good, error);
         memory->output = get(twin, twin->splits * part_bytes(twin, layer->output_bytes), &good, error);
         memory->saved = get(twin, twin->splits * part_bytes(twin, layer_kept_bytes(layer)), &good, error);
@@ -184,6 +197,7 @@ void twin_free(struct twin *twin)
                         memory->shared_by_parts_gradient, memory->layer_state, memory->statistics };
         for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
             device_release(twin->device, all[i]);
+        free(memory->exempt);
     }
     for (size_t i = 0; i < twin->share_count; i++) {
         device_release(twin->device, twin->shares[i].gradients);

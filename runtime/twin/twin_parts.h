@@ -20,6 +20,7 @@ struct twin_layer {
     float *gradients;   // of the current copy
     float *sum;         // of the copies before it, if there are several
     float *state;
+    struct exempt *exempt;  // numbers without weight decay, undecayed_count ranges
     void *output, *saved;  // of all parts of a sequence, one behind the other
     void *held, *output_gradient, *shared_by_parts, *shared_by_parts_gradient;
     void *layer_state;     // without a gradient

@@ -1,4 +1,3 @@
-#include <assert.h>
 #include <stdlib.h>
 
 #include "device/kernels.h"
@@ -194,11 +193,6 @@ static void optimize(struct twin *twin, size_t l)
 {
     const struct weir_layer *layer = &twin->layers[l];
     struct twin_layer *updated = &twin->own[l];
-    struct exempt exempt[16];
-    assert(layer->undecayed_count <= 16);
-    for (size_t i = 0; i < layer->undecayed_count; i++)
-        exempt[i] = (struct exempt){ layer->undecayed[i].first / number_bytes(twin),
-                                     layer->undecayed[i].end / number_bytes(twin) };
     const struct stage_part part = { .layer = (uint32_t)l, .end = number_count(twin, l),
                                      .numbers = layer->parameter_bytes / number_bytes(twin), .tensors = layer->tensors,
                                      .tensor_count = layer->tensors ? layer->tensor_count : 0 };
@@ -208,7 +202,7 @@ static void optimize(struct twin *twin, size_t l)
         .gradients = updated->gradients,
         .state = updated->state,
         .count = number_count(twin, l),
-        .exempt = exempt,
+        .exempt = updated->exempt,
         .exempt_count = layer->undecayed_count,
         .parts = &part,
         .part_count = 1,

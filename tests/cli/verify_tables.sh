@@ -33,6 +33,9 @@ echo "tables on a stage of their own, run again: $(weir verify own.json --steps 
 plan replicas.json dlrm.json 4 1f1b --replicas 2,2
 echo "replicas, clipped: $(weir verify replicas.json --clip 0.01 2>&1 | said)"
 echo "a short last micro-batch: $(weir verify replicas.json --batch 27 2>&1 | said)"
+profile many.json "dlrm,numbers=2,slots=26,rows=20,columns=4,bottom=8,top=8,micro_batch=4"
+plan many.plan.json many.json 2 1f1b
+echo "as many tables as Criteo has, which do not decay: $(weir verify many.plan.json 2>&1 | said)"
 for rank in 0 1; do
     WEIR_RANK=$rank WEIR_RANKS=2 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 \
         weir verify zb-h1.json --device cpu:queued >rank$rank.txt 2>&1 &

@@ -135,9 +135,9 @@ static void what_is_written_is_read(void **state)
     struct run_curve past = { 0 };
     struct run_log *log = open_log(false, NULL);
     begin(log, 0);
-    run_log_evaluation(log, &(struct train_evaluation){ 0, 8, NAN, true });
+    run_log_evaluation(log, &(struct train_evaluation){ 0, 8, NAN, NAN, true });
     steps(log, 1, 3);
-    run_log_evaluation(log, &(struct train_evaluation){ 3, 7.5, 0.25, true });
+    run_log_evaluation(log, &(struct train_evaluation){ 3, 7.5, 0.25, 0.5, true });
     run_log_kept(log, 3);
     struct train_step bad = step_of(4);
     bad.loss = NAN;  // and a scale, and no norm
@@ -145,7 +145,7 @@ static void what_is_written_is_read(void **state)
     bad.loss_scale = 65536;
     bad.is_skipped = true;
     run_log_step(log, &bad);
-    run_log_evaluation(log, &(struct train_evaluation){ 4, INFINITY, NAN, false });
+    run_log_evaluation(log, &(struct train_evaluation){ 4, INFINITY, NAN, NAN, false });
     close_log(log, 4, "failed");
 
     log = open_log(true, &past);
@@ -193,7 +193,7 @@ static void one_file_over_several_processes(void **state)
     struct run_log *log = open_log(false, NULL);
     begin(log, 0);
     steps(log, 1, 6);
-    run_log_evaluation(log, &(struct train_evaluation){ 6, 3, NAN, true });
+    run_log_evaluation(log, &(struct train_evaluation){ 6, 3, NAN, NAN, true });
     close_log(log, 6, "stopped");
     log = open_log(true, NULL);
     begin(log, 4);
