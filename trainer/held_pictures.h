@@ -1,6 +1,6 @@
-// How many held-out pictures or clicks a pipeline gets right, between two of its steps. The forwards run in the pipeline, on its
-// own ranks (runtime/evaluation.h). All ranks of the process group call these functions together. Or how many the
-// weights of a checkpoint get right, which are put into a twin. The same weights give the same bits.
+// How many held-out pictures or clicks a pipeline gets right, between two of its steps. The forwards run in the
+// pipeline, on its own ranks (runtime/evaluation.h). All ranks of the process group call these functions together. Or
+// how many the weights of a checkpoint get right, which are put into a twin. The same weights give the same bits.
 #ifndef TRAINER_HELD_PICTURES_H
 #define TRAINER_HELD_PICTURES_H
 
@@ -47,7 +47,7 @@ bool held_twin_open(struct held_twin *held, const struct model *model, const str
 void held_twin_close(struct held_twin *held);
 
 // What a simple model reaches on the same split: the most frequent label for all, and logistic regression. On pixels it
-// is trained for some epochs by plain gradient descent, and the share that is right counts; on clicks it is trained to
+// is trained for some epochs by plain gradient descent, and the share that is right counts. On clicks it is trained to
 // its optimum, and the AUC counts (click_regression.h). NAN if labels are per pixel, or if it would take minutes.
 struct simple_scores {
     double majority, regression;
