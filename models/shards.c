@@ -13,7 +13,7 @@ static bool has_words(const struct layer *layer)
 bool layer_can_be_split(const struct layer *layer, struct sharding sharding)
 {
     if (sharding.owns_rows)
-        return !layer->kind->fold && layer->kind->data != DATA_NUMBERS && layer->kind->data != DATA_IDS;
+        return !layer->kind->fold;
     return kind_can_be_split(layer->kind)
         && (!has_words(layer) || sharding.shares_rows || layer_can_split_words(layer, sharding.shards));
 }
@@ -90,9 +90,6 @@ bool model_can_own_rows(const struct model *model, size_t members, struct error 
     for (size_t l = 0; l < model->layer_count; l++) {
         const struct layer *layer = &model->layers[l];
         struct layer share;
-        if (layer->kind->data == DATA_NUMBERS || layer->kind->data == DATA_IDS)
-            return error_set(error, "layer %s reads samples of clicks, which devices do not share yet: leave out --rows",
-                             layer->name);
         if (!layer_can_be_split(layer, sharding))
             return error_set(error, "layer %s keeps statistics of the rows that it sees, which members with rows of"
                              " their own would each have of their share: leave out --rows", layer->name);

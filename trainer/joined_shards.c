@@ -113,6 +113,8 @@ static void passes_of(const struct layer_binding *binding, const struct weir_pas
         shard_pass->tied_gradients = piece_of(pass->tied_gradients, s, binding->tied.gradient_bytes);
         share_rows(binding, pass, s, &passes[s]);
         share_samples(binding, s, &whole, &passes[s]);
+        if (is_forward && binding->clicks)
+            binding_fetch_clicks(binding, s, &passes[s]);  // into the workspace behind that of all shards
         shard_pass->loss = s == 0 ? pass->loss : NULL;
         shard_pass->saved = piece_of(pass->saved, s, part_bytes(pass, sizes.saved_bytes - own_shared_by_parts));
         shard_pass->shared_by_parts = piece_of(pass->shared_by_parts, s, sizes.shared_by_parts_bytes);

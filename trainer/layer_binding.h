@@ -44,6 +44,9 @@ size_t binding_samples_of(const struct layer *layer, size_t samples);
 struct layer_pass binding_pass_of(const struct layer_binding *binding, const struct weir_pass *pass);
 struct layer_pass binding_forward_pass_of(const struct layer_binding *binding, const struct weir_pass *pass);
 
+// The numbers or ids of a member's samples; of all samples, for a layer without members.
+void binding_fetch_clicks(const struct layer_binding *binding, uint32_t member, struct layer_pass *pass);
+
 // Runs all shards of a layer as one layer (joined_shards.c): makes the shards, then replaces the layer's sizes and
 // functions by those of all shards together.
 bool binding_open_shards(struct layer_binding *binding, const struct model *model, struct device *device,

@@ -37,7 +37,7 @@ static uint64_t batch_bytes(const struct layer_binding *binding)
     if (binding->pixels)
         return round_to_256(slots_of(binding) * picture_numbers(binding) * sizeof(float));
     if (binding->clicks)
-        return click_batch_bytes(&binding->layer);
+        return members_of(binding) * click_batch_bytes(&binding->layer);
     return binding->tokens ? round_to_256(slots_of(binding) * binding->sequence * sizeof(int32_t)) : 0;
 }
 
@@ -218,29 +218,41 @@ size_t binding_samples_of(const struct layer *layer, size_t samples)
     return samples > share.first ? min_u64(samples - share.first, share.count) : 0;
 }
 
-static void add_click(const struct layer_binding *binding, struct click_batch *batch, struct sample_place place)
+static void add_click(const struct layer_binding *binding, const struct layer *layer, struct click_batch *batch,
+                      struct sample_place place)
 {
     struct click_sample sample;
     click_data_at(binding->settings.course->data, place, &sample);
-    click_batch_add(&binding->layer, batch, &(struct click_lists){ sample.numbers, sample.ids, sample.ends,
-                                                                  sample.weights });
+    click_batch_add(layer, batch, &(struct click_lists){ sample.numbers, sample.ids, sample.ends, sample.weights });
 }
 
-// The numbers or ids of a micro-batch. Samples behind the last one that counts have none, so that they name no rows.
-static void fetch_clicks(const struct layer_binding *binding, struct layer_pass *pass)
+// Samples behind the last one that counts have no numbers and no ids, so that they name no rows. Nor have the slots that
+// a member with fewer samples than others has left.
+static void gather_clicks(const struct layer_binding *binding, const struct layer *layer,
+                          const struct weir_pass *pass, struct click_batch *batch)
 {
+    const struct sample_share share = layer_samples(layer);
+    const size_t real = binding_samples(binding, pass), own = binding_samples_of(layer, real);
+    uint64_t seed = random_of(binding, pass);
+    click_batch_begin(layer, batch);
+    for (size_t row = 0; !binding->settings.course && row < share.first + own; row++) {
+        click_batch_draw(layer, batch, &seed);
+        if (row < share.first)
+            click_batch_begin(layer, batch);  // it was drawn for another member
+    }
+    for (size_t i = 0; binding->settings.course && i < own; i++)
+        add_click(binding, layer, batch, sample_of(binding, pass, share.first + i, real));
+    for (size_t i = own; i < layer->shape.batch; i++)
+        click_batch_add(layer, batch, NULL);
+}
+
+void binding_fetch_clicks(const struct layer_binding *binding, uint32_t member, struct layer_pass *pass)
+{
+    const struct layer *layer = members_of(binding) > 1 ? &binding->all[member] : &binding->layer;
     struct click_batch *batch = &binding->clicks[pass->base.copy];
-    const size_t real = binding_samples(binding, &pass->base);
-    uint64_t seed = random_of(binding, &pass->base);
-    click_batch_begin(&binding->layer, batch);
-    for (size_t row = 0; row < binding->rows; row++)
-        if (row >= real)
-            click_batch_add(&binding->layer, batch, NULL);
-        else if (binding->settings.course)
-            add_click(binding, batch, sample_of(binding, &pass->base, row, real));
-        else
-            click_batch_draw(&binding->layer, batch, &seed);
-    click_batch_upload(&binding->layer, batch, (char *)pass->base.workspace + binding->batch_at, pass);
+    const uint64_t at = binding->batch_at + member * click_batch_bytes(layer);
+    gather_clicks(binding, layer, &pass->base, batch);
+    click_batch_upload(layer, batch, pass->base.workspace ? (char *)pass->base.workspace + at : NULL, pass);
 }
 
 struct layer_pass binding_pass_of(const struct layer_binding *binding, const struct weir_pass *pass)
@@ -292,8 +304,8 @@ struct layer_pass binding_forward_pass_of(const struct layer_binding *binding, c
     if (binding->pixels) {
         fetch_pixels(binding, pass);
         layer_pass.pixels = fetched;
-    } else if (binding->clicks) {
-        fetch_clicks(binding, &layer_pass);
+    } else if (binding->clicks && members_of(binding) == 1) {
+        binding_fetch_clicks(binding, 0, &layer_pass);
     } else if (binding->tokens) {
         fetch(binding, pass);
         layer_pass.tokens = layer_pass.targets = fetched;

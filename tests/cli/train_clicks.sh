@@ -29,6 +29,12 @@ find c -maxdepth 1 -name 'step-*' ! -name step-100 -exec rm -r {} +
 train two c --epochs 4 --resume >c.txt 2>c.err; echo "exit $?"
 same a/step-563 c/step-563
 
+echo '# two devices for each rank, which share the samples'
+weir profile $model --rows 2 -o profile.json >/dev/null
+weir partition profile.json --cluster "4 devices, 1GiB, 10GB/s 1us" --schedule 1f1b --micro-batches 4 \
+    --optimizer adagrad --variants rows2,rows2 -o rows.json >/dev/null
+train rows rows --epochs 4 --beat 0.01 >rows.txt 2>rows.err; echo "exit $?"
+
 echo '# measured by itself, and begun with'
 weir eval $model --checkpoint a --data clicks.json | tail -n 1 | diff - <(grep '^held-out' one.txt) && echo "the same line"
 train two d --epochs 1 --weights a/step-563 >d.txt 2>d.err
@@ -42,4 +48,3 @@ weir train $model --plan one.json --data other.json --epochs 1; echo "exit $?"
 weir data make-clicks --samples 100 --slots 4 --numbers 3 --ids 20 --most 3 -o many.json >/dev/null
 weir train $model --plan one.json --data many.json --epochs 1; echo "exit $?"
 train one f --epochs 1 --augment flips; echo "exit $?"
-weir profile $model --rows 2 -o rows.json; echo "exit $?"

@@ -36,6 +36,13 @@ echo "a short last micro-batch: $(weir verify replicas.json --batch 27 2>&1 | sa
 profile many.json "dlrm,numbers=2,slots=26,rows=20,columns=4,bottom=8,top=8,micro_batch=4"
 plan many.plan.json many.json 2 1f1b
 echo "as many tables as Criteo has, which do not decay: $(weir verify many.plan.json 2>&1 | said)"
+weir profile "$dlrm" --rows 2,3 -o rows.json >/dev/null 2>&1
+for row in 1f1b:rows2 zb-h1:rows3 pipedream:rows2 pipedream-2bw:rows3; do
+    weir partition rows.json --cluster "6 devices, 1GiB, 10GB/s 1us" --schedule ${row%:*} --micro-batches 4 \
+        --optimizer adagrad --variants ${row#*:},${row#*:} -o plan.json >/dev/null 2>&1
+    echo "${row#*:} by ${row%:*}, tables on each device: $(weir verify plan.json 2>&1 | said), a short last micro-batch:" \
+        "$(case $row in *p*d*) ;; *) weir verify plan.json --batch 26 2>&1 | said ;; esac)"
+done
 for rank in 0 1; do
     WEIR_RANK=$rank WEIR_RANKS=2 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 \
         weir verify zb-h1.json --device cpu:queued >rank$rank.txt 2>&1 &
