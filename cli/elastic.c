@@ -250,14 +250,17 @@ static bool is_time(struct elastic *elastic, size_t count)
     return still_ns >= FIRST_NS;
 }
 
-// Says why a member that does not decide is not a rank now, after a look and after reading the last epoch.
+// Says why a member that does not decide is not a rank now, after a look and after reading the last epoch. Members may
+// be seen to run before the epoch in which they do is read.
 static void say_who_decides(struct elastic *elastic)
 {
+    if (elastic->running > 0 && elastic->epoch.rank_count == 0)
+        return;
     if (elastic->running > 0)
         say_why(elastic, "epoch %llu is under way on %zu rank%s: this member waits until they stop for it, or one of"
                 " them is lost", (unsigned long long)elastic->epoch.number, elastic->epoch.rank_count,
                 elastic->epoch.rank_count == 1 ? "" : "s");
-    else if (elastic->epoch.number == elastic->joined_at )
+    else if (elastic->epoch.number == elastic->joined_at)
         say_why(elastic, "waits for the first epoch, on which the oldest member decides");
 }
 
