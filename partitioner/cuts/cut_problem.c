@@ -220,7 +220,8 @@ static struct stage_states states_of(const struct cut_problem *problem, uint32_t
     return (struct stage_states){ .layers = places_size(places, to) - places_size(places, from),
                                   .with_weights = (uint32_t)cut_sum(problem, stage, SUM_WITH_WEIGHTS, from, to),
                                   .weights = cut_sum(problem, stage, SUM_WEIGHTS, from, to),
-                                  .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to) };
+                                  .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to),
+                                  .update_ns = cut_sum(problem, stage, SUM_UPDATE, from, to) };
 }
 
 // The same as predict_reduce_ns().

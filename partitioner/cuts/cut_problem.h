@@ -74,6 +74,7 @@ enum view_sum {
     SUM_WITH_WEIGHTS,                                  // the number of layers with weights
     SUM_WEIGHTS, SUM_OPTIMIZER, SUM_SAVED, SUM_SHARED_BY_PARTS, SUM_HELD,  // bytes (layer_memory.h)
     SUM_STATE, SUM_STATISTICS,
+    SUM_UPDATE,                                        // ns in which devices add up gradients (variant.h)
     SUM_OUTPUTS,                                       // bytes of all outputs and workspaces, each layer's own
     SUM_PRICES, VIEW_SUMS = SUM_PRICES + VIEW_PRICES   // see stage_price_floor()
 };

@@ -135,6 +135,7 @@ static uint64_t part_of(const struct stage_view *view, enum view_sum sum, uint32
     case SUM_HELD: return memory->held;
     case SUM_STATE: return memory->state;
     case SUM_STATISTICS: return memory->statistics;
+    case SUM_UPDATE: return profiled->update_ns;
     case SUM_OUTPUTS: return layer_workspace(memory, memory->output);
     default: break;
     }

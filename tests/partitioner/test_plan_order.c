@@ -68,6 +68,55 @@ static void the_order_of_a_plan_is_predicted_evaluated_written_and_read(void **s
     }
 }
 
+// Each layer gets a variant on two devices, which have rows of their own and add up gradients at each update.
+static void add_rows(uint64_t *seed, struct profile *profile)
+{
+    struct error error = { 0 };
+    for (size_t l = 0; l < profile->layer_count; l++) {
+        struct profile_layer *layer = &profile->layers[l];
+        layer->variants = calloc(1, sizeof layer->variants[0]);
+        assert_non_null(layer->variants);
+        layer->variant_count = 1;
+        layer->variants[0] = (struct profile_variant){
+            .layer = *layer, .devices = 2, .shares_output = true, .update_ns = random_below(seed, 3) * 400,
+        };
+        layer->variants[0].layer.name = strdup("rows2");
+        layer->variants[0].layer.kind = NULL;
+        layer->variants[0].layer.variants = NULL;
+        layer->variants[0].layer.variant_count = 0;
+        layer->variants[0].layer.shapes = NULL;
+        layer->variants[0].layer.shape_count = 0;
+    }
+    assert_good(profile_rehash(profile, &error), error);
+}
+
+// The search prices stages of branches by sums of its own, and the evaluator by plain loops.
+static void orders_of_devices_that_add_up_gradients_hold(void **state)
+{
+    (void)state;
+    static const char *const variants[] = { "rows2", "rows2", "rows2" };
+    uint64_t seed = 5;
+    size_t ordered = 0;
+    for (uint64_t trial = 0; trial < test_trials(100, 2000); trial++) {
+        struct error error = { 0 };
+        struct profile *profile = small_random_dag(&seed, LAYERS, 4, 1000);
+        add_rows(&seed, profile);
+        const uint32_t ranks = 2 + (uint32_t)trial % 2;
+        struct cluster *cluster = cluster_uniform(2 * ranks, 1 << 20, 100, 1000000000, &error);
+        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "1f1b",
+                                                .ranks = ranks, .micro_batches = 4,
+                                                .layout = { .variants = variants, .stages = ranks } };
+        struct plan *plan = plan_search(&request, &error);
+        if (!plan || !plan_evaluate(plan, profile, &error))
+            fail_msg("trial %d: %s", (int)trial, error.text);
+        ordered += plan->order != NULL;
+        plan_free(plan);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
+    assert_true(ordered > 0);
+}
+
 static struct profile *diamond(void)
 {
     static const struct small_layer row = { 1000, 2000, 1, 1, 1, INPUT_KEPT_BOTH, 1, 1, 1 };
@@ -147,10 +196,11 @@ static void is_refused(void **state)
 
 int main(void)
 {
-    enum { PLAIN = 2, ROWS = sizeof bad_rows / sizeof bad_rows[0] };
+    enum { PLAIN = 3, ROWS = sizeof bad_rows / sizeof bad_rows[0] };
     struct CMUnitTest tests[PLAIN + ROWS] = {
         cmocka_unit_test(the_order_of_a_plan_is_predicted_evaluated_written_and_read),
         cmocka_unit_test(an_order_that_is_none_of_the_profile_s_is_told),
+        cmocka_unit_test(orders_of_devices_that_add_up_gradients_hold),
     };
     for (size_t i = 0; i < ROWS; i++)
         tests[PLAIN + i] = (struct CMUnitTest)TEST_ROW(is_refused, &bad_rows[i]);
