@@ -4,7 +4,6 @@
 //     {...} NUL numbers          a document, and the file of numbers beside it
 //     c FILE                     a file in Criteo's form
 //     m FILE NUL FILE NUL FILE   RecBole's three files
-#define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
