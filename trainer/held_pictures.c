@@ -17,6 +17,10 @@ bool held_pictures_open(struct held_pictures *held, struct error *error)
     const uint64_t rows = held->model->sizes.micro_batch, samples = held->data->held;
     if (samples == 0)
         return error_set(error, "the %s data have nothing held out", held->data->kind);
+    const uint64_t positives = click_data_slots(held->data) > 0 ? click_data_positives(held->data, true) : 0;
+    if (click_data_slots(held->data) > 0 && (positives == 0 || positives == samples))
+        return error_set(error, "all held-out clicks of the %s data have label %d, and an AUC takes both labels: make"
+                         " data with more samples", held->data->kind, positives > 0);
     if ((samples + rows - 1) / rows >= UINT16_MAX)
         return error_set(error, "%llu held-out samples are more than an evaluation of micro-batches of %llu has: at most"
                          " %d micro-batches", (unsigned long long)samples, (unsigned long long)rows, UINT16_MAX);

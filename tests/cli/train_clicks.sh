@@ -47,4 +47,11 @@ weir data make-clicks --samples 100 --slots 5 --numbers 3 --ids 20 -o other.json
 weir train $model --plan one.json --data other.json --epochs 1; echo "exit $?"
 weir data make-clicks --samples 100 --slots 4 --numbers 3 --ids 20 --most 3 -o many.json >/dev/null
 weir train $model --plan one.json --data many.json --epochs 1; echo "exit $?"
+for i in $(seq 20); do  # the last tenth is held out
+    echo "$((i > 18 || i % 2))$(printf '\t%d' $(seq 13))$(printf '\t%08x' $(seq $i $((i + 25))))"
+done >criteo.txt
+weir data criteo criteo.txt --capacity 50 -o criteo.json >/dev/null
+weir profile dlrm,rows=50 -o wide.json >/dev/null 2>&1
+weir partition wide.json --cluster "1 devices, 1GiB, 10GB/s 1us" --schedule gpipe --micro-batches 1 -o wide.plan >/dev/null 2>&1
+weir train dlrm,rows=50 --plan wide.plan --data criteo.json --epochs 1; echo "exit $?"
 train one f --epochs 1 --augment flips; echo "exit $?"
