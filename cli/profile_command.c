@@ -19,7 +19,8 @@
 #include "trainer/measure_sizes.h"
 #include "trainer/model_spec.h"
 
-enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE, KEY_SIZES, KEY_ROWS };
+enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE, KEY_SIZES, KEY_ROWS,
+       KEY_TABLES };
 
 struct profile_arguments {
     const char *model, *lint, *device;
@@ -27,6 +28,7 @@ struct profile_arguments {
     bool says_clock, is_links, is_calibration, verbose;
     uint32_t tensor[8], rows[8];  // each one a variant
     size_t tensor_count, row_count;
+    char *tables;  // with --rows: places of tables, each one a variant
     uint32_t sizes[MEASURED_SIZES];  // 0: only the model's own micro-batch
     struct shared_options shared;
 };
@@ -42,6 +44,7 @@ static const struct argp_option options[] = {
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
     { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices (variants)", 0 },
     { "rows", KEY_ROWS, "N,...", 0, "Also whole layers on N that share samples", 0 },
+    { "tables", KEY_TABLES, "P,...", 0, "With --rows: also tables split as P says", 0 },
     OPTION_CLUSTER,
     { "links", KEY_LINKS, 0, 0, "The links between ranks, as a cluster", 0 },
     OPTION_MEMORY,
@@ -77,6 +80,9 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
     case KEY_ROWS:
         given->row_count = option_counts(argument, "--rows", 2, SHARDS_MOST, given->rows,
                                          sizeof given->rows / sizeof given->rows[0], state);
+        break;
+    case KEY_TABLES:
+        given->tables = argument;
         break;
     case KEY_SIZES:
         if (option_counts(argument, "--sizes", 1, 1024, given->sizes, MEASURED_SIZES, state) != MEASURED_SIZES
@@ -118,6 +124,8 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
             argp_error(state, "--sizes is for a model, without --tensor and --rows");
         if (has_variants(given) && !given->model)
             argp_error(state, "%s is for a model", given->tensor_count > 0 ? "--tensor" : "--rows");
+        if (given->tables && given->row_count == 0)
+            argp_error(state, "--tables is for --rows: which of the devices has which table");
         if (given->shared.cluster && !has_variants(given))
             argp_error(state, "--cluster is for --tensor and --rows: the link that their devices add up over");
         break;
@@ -133,11 +141,10 @@ static const struct argp argp = {
     .args_doc = "MODEL\n--links\n--calibrate\n--lint FILE",
     .doc = "Measures what the layers of a built-in model cost on this machine, or the links between ranks; or looks a "
            "profile over.\v"
-           "--pad-vocabulary is the word padded behind a model's name.\n\n"
-           "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split, for weir partition"
-           " --variants, and, sequence parallel, \"tensor2sp\", ..; their sums take what they take here, or over the"
-           " innermost link of --cluster. --rows 2 adds \"rows2\": whole layers on two devices, which share the"
-           " samples.\n\n"
+           "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split, and, sequence"
+           " parallel, \"tensor2sp\", ..; their sums take what they take here, or over the innermost link of --cluster."
+           " --rows 2 adds \"rows2\": whole layers on two devices, which share the samples."
+           " --tables slots,rows,columns adds \"rows2:slots\", ..: tables on one device each, or split.\n\n"
            "--sizes 16,32,64 puts the times of MODEL,micro_batch=48 on lines through 16 and 64, and prints how they"
            " miss 32.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one;"
@@ -209,6 +216,18 @@ static bool has_that_clock(const struct device *device, const struct profile_arg
                      "nothing of the layers'; leave --clock out", given->device);
 }
 
+// A variant for each of the places of --tables.
+static bool add_places(const struct profile_arguments *given, const char *spec, struct device *device, uint32_t members,
+                       const struct cluster *cluster, struct profile *profile, struct error *error)
+{
+    char *all = given->tables ? strdup(given->tables) : NULL, *rest = NULL;
+    bool good = all || !given->tables || error_no_memory(error, "the places of tables");
+    for (char *places = all ? strtok_r(all, ",", &rest) : NULL; good && places; places = strtok_r(NULL, ",", &rest))
+        good = measure_own_rows(profile, spec, device, members, places, cluster, &given->how, error);
+    free(all);
+    return good;
+}
+
 static bool add_variants(const struct profile_arguments *given, const char *spec, struct device *device,
                          struct profile *profile, struct error *error)
 {
@@ -218,7 +237,8 @@ static bool add_variants(const struct profile_arguments *given, const char *spec
     for (size_t i = 0; good && i < given->tensor_count; i++)
         good = measure_shards(profile, spec, device, given->tensor[i], cluster, &given->how, error);
     for (size_t i = 0; good && i < given->row_count; i++)
-        good = measure_own_rows(profile, spec, device, given->rows[i], cluster, &given->how, error);
+        good = measure_own_rows(profile, spec, device, given->rows[i], NULL, cluster, &given->how, error)
+            && add_places(given, spec, device, given->rows[i], cluster, profile, error);
     cluster_free(cluster);
     return good;
 }

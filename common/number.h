@@ -71,4 +71,15 @@ uint64_t multiply_clamped(uint64_t a, uint64_t b);
 // Rounds up to a multiple of 256, which is how tensors in memory are counted.
 uint64_t round_to_256(uint64_t bytes);
 
+// The greatest common divisor; with 0, the other number.
+static inline uint64_t greatest_common(uint64_t a, uint64_t b)
+{
+    while (b > 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 #endif

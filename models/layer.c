@@ -47,10 +47,28 @@ static uint64_t held_in_both(const struct kind_sizes *kind)
     return kind->held_bytes - kind->copied_bytes;
 }
 
+static uint64_t own_numbers(const struct layer *layer)
+{
+    struct tensor tensors[LAYER_TENSORS];
+    const size_t count = layer_tensors(layer, tensors);
+    return count > 0 ? tensor_end(layer, &tensors[count - 1]) : 0;
+}
+
+// Numbers of the parameters. If members have parts of tables, all of them have as many as the one with most.
+static uint64_t numbers_of(const struct layer *layer)
+{
+    struct layer other = *layer;
+    uint64_t most = own_numbers(layer);
+    for (size_t m = 0; layer->shape.tables.places.are_given && m < layer->shape.members; m++) {
+        other.shape.member = m;
+        most = max_u64(most, own_numbers(&other));
+    }
+    return most;
+}
+
 struct layer_sizes layer_sizes(const struct layer *layer)
 {
     const struct kind_sizes kind = layer->kind->sizes(layer);
-    struct tensor tensors[LAYER_TENSORS];
     struct layer_sizes sizes = {
         .output_bytes = kind.output_bytes,
         .saved_bytes = kind.saved_bytes,
@@ -65,9 +83,7 @@ struct layer_sizes layer_sizes(const struct layer *layer)
     };
     if (has_weight_pass(layer))
         sizes.held_for_weight_bytes = kind.output_bytes + kind.held_bytes;
-    const size_t count = layer_tensors(layer, tensors);
-    const uint64_t numbers = count > 0 ? tensor_end(layer, &tensors[count - 1]) : 0;
-    sizes.parameter_bytes = layer_bytes(layer, numbers);
+    sizes.parameter_bytes = layer_bytes(layer, numbers_of(layer));
     sizes.gradient_bytes = sizes.parameter_bytes / precision_bytes(layer->shape.precision) * sizeof(float);
     return sizes;
 }
@@ -129,27 +145,29 @@ static struct layer part_of(const struct layer *layer, const struct layer_pass *
     return layer_part(layer, pass->base.split, pass->base.splits);
 }
 
-// Members that own rows communicate about their losses only.
-static bool has_shards(const struct layer *part, const struct layer_pass *pass)
+// Measured alone, a shard goes on with its own part of a sum, and with what it would send to others.
+static void exchange(const struct layer_pass *pass, const struct shard_part *part)
 {
-    return part->shape.shards > 1 && pass->sum;
+    if (pass->sum && part->count > 0)
+        pass->sum->add(pass->sum->self, pass->base.queue, part);
+    else if (part->exchange == SHARD_ALL_TO_ALL)
+        queue_copy(pass->base.queue, part->received, part->numbers, part->count * sizeof(float));
 }
 
 static void run(const struct layer *part, const struct layer_pass *pass, const struct kind_step steps[KIND_STEPS])
 {
     for (size_t i = 0; i < KIND_STEPS && steps[i].run; i++) {
         steps[i].run(part, pass);
-        if (!steps[i].part || !has_shards(part, pass))
+        if (!steps[i].part || !layer_exchanges(part))
             continue;
         const struct shard_part shard_part = steps[i].part(part, pass);
-        if (shard_part.count > 0)
-            pass->sum->add(pass->sum->self, pass->base.queue, &shard_part);
+        exchange(pass, &shard_part);
     }
 }
 
 struct shard_part layer_loss_part(const struct layer *layer, const struct layer_pass *pass)
 {
-    return (struct shard_part){ layer->kind->loss(layer, pass), 1, true, SHARD_ALL_REDUCE };
+    return (struct shard_part){ layer->kind->loss(layer, pass), 1, true, SHARD_ALL_REDUCE, NULL };
 }
 
 void layer_hand_loss_on(const struct layer *layer, const struct layer_pass *pass)
@@ -267,6 +285,8 @@ size_t layer_tensors(const struct layer *layer, struct tensor tensors[LAYER_TENS
     size_t count = 0;
     if (layer->kind->tensors)
         layer->kind->tensors(layer, tensors, &count);
+    for (size_t i = 0; i < count && !layer->shape.tables.places.are_given; i++)
+        tensors[i].number = i;
     for (size_t i = 1; i < count; i++)
         tensors[i].offset = tensors[i].adjoins
                                 ? tensors[i - 1].offset + tensors[i - 1].rows * tensors[i - 1].columns
@@ -311,8 +331,24 @@ static uint64_t tensor_key(uint64_t seed, uint32_t layer, size_t tensor)
     return random_next(&key);
 }
 
+// Whole rows that are adjacent are one span.
+static bool piece_run(const struct tensor *tensor, size_t run, struct tensor_run *found)
+{
+    const struct tensor_piece *piece = &tensor->piece;
+    const bool is_adjacent = piece->row_step == 1 && tensor->columns == piece->whole_columns;
+    const size_t row = piece->first_row + run * piece->row_step;
+    const size_t count = tensor->columns * (is_adjacent ? tensor->rows : 1);
+    *found = (struct tensor_run){ .own = run * tensor->columns, .count = count, .drawn_count = count,
+                                  .whole = row * piece->whole_columns + piece->first_column };
+    found->drawn = found->whole;
+    return run < (is_adjacent ? 1 : tensor->rows);
+}
+
 bool tensor_run(const struct layer *layer, const struct tensor *tensor, size_t run, struct tensor_run *found)
 {
+    if (tensor->split == SPLIT_PIECE)
+        return piece_run(tensor, run, found);
+
     const bool is_split = tensor->split != SPLIT_NONE && layer->shape.shards > 1;
     const size_t shards = is_split ? layer->shape.shards : 1, shard = is_split ? layer->shape.shard : 0;
     const size_t all = tensor->rows * tensor->columns;
@@ -351,7 +387,7 @@ static void draw_normal(const struct layer *layer, const struct tensor *tensor, 
 static void draw(const struct layer *layer, const struct tensor *tensor, struct queue *queue, struct values *place,
                  uint64_t key)
 {
-    if (layer->shape.shards > 1 && tensor->split != SPLIT_NONE)
+    if (tensor->split == SPLIT_PIECE || (layer->shape.shards > 1 && tensor->split != SPLIT_NONE))
         draw_shard(layer, tensor, queue, place, key);
     else
         draw_normal(layer, tensor, queue, place, key);
@@ -367,6 +403,6 @@ void layer_initialize(const struct layer *layer, struct queue *queue, void *para
         if (tensors[i].start == START_ONE)
             kernel_fill(queue, place, 1, tensors[i].rows * tensors[i].columns);
         else if (tensors[i].start == START_NORMAL)
-            draw(layer, &tensors[i], queue, place, tensor_key(seed, layer->index, i));
+            draw(layer, &tensors[i], queue, place, tensor_key(seed, layer->index, tensors[i].number));
     }
 }

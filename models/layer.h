@@ -53,11 +53,26 @@ struct picture_shape {
 // What only layers of tables, and of their vectors, have. A slot is a field of a sample, such as the site that an
 // advertisement was on. It has a table, whose rows are the vectors of its ids.
 enum { LAYER_TABLES = 128 };
+
+// The place of each table, among members that own rows (shards.h). Without places, each of them has all tables.
+enum table_way { TABLE_ON_ALL, TABLE_ON_ONE, TABLE_BY_ROWS, TABLE_BY_COLUMNS };
+struct table_places {
+    bool are_given;
+    bool weighs;          // ids have weights in the lists of members, whether or not the model's have
+    size_t unit;          // columns of a unit (table_places.h)
+    size_t sent, copied;  // units of a sample: the most that a member has a part of, and those that all have
+    struct {
+        enum table_way way;
+        uint64_t members;  // bit m: member m has a part
+    } of[LAYER_TABLES];
+};
+
 struct table_shape {
     size_t slots, columns;        // of a vector
     size_t most;                  // ids of a slot of one sample
     bool is_mean, has_weights;    // the vectors of a slot are averaged; ids have weights
     uint32_t rows[LAYER_TABLES];  // of each table
+    struct table_places places;
 };
 
 struct layer_shape {
@@ -170,6 +185,7 @@ enum shard_exchange {
     SHARD_ALL_REDUCE,      // each gets the sum of all parts in place of its own
     SHARD_REDUCE_SCATTER,  // each gets its share of that sum, in its place; the other shares become undefined
     SHARD_ALL_GATHER,      // each has its share, in its place, and gets the shares of all
+    SHARD_ALL_TO_ALL,      // share i of each goes to member i, which finds them in `received`, in the order of members
 };
 
 // A shard's contribution: numbers of the layer's precision, or floats. count 0: there is nothing to exchange.
@@ -178,6 +194,7 @@ struct shard_part {
     size_t count;
     bool are_floats;
     enum shard_exchange exchange;
+    void *received;  // of an all-to-all: as many numbers, elsewhere
 };
 
 // How the shards of a layer communicate, in the order of the queue. A sum is part 0 + part 1 + .., rounded after each
@@ -202,6 +219,8 @@ struct id_lists {
     const float *weights;  // NULL: all are 1
 };
 size_t layer_most_ids(const struct layer *layer);
+size_t layer_bags(const struct layer *layer);  // lists of ids in a micro-batch
+bool layer_weighs_ids(const struct layer *layer);  // whether the lists have weights
 // The row that an id has in a table of so many rows. It comes from the id alone: the id itself if there is such a row,
 // else its hash (splitmix64) modulo the rows.
 uint32_t layer_table_row(uint32_t rows, uint32_t id);
@@ -247,7 +266,13 @@ const struct values *layer_logits(const struct layer *head, const void *saved, s
 
 enum tensor_start { START_ZERO, START_ONE, START_NORMAL };
 // The part of a tensor that a shard has: all of it, or a number of its rows, or of its columns.
-enum tensor_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS };
+// A piece is some of its rows and columns.
+enum tensor_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS, SPLIT_PIECE };
+
+// Rows first_row, first_row + row_step, .. of a tensor, and the columns from first_column on.
+struct tensor_piece {
+    size_t first_row, row_step, first_column, whole_columns;
+};
 
 struct tensor {
     const char *name;  // "qkv.weight"
@@ -261,6 +286,8 @@ struct tensor {
     bool decays;      // weight decay: true for matrices, not for biases and norms
     enum tensor_split split;
     size_t parts;     // for SPLIT_COLUMNS: how many tensors are side by side, each of them split: Q, K and V
+    struct tensor_piece piece;  // for SPLIT_PIECE
+    size_t number;    // among the tensors of the whole layer
 };
 
 // Lists the layer's tensors in the order of their offsets. Returns their number.

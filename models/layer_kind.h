@@ -55,6 +55,13 @@ struct layer_kind {
 struct shard_part layer_loss_part(const struct layer *layer, const struct layer_pass *pass);
 void layer_hand_loss_on(const struct layer *layer, const struct layer_pass *pass);
 
+// Whether the layer is one of several that communicate in its passes. Members that own rows do so only if they have
+// parts of tables. (The loss is added up behind F.)
+static inline bool layer_exchanges(const struct layer *layer)
+{
+    return layer->shape.shards > 1 || layer->shape.tables.places.are_given;
+}
+
 // This shard's share of something that is split evenly.
 static inline size_t layer_share(const struct layer *layer, size_t whole)
 {
@@ -112,10 +119,10 @@ static inline size_t layer_input_elements(const struct layer *layer, size_t inpu
     return layer->shape.batch * picture->height * picture->width * layer->input_widths[input];
 }
 
-// A kind that can be split has steps after which shards communicate.
+// A kind that can be split has steps after which shards communicate. Tables are split over members that own rows only.
 static inline bool kind_can_be_split(const struct layer_kind *kind)
 {
-    return kind->forward[0].part != NULL;
+    return kind->forward[0].part != NULL && kind->data != DATA_IDS;
 }
 
 static inline bool layer_is_part(const struct layer *layer)

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "models/layer_kind.h"
+#include "models/table_places.h"
 
 static bool has_words(const struct layer *layer)
 {
@@ -26,10 +26,26 @@ static bool is_even(const struct layer *layer, size_t shards, struct error *erro
                      kind->shared, shards);
 }
 
-static bool own_rows(const struct layer *whole, size_t members, size_t member, struct layer *layer,
+static bool has_places(const struct layer *layer, struct sharding sharding)
+{
+    return layer->kind->data == DATA_IDS && sharding.places;
+}
+
+bool layer_weights_are_split(const struct layer *layer, struct sharding sharding)
+{
+    return sharding.shards > 1 && layer_can_be_split(layer, sharding)
+        && (!sharding.owns_rows || has_places(layer, sharding));
+}
+
+uint64_t layer_exchanged_bytes(const struct layer *shard)
+{
+    return shard->shape.tables.places.are_given ? placed_input_bytes(shard) : 0;
+}
+
+static bool own_rows(const struct layer *whole, struct sharding sharding, size_t member, struct layer *layer,
                      struct error *error)
 {
-    const size_t batch = whole->shape.batch;
+    const size_t batch = whole->shape.batch, members = sharding.shards;
     if (batch < members)
         return error_set(error, "layer %s: %zu devices cannot share micro-batches of %zu: take larger ones",
                          whole->name, members, batch);
@@ -38,7 +54,23 @@ static bool own_rows(const struct layer *whole, size_t members, size_t member, s
     layer->shape.batch = (batch + members - 1) / members;
     layer->shape.members = members;
     layer->shape.member = member;
-    return true;
+    return !has_places(whole, sharding)
+        || table_places_read(sharding.places, sharding.shards, whole->name, &layer->shape.tables, error);
+}
+
+size_t layer_looked_up(const struct layer *whole, struct sharding sharding, size_t member)
+{
+    struct layer shard;
+    struct error error = { 0 };
+    size_t numbers = 0;
+    if (!has_places(whole, sharding) || !own_rows(whole, sharding, member, &shard, &error))
+        return 0;
+    for (size_t slot = 0; slot < whole->shape.tables.slots; slot++) {
+        struct table_part part;
+        if (table_part(&shard.shape, slot, member, &part))
+            numbers += part.columns * (part.is_copy ? 1 : sharding.shards);
+    }
+    return numbers;
 }
 
 bool layer_shard(const struct layer *whole, struct sharding sharding, size_t shard, struct layer *layer,
@@ -49,7 +81,7 @@ bool layer_shard(const struct layer *whole, struct sharding sharding, size_t sha
     if (shards > SHARDS_MOST)
         return error_set(error, "layer %s: %zu shards are more than %d", whole->name, shards, SHARDS_MOST);
     if (sharding.owns_rows)
-        return own_rows(whole, shards, shard, layer, error);
+        return own_rows(whole, sharding, shard, layer, error);
     if (!is_even(whole, shards, error))
         return false;
     if (sharding.shares_rows && !layer_can_share_rows(whole, shards))
@@ -84,9 +116,8 @@ bool model_can_share_rows(const struct model *model, size_t shards)
     return can;
 }
 
-bool model_can_own_rows(const struct model *model, size_t members, struct error *error)
+bool model_can_own_rows(const struct model *model, struct sharding sharding, struct error *error)
 {
-    const struct sharding sharding = { .shards = members, .owns_rows = true };
     for (size_t l = 0; l < model->layer_count; l++) {
         const struct layer *layer = &model->layers[l];
         struct layer share;
@@ -140,6 +171,25 @@ static void gather_parts(const struct layer *layer, struct queue *queue, const s
                            number_at(layer, &parts[from], from * share), share * part_number_bytes(layer, &parts[to]));
 }
 
+static void exchange_parts(const struct layer *layer, struct queue *queue, const struct shard_part *parts, size_t count)
+{
+    const size_t share = parts[0].count / count, bytes = share * part_number_bytes(layer, &parts[0]);
+    for (size_t to = 0; to < count; to++)
+        for (size_t from = 0; from < count; from++)
+            queue_copy(queue, (char *)parts[to].received + from * bytes, number_at(layer, &parts[from], to * share),
+                       bytes);
+}
+
+static void meet(const struct layer *layer, struct queue *queue, const struct shard_part *parts, size_t count)
+{
+    if (parts[0].exchange == SHARD_ALL_TO_ALL)
+        exchange_parts(layer, queue, parts, count);
+    else if (parts[0].exchange == SHARD_ALL_GATHER)
+        gather_parts(layer, queue, parts, count);
+    else
+        sum_parts(layer, queue, parts, count);
+}
+
 // The layers of this pass's parts of sequences.
 static void parts_of(const struct layer *shards, const struct layer_pass *passes, size_t count,
                      struct layer parts[SHARDS_MOST])
@@ -151,22 +201,21 @@ static void parts_of(const struct layer *shards, const struct layer_pass *passes
 static void run_together(const struct layer *parts, const struct layer_pass *passes, size_t count,
                          const struct kind_step steps[KIND_STEPS])
 {
-    struct shard_part pieces[SHARDS_MOST] = { { NULL, 0, false, SHARD_ALL_REDUCE } };
-    const bool exchanges = !layer_owns_rows(&parts[0]);
+    struct shard_part pieces[SHARDS_MOST] = { { .count = 0 } };
+    const bool exchanges = layer_exchanges(&parts[0]);
     for (size_t i = 0; i < KIND_STEPS && steps[i].run; i++) {
         for (size_t s = 0; s < count; s++) {
             steps[i].run(&parts[s], &passes[s]);
             pieces[s] = exchanges && steps[i].part ? steps[i].part(&parts[s], &passes[s]) : (struct shard_part){ 0 };
         }
         if (pieces[0].count > 0)
-            (pieces[0].exchange == SHARD_ALL_GATHER ? gather_parts
-                                                    : sum_parts)(&parts[0], passes[0].base.queue, pieces, count);
+            meet(&parts[0], passes[0].base.queue, pieces, count);
     }
 }
 
 static void sum_losses(const struct layer *parts, const struct layer_pass *passes, size_t count)
 {
-    struct shard_part pieces[SHARDS_MOST] = { { NULL, 0, false, SHARD_ALL_REDUCE } };
+    struct shard_part pieces[SHARDS_MOST] = { { .count = 0 } };
     for (size_t s = 0; s < count; s++)
         pieces[s] = layer_loss_part(&parts[s], &passes[s]);
     sum_parts(&parts[0], passes[0].base.queue, pieces, count);
@@ -234,13 +283,18 @@ void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end)
 {
     struct tensor tensors[LAYER_TENSORS];
     const size_t count = layer_tensors(shard, tensors);
+    const uint64_t all = layer_sizes(shard).parameter_bytes / precision_bytes(shard->shape.precision);
+    if (shard->shape.tables.places.are_given) {
+        *first = table_places_common(shard);
+        *end = all;
+        return;
+    }
     size_t from = 0;
     while (from < count && tensors[from].split == SPLIT_NONE)
         from++;
     size_t to = from;
     while (to < count && tensors[to].split != SPLIT_NONE)
         to++;
-    const uint64_t all = layer_sizes(shard).parameter_bytes / precision_bytes(shard->shape.precision);
     *first = from < count ? tensors[from].offset : all;
     *end = to < count ? tensors[to].offset : all;
     for (; to < count; to++)
@@ -253,13 +307,13 @@ static void copy_between(const struct layer *shard, size_t bytes, char *part, ch
     struct tensor tensors[LAYER_TENSORS], of_whole[LAYER_TENSORS];
     struct tensor_run run;
     entire.shape.shards = entire.shape.shard = 0;
-    entire.shape.shares_rows = false;
+    entire.shape.shares_rows = entire.shape.tables.places.are_given = false;
     const size_t count = layer_tensors(shard, tensors);
     layer_tensors(&entire, of_whole);
     for (size_t t = 0; t < count; t++)
         for (size_t i = 0; tensor_run(shard, &tensors[t], i, &run); i++) {
             char *a = part + (tensors[t].offset + run.own) * bytes;
-            char *b = whole + (of_whole[t].offset + run.whole) * bytes;
+            char *b = whole + (of_whole[tensors[t].number].offset + run.whole) * bytes;
             memcpy(is_cut ? a : b, is_cut ? b : a, run.count * bytes);
         }
 }

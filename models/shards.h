@@ -32,6 +32,8 @@
 //
 //     samples 0, 1    F, I, W with all weights ---+
 //     samples 2       F, I, W with all weights ---+--- gradients 0 + gradients 1 + .., at each update
+//
+// Tables may then have places (table_places.h): each member has some of them, and F and I exchange vectors.
 #ifndef MODELS_SHARDS_H
 #define MODELS_SHARDS_H
 
@@ -43,6 +45,7 @@ enum { SHARDS_MOST = 64 };
 struct sharding {
     size_t shards;
     bool shares_rows, owns_rows;
+    const char *places;  // with own rows: where tables are, in the words of table_places.h; NULL: whole on each member
 };
 
 // Members can own rows of any layer, except of one that keeps statistics over its rows.
@@ -58,11 +61,19 @@ bool layer_can_be_split(const struct layer *layer, struct sharding sharding);
 bool layer_shard(const struct layer *whole, struct sharding sharding, size_t shard, struct layer *layer,
                  struct error *error);
 
+// Whether each shard of a layer has weights of its own.
+bool layer_weights_are_split(const struct layer *layer, struct sharding sharding);
+
+// A member with a part of the tables has so many bytes of vectors for all members, in F as in I. It looks up so many
+// numbers for one sample of each member. Both are 0 for other layers.
+uint64_t layer_exchanged_bytes(const struct layer *shard);
+size_t layer_looked_up(const struct layer *whole, struct sharding sharding, size_t member);
+
 // Whether `shards` shards can share the rows of all layers: each layer can be split, and its rows divided evenly.
 bool model_can_share_rows(const struct model *model, size_t shards);
 
-// Whether so many members can own rows of all layers; false with the reason.
-bool model_can_own_rows(const struct model *model, size_t members, struct error *error);
+// Whether members can own rows of all layers; false with the reason.
+bool model_can_own_rows(const struct model *model, struct sharding sharding, struct error *error);
 
 // Replaces each of a model's layers that can be split by one shard of it.
 bool model_shard(struct model *model, struct sharding sharding, size_t shard, struct error *error);

@@ -4,8 +4,10 @@
 //
 // All tables are one matrix, one behind the other. The first value of a row comes from the seed, the table and the row
 // alone. The backward reads no rows. Tables do not decay, since rows that no id names are to stay as they are.
+//
+// Members that own rows may have parts of the tables (table_places.h). They then look up vectors for each other.
 #include "common/random.h"
-#include "models/layer_kind.h"
+#include "models/table_places.h"
 
 #define TEN(n) "table" #n "0", "table" #n "1", "table" #n "2", "table" #n "3", "table" #n "4", "table" #n "5", \
                "table" #n "6", "table" #n "7", "table" #n "8", "table" #n "9"
@@ -20,26 +22,38 @@ static const float first_deviation = 0.01f;
 static void tables_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     const struct table_shape *tables = &layer->shape.tables;
-    for (size_t slot = 0; slot < tables->slots; slot++)
+    if (tables->places.are_given)
+        placed_tensors(layer, names, tensors, count);
+    for (size_t slot = 0; slot < tables->slots && !tables->places.are_given; slot++)
         tensor_add(tensors, count, (struct tensor){ .name = names[slot], .rows = tables->rows[slot],
-                                                    .columns = tables->columns, .adjoins = slot > 0,
-                                                    .start = START_NORMAL, .deviation = first_deviation });
+                                                    .columns = tables->columns, .adjoins = slot > 0 });
+    for (size_t i = 0; i < *count; i++) {
+        tensors[i].start = START_NORMAL;
+        tensors[i].deviation = first_deviation;
+    }
+}
+
+size_t layer_bags(const struct layer *layer)
+{
+    return layer->shape.tables.places.are_given ? placed_bags(layer)
+                                                : layer->shape.batch * layer->shape.tables.slots;
 }
 
 size_t layer_most_ids(const struct layer *layer)
 {
-    return layer->shape.batch * layer->shape.tables.slots * layer->shape.tables.most;
+    return layer_bags(layer) * layer->shape.tables.most;
+}
+
+bool layer_weighs_ids(const struct layer *layer)
+{
+    const struct table_shape *tables = &layer->shape.tables;
+    return tables->places.are_given ? tables->places.weighs : tables->has_weights;
 }
 
 uint32_t layer_table_row(uint32_t rows, uint32_t id)
 {
     uint64_t seed = id;
     return id < rows ? id : (uint32_t)random_below(&seed, rows);
-}
-
-static size_t bags_of(const struct layer *layer)
-{
-    return layer->shape.batch * layer->shape.tables.slots;
 }
 
 // What W needs of the pass: a copy of the ids.
@@ -51,8 +65,8 @@ struct kept {
 static struct kept kept_of(const struct layer *layer, struct walk *walk)
 {
     struct kept kept = { .rows = walk_bytes(walk, layer_most_ids(layer) * sizeof(int32_t)) };
-    kept.ends = walk_bytes(walk, bags_of(layer) * sizeof(int32_t));
-    kept.weights = layer->shape.tables.has_weights ? walk_floats(walk, layer_most_ids(layer)) : NULL;
+    kept.ends = walk_bytes(walk, layer_bags(layer) * sizeof(int32_t));
+    kept.weights = layer_weighs_ids(layer) ? walk_floats(walk, layer_most_ids(layer)) : NULL;
     return kept;
 }
 
@@ -60,23 +74,29 @@ static struct kind_sizes tables_sizes(const struct layer *layer)
 {
     struct walk kept = { 0 };
     kept_of(layer, &kept);
-    return (struct kind_sizes){
+    struct kind_sizes sizes = {
         .output_bytes = layer_bytes(layer, layer_elements(layer)),
         .saved_bytes = kept.bytes,
         .input = INPUT_NEVER,
         .held_bytes = kept.bytes,
         .copied_bytes = kept.bytes,
     };
+    if (layer->shape.tables.places.are_given) {
+        sizes.held_bytes += placed_held_bytes(layer);
+        sizes.forward_workspace_bytes = placed_forward_bytes(layer);
+        sizes.input_workspace_bytes = placed_input_bytes(layer);
+    }
+    return sizes;
 }
 
 static struct bags bags_in(const struct layer *layer, const struct kept *kept)
 {
     const struct table_shape *tables = &layer->shape.tables;
-    struct bags bags = { .ids = kept->rows, .ends = kept->ends, .weights = kept->weights, .count = bags_of(layer),
+    struct bags bags = { .ids = kept->rows, .ends = kept->ends, .weights = kept->weights, .count = layer_bags(layer),
                          .most = layer_most_ids(layer), .columns = tables->columns, .is_mean = tables->is_mean };
-    for (size_t slot = 0; slot < tables->slots; slot++)
+    for (size_t slot = 0; slot < tables->slots && !tables->places.are_given; slot++)
         bags.rows += tables->rows[slot];
-    return bags;
+    return tables->places.are_given ? placed_bags_of(layer, bags) : bags;
 }
 
 static void tables_forward(const struct layer *layer, const struct layer_pass *pass)
@@ -87,20 +107,50 @@ static void tables_forward(const struct layer *layer, const struct layer_pass *p
     queue_copy(pass->base.queue, kept.ends, pass->ids.ends, bags.count * sizeof(int32_t));
     if (kept.weights)
         queue_copy(pass->base.queue, kept.weights, pass->ids.weights, bags.most * sizeof(float));
-    kernel_bag(pass->base.queue, &bags, pass->base.output, pass->base.parameters);
+    if (layer->shape.tables.places.are_given)
+        placed_forward(layer, pass, &bags);
+    else
+        kernel_bag(pass->base.queue, &bags, pass->base.output, pass->base.parameters);
+}
+
+static struct shard_part exchanged_vectors(const struct layer *layer, const struct layer_pass *pass)
+{
+    return layer->shape.tables.places.are_given ? placed_vectors(layer, pass) : (struct shard_part){ 0 };
+}
+
+static void assemble(const struct layer *layer, const struct layer_pass *pass)
+{
+    if (layer->shape.tables.places.are_given)
+        placed_assemble(layer, pass);
+}
+
+// Behind what other members have sent, if there are any.
+static void *held_ids(const struct layer *layer, const struct layer_pass *pass)
+{
+    const bool has_places = layer->shape.tables.places.are_given;
+    return (char *)pass->base.held + (has_places ? placed_held_bytes(layer) : 0);
 }
 
 static void hold_ids(const struct layer *layer, const struct layer_pass *pass)
 {
     if (!pass->is_both)
-        queue_copy(pass->base.queue, pass->base.held, pass->base.saved, tables_sizes(layer).saved_bytes);
+        queue_copy(pass->base.queue, held_ids(layer, pass), pass->base.saved, tables_sizes(layer).saved_bytes);
+    if (layer->shape.tables.places.are_given)
+        placed_spread_gradient(layer, pass);
+}
+
+static struct shard_part exchanged_gradients(const struct layer *layer, const struct layer_pass *pass)
+{
+    return layer->shape.tables.places.are_given ? placed_gradients(layer, pass) : (struct shard_part){ 0 };
 }
 
 static void tables_backward_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct kept kept = kept_of(layer, &(struct walk){ pass->is_both ? pass->base.saved : pass->base.held, 0 });
+    void *ids = pass->is_both ? pass->base.saved : held_ids(layer, pass);
+    const struct kept kept = kept_of(layer, &(struct walk){ ids, 0 });
     const struct bags bags = bags_in(layer, &kept);
-    kernel_bag_backward(pass->base.queue, &bags, pass->base.gradients, pass->base.output_gradient);
+    kernel_bag_backward(pass->base.queue, &bags, pass->base.gradients,
+                        layer->shape.tables.places.are_given ? pass->base.held : pass->base.output_gradient);
 }
 
 const struct layer_kind layer_tables = {
@@ -108,7 +158,7 @@ const struct layer_kind layer_tables = {
     .data = DATA_IDS,
     .tensors = tables_tensors,
     .sizes = tables_sizes,
-    .forward = { { tables_forward, NULL } },
-    .backward_input = { { hold_ids, NULL } },
+    .forward = { { tables_forward, exchanged_vectors }, { assemble, NULL } },
+    .backward_input = { { hold_ids, exchanged_gradients } },
     .backward_weight = { { tables_backward_weight, NULL } },
 };

@@ -65,16 +65,6 @@ static uint64_t power_of_ten(unsigned exponent)
     return power;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 // Turns plain numbers into integers: first all over the same power of ten, then over the smallest possible divisor.
 static bool scale(struct quantities *to, uint64_t *unit_ns, struct error *error)
 {
@@ -86,7 +76,7 @@ static bool scale(struct quantities *to, uint64_t *unit_ns, struct error *error)
         to->value[i] = multiply_clamped(to->value[i], power_of_ten(most - to->decimals[i]));
         if (to->value[i] > JSON_MAX)
             return error_set(error, "\"%s\" is too large beside numbers of %u decimals", to->text[i], most);
-        divisor = common_divisor(divisor, to->value[i]);
+        divisor = greatest_common(divisor, to->value[i]);
     }
     for (size_t i = 0; i < to->count; i++)
         to->value[i] /= divisor;

@@ -7,6 +7,7 @@
 #include "common/number.h"
 #include "common/random.h"
 #include "device/device.h"
+#include "models/table_places.h"
 
 static size_t number_count(const struct layer *layer)
 {
@@ -18,20 +19,32 @@ static size_t slot_count(const struct layer *layer)
     return layer_data(layer) == DATA_IDS ? layer->shape.tables.slots : 0;
 }
 
+// Ids, and lists of them, in a batch.
 static size_t id_count(const struct layer *layer)
 {
-    return slot_count(layer) * layer->shape.tables.most;
+    return layer_data(layer) == DATA_IDS ? layer_most_ids(layer) : 0;
+}
+
+static size_t list_count(const struct layer *layer)
+{
+    return layer_data(layer) == DATA_IDS ? layer_bags(layer) : 0;
+}
+
+size_t click_batch_samples(const struct layer *layer)
+{
+    const size_t members = layer->shape.tables.places.are_given ? layer->shape.members + 1 : 1;
+    return members * layer->shape.batch;
 }
 
 bool click_batch_create(const struct layer *layer, struct click_batch *batch, struct error *error)
 {
-    const size_t samples = layer->shape.batch, numbers = number_count(layer) + 1, slots = slot_count(layer) + 1;
-    const size_t ids = id_count(layer) + 1;
+    const size_t numbers = number_count(layer) + 1, slots = slot_count(layer) + 1;
+    const size_t ids = slot_count(layer) * layer->shape.tables.most + 1;
     *batch = (struct click_batch){
-        .numbers = calloc(samples * numbers, sizeof(float)),
-        .rows = calloc(samples * ids, sizeof(int32_t)),
-        .ends = calloc(samples * slots, sizeof(int32_t)),
-        .weights = calloc(samples * ids, sizeof(float)),
+        .numbers = calloc(layer->shape.batch * numbers, sizeof(float)),
+        .rows = calloc(id_count(layer) + 1, sizeof(int32_t)),
+        .ends = calloc(list_count(layer) + 1, sizeof(int32_t)),
+        .weights = calloc(id_count(layer) + 1, sizeof(float)),
         .drawn = { .numbers = calloc(numbers, sizeof(float)), .weights = calloc(ids, sizeof(float)),
                    .ids = calloc(ids, sizeof(uint32_t)), .ends = calloc(slots, sizeof(uint32_t)) },
     };
@@ -55,36 +68,95 @@ void click_batch_free(struct click_batch *batch)
 
 void click_batch_begin(const struct layer *layer, struct click_batch *batch)
 {
-    const size_t samples = layer->shape.batch;
-    batch->samples = 0;
-    memset(batch->numbers, 0, samples * number_count(layer) * sizeof(float));
-    memset(batch->rows, 0, samples * id_count(layer) * sizeof(int32_t));
-    memset(batch->weights, 0, samples * id_count(layer) * sizeof(float));
+    batch->samples = batch->lists = 0;
+    memset(batch->numbers, 0, layer->shape.batch * number_count(layer) * sizeof(float));
+    memset(batch->rows, 0, id_count(layer) * sizeof(int32_t));
+    memset(batch->weights, 0, id_count(layer) * sizeof(float));
+}
+
+// Ends a list.
+static void end_list(struct click_batch *batch, int32_t end)
+{
+    batch->ends[batch->lists++] = end;
+}
+
+static int32_t last_end(const struct click_batch *batch)
+{
+    return batch->lists > 0 ? batch->ends[batch->lists - 1] : 0;
 }
 
 // The ids of a slot become rows of the matrix of all tables, in which this slot's table begins at row `first`.
-static int32_t add_slot(const struct layer *layer, struct click_batch *batch, const struct click_lists *sample,
-                        size_t slot, uint32_t first, int32_t end)
+static void add_slot(const struct layer *layer, struct click_batch *batch, const struct click_lists *sample,
+                     size_t slot, uint32_t first)
 {
-    const uint32_t from = slot > 0 ? sample->ends[slot - 1] : 0, to = sample->ends[slot];
-    assert(to >= from && to - from <= layer->shape.tables.most);
-    for (uint32_t i = from; i < to; i++, end++) {
+    int32_t end = last_end(batch);
+    for (uint32_t i = sample ? click_first(sample, slot) : 0; sample && i < sample->ends[slot]; i++, end++) {
         batch->rows[end] = (int32_t)(first + layer_table_row(layer->shape.tables.rows[slot], sample->ids[i]));
         batch->weights[end] = sample->weights ? sample->weights[i] : 1;
     }
-    return end;
+    end_list(batch, end);
+}
+
+// The lists of a part of a table, one for each unit of its columns. Its matrix begins at row `first`.
+static void add_part(const struct layer *layer, struct click_batch *batch, const struct click_lists *sample,
+                     size_t slot, const struct table_part *part, size_t first)
+{
+    const struct table_shape *tables = &layer->shape.tables;
+    const uint32_t from = click_first(sample, slot), to = sample->ends[slot];
+    const bool divides = tables->is_mean && !tables->has_weights && tables->places.weighs;
+    for (size_t unit = 0; unit < part->units; unit++) {
+        int32_t end = last_end(batch);
+        for (uint32_t i = from; i < to; i++) {
+            const size_t row = layer_table_row(tables->rows[slot], sample->ids[i]);
+            if (row % part->row_step != part->first_row)
+                continue;
+            batch->rows[end] = (int32_t)(first + row / part->row_step * part->units + unit);
+            batch->weights[end++] = divides ? 1 / (float)(to - from) : sample->weights ? sample->weights[i] : 1;
+        }
+        end_list(batch, end);
+    }
+}
+
+// The lists of a sample are those of what this member sends, with empty ones behind them, or those of copied tables.
+static void add_parts(const struct layer *layer, struct click_batch *batch, const struct click_lists *sample)
+{
+    const struct table_places *places = &layer->shape.tables.places;
+    const bool are_copies = batch->samples >= layer->shape.members * layer->shape.batch;
+    const size_t end = batch->lists + (are_copies ? places->copied : places->sent);
+    size_t first[2] = { 0, table_places_common(layer) / places->unit };  // of copied tables, and of others
+    struct table_part part;
+    for (size_t slot = 0; sample && slot < layer->shape.tables.slots; slot++) {
+        if (!table_part(&layer->shape, slot, layer->shape.member, &part))
+            continue;
+        if (part.is_copy == are_copies)
+            add_part(layer, batch, sample, slot, &part, first[!part.is_copy]);
+        first[!part.is_copy] += part.rows * part.units;
+    }
+    while (batch->lists < end)
+        end_list(batch, last_end(batch));
+}
+
+static bool has_room(const struct layer *layer, const struct click_lists *sample)
+{
+    for (size_t slot = 0; slot < slot_count(layer); slot++)
+        if (sample->ends[slot] < click_first(sample, slot)
+            || sample->ends[slot] - click_first(sample, slot) > layer->shape.tables.most)
+            return false;
+    return true;
 }
 
 void click_batch_add(const struct layer *layer, struct click_batch *batch, const struct click_lists *sample)
 {
     const size_t numbers = number_count(layer), slots = slot_count(layer);
-    int32_t *ends = batch->ends + batch->samples * slots, end = batch->samples > 0 && slots > 0 ? ends[-1] : 0;
     uint32_t first = 0;
-    assert(batch->samples < layer->shape.batch);
+    assert(batch->samples < click_batch_samples(layer) && (!sample || has_room(layer, sample)));
     if (sample && numbers > 0)
         memcpy(batch->numbers + batch->samples * numbers, sample->numbers, numbers * sizeof(float));
-    for (size_t slot = 0; slot < slots; first += layer->shape.tables.rows[slot++])
-        ends[slot] = end = sample ? add_slot(layer, batch, sample, slot, first, end) : end;
+    if (layer->shape.tables.places.are_given)
+        add_parts(layer, batch, sample);
+    else
+        for (size_t slot = 0; slot < slots; first += layer->shape.tables.rows[slot++])
+            add_slot(layer, batch, sample, slot, first);
     batch->samples++;
 }
 
@@ -99,7 +171,7 @@ static uint32_t draw_id(uint32_t rows, uint64_t *seed)
     return (uint32_t)(id % rows);
 }
 
-void click_batch_draw(const struct layer *layer, struct click_batch *batch, uint64_t *seed)
+struct click_lists click_batch_draw(const struct layer *layer, struct click_batch *batch, uint64_t *seed)
 {
     const struct table_shape *tables = &layer->shape.tables;
     uint32_t end = 0;
@@ -113,8 +185,7 @@ void click_batch_draw(const struct layer *layer, struct click_batch *batch, uint
         }
         batch->drawn.ends[slot] = end;
     }
-    click_batch_add(layer, batch, &(struct click_lists){ batch->drawn.numbers, batch->drawn.ids, batch->drawn.ends,
-                                                         batch->drawn.weights });
+    return (struct click_lists){ batch->drawn.numbers, batch->drawn.ids, batch->drawn.ends, batch->drawn.weights };
 }
 
 // --- on the device -----------------------------------------------------------------
@@ -136,12 +207,12 @@ static struct parts lay_out(const struct layer *layer, const struct click_batch 
 {
     static const struct click_batch none;
     const struct click_batch *from = batch ? batch : &none;
-    const size_t samples = layer->shape.batch, ids = samples * id_count(layer);
+    const size_t ids = id_count(layer);
     struct parts parts;
-    parts.rows = upload(queue, place, 0, from->numbers, samples * number_count(layer));
+    parts.rows = upload(queue, place, 0, from->numbers, layer->shape.batch * number_count(layer));
     parts.ends = upload(queue, place, parts.rows, from->rows, ids);
-    parts.weights = upload(queue, place, parts.ends, from->ends, samples * slot_count(layer));
-    parts.end = upload(queue, place, parts.weights, from->weights, layer->shape.tables.has_weights ? ids : 0);
+    parts.weights = upload(queue, place, parts.ends, from->ends, list_count(layer));
+    parts.end = upload(queue, place, parts.weights, from->weights, layer_weighs_ids(layer) ? ids : 0);
     return parts;
 }
 
@@ -158,6 +229,6 @@ void click_batch_upload(const struct layer *layer, const struct click_batch *bat
     pass->numbers = place;
     pass->ids = (struct id_lists){ (const int32_t *)(const void *)(at + parts.rows),
                                    (const int32_t *)(const void *)(at + parts.ends),
-                                   layer->shape.tables.has_weights
+                                   layer_weighs_ids(layer)
                                        ? (const float *)(const void *)(at + parts.weights) : NULL };
 }

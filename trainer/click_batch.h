@@ -16,11 +16,16 @@ struct click_lists {
     const float *weights;  // of each id; NULL: all are 1
 };
 
+static inline uint32_t click_first(const struct click_lists *sample, size_t slot)
+{
+    return slot > 0 ? sample->ends[slot - 1] : 0;
+}
+
 struct click_batch {
     float *numbers;
     int32_t *rows, *ends;
     float *weights;  // NULL without
-    size_t samples;  // so many are in it
+    size_t samples, lists;  // so many are in it
     struct {
         float *numbers, *weights;
         uint32_t *ids, *ends;
@@ -33,10 +38,15 @@ void click_batch_free(struct click_batch *batch);
 
 void click_batch_begin(const struct layer *layer, struct click_batch *batch);
 // A slot may have no more ids than the layer has room for. NULL: numbers of 0, and no ids.
+//
+// If members have parts of the tables, each of them gets the samples of all members, one member after the other. Shares
+// are filled up to the largest one. Then come its own samples once more, for which copied tables are read.
 void click_batch_add(const struct layer *layer, struct click_batch *batch, const struct click_lists *sample);
+size_t click_batch_samples(const struct layer *layer);  // so many are to be added
 // A sample of random numbers and ids, of which low ones are the more frequent ones, as Zipf's law has it. Slots have
-// from none to all of the ids that there is room for, or just one if there is room for one.
-void click_batch_draw(const struct layer *layer, struct click_batch *batch, uint64_t *seed);
+// from none to all of the ids that there is room for, or just one if there is room for one. It is there until the next
+// one is drawn.
+struct click_lists click_batch_draw(const struct layer *layer, struct click_batch *batch, uint64_t *seed);
 
 // The room on the device, and the way there, which the pass is told.
 uint64_t click_batch_bytes(const struct layer *layer);

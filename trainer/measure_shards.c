@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "common/text.h"
 #include "device/kernels.h"
 #include "models/shards.h"
 #include "trainer/measure_model.h"
@@ -12,10 +13,21 @@
 
 enum { NAME_SIZE = 32 };
 
-static void name_variant(struct sharding sharding, char name[NAME_SIZE])
+static void name_sharding(struct sharding sharding, char name[NAME_SIZE])
 {
     snprintf(name, NAME_SIZE, "%s%zu%s", sharding.owns_rows ? "rows" : "tensor", sharding.shards,
              sharding.shares_rows ? "sp" : "");
+}
+
+// "rows2", or with places of tables "rows2:columns". NULL without memory.
+static char *name_variant(struct sharding sharding)
+{
+    char name[NAME_SIZE];
+    struct error error = { 0 };
+    struct text text = { 0 };
+    name_sharding(sharding, name);
+    text_add(&text, "%s%s%s", name, sharding.places ? ":" : "", sharding.places ? sharding.places : "");
+    return text_take(&text, &error);
 }
 
 struct sharding variant_sharding(const char *variant)
@@ -26,10 +38,12 @@ struct sharding variant_sharding(const char *variant)
         || shards < 2)
         return (struct sharding){ 0 };
     const bool owns_rows = variant[0] == 'r';
+    const size_t length = owns_rows ? strcspn(variant, ":") : strlen(variant);
     const struct sharding sharding = { .shards = shards, .owns_rows = owns_rows,
-                                       .shares_rows = !owns_rows && strcmp(variant + strlen(variant) - 2, "sp") == 0 };
-    name_variant(sharding, name);
-    return strcmp(name, variant) == 0 ? sharding : (struct sharding){ 0 };
+                                       .places = variant[length] == ':' ? variant + length + 1 : NULL,
+                                       .shares_rows = !owns_rows && strcmp(variant + length - 2, "sp") == 0 };
+    name_sharding(sharding, name);
+    return strlen(name) == length && strncmp(name, variant, length) == 0 ? sharding : (struct sharding){ 0 };
 }
 
 // --- the sum ---------------------------------------------------------------------------
@@ -92,10 +106,8 @@ struct collective_times {
 static bool add_variant(struct profile_layer *layer, const struct profile_layer *shard, struct sharding sharding,
                         const struct collective_times *times, uint64_t update_ns, struct error *error)
 {
-    char name[NAME_SIZE];
     struct profile_variant *variants = realloc(layer->variants, (layer->variant_count + 1) * sizeof variants[0]);
-    name_variant(sharding, name);
-    char *variant_name = variants ? strdup(name) : NULL;
+    char *variant_name = variants ? name_variant(sharding) : NULL;
     struct shape *shapes = calloc(shard->shape_count + 1, sizeof *shapes);
     if (variants)
         layer->variants = variants;
@@ -137,12 +149,23 @@ static bool time_collective(const struct collective_place *place, uint64_t bytes
     return true;
 }
 
-// The time of the gradients of a layer, of which each member has all.
+// The time of the gradients of a layer, of which each member has all, or a part of the tables.
 static bool time_update(const struct collective_place *place, const struct layer *layer, struct sharding sharding,
                         uint64_t *ns, struct error *error)
 {
-    const uint64_t bytes = layer_sizes(layer).gradient_bytes;
+    uint64_t first = layer_sizes(layer).gradient_bytes / sizeof(float), end;
+    if (layer_weights_are_split(layer, sharding))
+        shard_own_range(layer, &first, &end);
+    const uint64_t bytes = round_to_256(first * sizeof(float));
     return !sharding.owns_rows || bytes == 0 || time_collective(place, bytes, sharding.shards, true, ns, error);
+}
+
+// The time in which members that have parts of tables send each other their vectors; a gather sends as many bytes.
+static bool time_exchange(const struct collective_place *place, const struct layer *layer, struct sharding sharding,
+                          uint64_t *ns, struct error *error)
+{
+    const uint64_t bytes = layer_exchanged_bytes(layer);
+    return bytes == 0 || time_collective(place, bytes, sharding.shards, false, ns, error);
 }
 
 static bool add_variants(struct profile *profile, const struct profile *of_shard, const struct model *model,
@@ -151,11 +174,13 @@ static bool add_variants(struct profile *profile, const struct profile *of_shard
 {
     bool good = true;
     for (size_t l = 0; good && l < model->layer_count; l++) {
+        struct collective_times own = *times;
         uint64_t update_ns = 0;
         if (!layer_can_be_split(&model->layers[l], sharding))
             continue;
         good = time_update(place, &model->layers[l], sharding, &update_ns, error)
-            && add_variant(&profile->layers[l], &of_shard->layers[l], sharding, times, update_ns, error);
+            && time_exchange(place, &model->layers[l], sharding, &own.sum_ns, error)
+            && add_variant(&profile->layers[l], &of_shard->layers[l], sharding, &own, update_ns, error);
     }
     return good && profile_rehash(profile, error);
 }
@@ -178,12 +203,28 @@ static bool time_collectives(const struct collective_place *place, const struct 
         && time_collective(place, norm, shards, true, &times->norm_ns, error);
 }
 
+// The member that looks up most. All have the same sizes.
+static size_t slowest_member(const struct model *model, struct sharding sharding)
+{
+    size_t slowest = 0, most = 0;
+    for (size_t m = 0; sharding.places && m < sharding.shards; m++) {
+        size_t units = 0;
+        for (size_t l = 0; l < model->layer_count; l++)
+            units += layer_looked_up(&model->layers[l], sharding, m);
+        if (units > most) {
+            most = units;
+            slowest = m;
+        }
+    }
+    return slowest;
+}
+
 static bool measure_sharding(struct profile *profile, const char *spec, struct sharding sharding,
                              const struct collective_place *place, const struct collective_times *times,
                              struct error *error)
 {
     struct model *model = model_from_spec(spec, device_precision(place->device), error);
-    const bool good = model && model_shard(model, sharding, 0, error);
+    const bool good = model && model_shard(model, sharding, slowest_member(model, sharding), error);
     struct profile *of_shard
         = good ? measure_made_model(spec, model, place->device, place->options, NULL, error) : NULL;
     const bool is_added = of_shard && add_variants(profile, of_shard, model, sharding, place, times, error);
@@ -210,14 +251,23 @@ bool measure_shards(struct profile *profile, const char *spec, struct device *de
     return good;
 }
 
+static bool has_tables(const struct model *model, struct error *error)
+{
+    for (size_t l = 0; l < model->layer_count; l++)
+        if (layer_data(&model->layers[l]) == DATA_IDS)
+            return true;
+    return error_set(error, "model %s has no tables to place: leave out --tables", model->name);
+}
+
 bool measure_own_rows(struct profile *profile, const char *spec, struct device *device, uint32_t members,
-                      const struct cluster *cluster, const struct measure_options *options, struct error *error)
+                      const char *places, const struct cluster *cluster, const struct measure_options *options,
+                      struct error *error)
 {
     const struct collective_place place = { device, cluster, options };
+    const struct sharding sharding = { .shards = members, .owns_rows = true, .places = places };
     struct model *model = model_from_spec(spec, device_precision(device), error);
-    const bool good = model && model_can_own_rows(model, members, error)
-        && measure_sharding(profile, spec, (struct sharding){ .shards = members, .owns_rows = true }, &place,
-                            &(struct collective_times){ 0 }, error);
+    const bool good = model && (!places || has_tables(model, error)) && model_can_own_rows(model, sharding, error)
+        && measure_sharding(profile, spec, sharding, &place, &(struct collective_times){ 0 }, error);
     model_free(model);
     return good;
 }

@@ -218,32 +218,59 @@ size_t binding_samples_of(const struct layer *layer, size_t samples)
     return samples > share.first ? min_u64(samples - share.first, share.count) : 0;
 }
 
-static void add_click(const struct layer_binding *binding, const struct layer *layer, struct click_batch *batch,
-                      struct sample_place place)
+// Random samples, drawn one after the other.
+struct drawing {
+    uint64_t seed;
+    size_t drawn;
+};
+
+static struct click_lists draw_sample(const struct layer_binding *binding, const struct layer *layer,
+                                      const struct weir_pass *pass, struct click_batch *batch, struct drawing *drawing,
+                                      size_t row)
+{
+    struct click_lists sample = { 0 };
+    if (drawing->drawn == 0 || drawing->drawn > row)
+        *drawing = (struct drawing){ .seed = random_of(binding, pass) };
+    for (; drawing->drawn <= row; drawing->drawn++)
+        sample = click_batch_draw(layer, batch, &drawing->seed);
+    return sample;
+}
+
+static struct click_lists click_of(const struct layer_binding *binding, struct sample_place place)
 {
     struct click_sample sample;
     click_data_at(binding->settings.course->data, place, &sample);
-    click_batch_add(layer, batch, &(struct click_lists){ sample.numbers, sample.ids, sample.ends, sample.weights });
+    return (struct click_lists){ sample.numbers, sample.ids, sample.ends, sample.weights };
 }
 
-// Samples behind the last one that counts have no numbers and no ids, so that they name no rows. Nor have the slots that
-// a member with fewer samples than others has left.
+// A member's samples. Samples behind the last one that counts have no numbers and no ids, so that they name no rows.
+// Nor have the slots that a member with fewer samples than others has left.
+static void add_samples(const struct layer_binding *binding, const struct layer *layer, const struct layer *member,
+                        const struct weir_pass *pass, struct click_batch *batch, struct drawing *drawing)
+{
+    const struct sample_share share = layer_samples(member);
+    const size_t real = binding_samples(binding, pass), own = binding_samples_of(member, real);
+    for (size_t i = 0; i < own; i++) {
+        const struct click_lists sample = binding->settings.course
+            ? click_of(binding, sample_of(binding, pass, share.first + i, real))
+            : draw_sample(binding, layer, pass, batch, drawing, share.first + i);
+        click_batch_add(layer, batch, &sample);
+    }
+    for (size_t i = own; i < layer->shape.batch; i++)
+        click_batch_add(layer, batch, NULL);
+}
+
 static void gather_clicks(const struct layer_binding *binding, const struct layer *layer,
                           const struct weir_pass *pass, struct click_batch *batch)
 {
-    const struct sample_share share = layer_samples(layer);
-    const size_t real = binding_samples(binding, pass), own = binding_samples_of(layer, real);
-    uint64_t seed = random_of(binding, pass);
+    struct layer member = *layer;
+    struct drawing drawing = { 0 };
     click_batch_begin(layer, batch);
-    for (size_t row = 0; !binding->settings.course && row < share.first + own; row++) {
-        click_batch_draw(layer, batch, &seed);
-        if (row < share.first)
-            click_batch_begin(layer, batch);  // it was drawn for another member
+    for (size_t m = 0; layer->shape.tables.places.are_given && m < layer->shape.members; m++) {
+        member.shape.member = m;
+        add_samples(binding, layer, &member, pass, batch, &drawing);
     }
-    for (size_t i = 0; binding->settings.course && i < own; i++)
-        add_click(binding, layer, batch, sample_of(binding, pass, share.first + i, real));
-    for (size_t i = own; i < layer->shape.batch; i++)
-        click_batch_add(layer, batch, NULL);
+    add_samples(binding, layer, layer, pass, batch, &drawing);
 }
 
 void binding_fetch_clicks(const struct layer_binding *binding, uint32_t member, struct layer_pass *pass)
@@ -285,9 +312,11 @@ static void add_up(void *self, struct queue *queue, const struct shard_part *par
         [SHARD_ALL_REDUCE] = MEET_ALL_REDUCE,
         [SHARD_REDUCE_SCATTER] = MEET_REDUCE_SCATTER,
         [SHARD_ALL_GATHER] = MEET_ALL_GATHER,
+        [SHARD_ALL_TO_ALL] = MEET_ALL_TO_ALL,
     };
     const struct summing *summing = self;
-    const struct shard_numbers numbers = { part->numbers, part->count, part->are_floats, meets[part->exchange] };
+    const struct shard_numbers numbers = { part->numbers, part->count, part->are_floats, meets[part->exchange],
+                                           part->received };
     shard_group_meet(summing->group, &summing->at, queue, &numbers);
 }
 
@@ -374,17 +403,18 @@ static bool initialize(void *self, void *queue, void *parameters, struct weir_er
 static size_t find_undecayed(struct layer_binding *binding)
 {
     struct tensor tensors[LAYER_TENSORS];
-    const size_t count = layer_tensors(&binding->layer, tensors);
     const uint64_t size = precision_bytes(binding->layer.shape.precision);
     const uint64_t bytes = layer_sizes(&binding->layer).parameter_bytes;
     size_t found = 0;
-    for (uint32_t s = 0; s == 0 || s < binding->shard_count; s++)
+    for (uint32_t s = 0; s == 0 || s < binding->shard_count; s++) {
+        const size_t count = layer_tensors(binding->all ? &binding->all[s] : &binding->layer, tensors);
         for (size_t i = 0; i < count; i++) {
             const uint64_t first = s * bytes + tensors[i].offset * size;
             if (!tensors[i].decays)
                 binding->undecayed[found++] =
                     (struct weir_range){ first, first + tensors[i].rows * tensors[i].columns * size };
         }
+    }
     return found;
 }
 
@@ -471,7 +501,8 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
 {
     const struct layer *whole = &model->layers[binding->layer.index];
     const uint32_t shards = shards_of(splitting, whole->index);
-    const struct sharding sharding = { shards, splitting->shares_rows, splitting->owns_rows };
+    struct sharding sharding = splitting->how;
+    sharding.shards = shards;
     if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole, sharding))
         return true;
     if (!splitting->group)

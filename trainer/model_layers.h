@@ -6,7 +6,7 @@
 #ifndef TRAINER_MODEL_LAYERS_H
 #define TRAINER_MODEL_LAYERS_H
 
-#include "models/model.h"
+#include "models/shards.h"
 #include "partitioner/plan/plan.h"
 #include "runtime/shards/shard_group.h"
 #include "common/public/weir_layer.h"
@@ -64,8 +64,7 @@ bool batch_settings_take(struct batch_settings *settings, const struct model *mo
 // layer, whose parameters and memory are those of the shards one after the other.
 struct splitting {
     const uint32_t *shards;         // by layer, the number of shards; 0 and 1: the layer is whole. NULL: all are whole
-    bool shares_rows;               // each shard has a share of the rows of inputs and outputs
-    bool owns_rows;                 // each shard is the whole layer, for its share of the samples
+    struct sharding how;            // its `shards` aside
     uint32_t shard;                 // which shard; a layer split into too few shards to have it is not run
     struct shard_group *group;  // with at least layers * copies places; borrowed. NULL: all shards run as one layer
 };

@@ -55,7 +55,9 @@ static bool can_share(const struct plan *plan, const struct run_place *place, st
 
 static struct sharding sharding_of(const struct split_layers *layers, uint32_t layer)
 {
-    return (struct sharding){ layers->shards[layer], layers->shares_rows, layers->owns_rows };
+    struct sharding sharding = layers->how;
+    sharding.shards = layers->shards[layer];
+    return sharding;
 }
 
 static struct layer shard_of(const struct split_layers *layers, uint32_t layer, uint32_t member)
@@ -77,8 +79,7 @@ static uint32_t members_with(void *self, uint32_t layer)
 static bool is_split(void *self, uint32_t layer)
 {
     const struct split_layers *layers = self;
-    return layers->shards[layer] > 1 && !layers->owns_rows
-        && layer_can_be_split(&layers->model->layers[layer], sharding_of(layers, layer));
+    return layer_weights_are_split(&layers->model->layers[layer], sharding_of(layers, layer));
 }
 
 static uint64_t whole_bytes(void *self, uint32_t layer)
@@ -130,7 +131,7 @@ static uint64_t most_bytes(const struct split_layers *layers)
     for (uint32_t l = 0; l < layers->model->layer_count; l++)
         if (is_split((void *)(uintptr_t)layers, l))
             most = max_u64(most, layer_sizes(&layers->model->layers[l]).output_bytes);
-        else if (layers->owns_rows)
+        else if (layers->how.owns_rows)
             most = max_u64(most, layer_sizes(&layers->model->layers[l]).gradient_bytes);
     return most;
 }
@@ -158,8 +159,8 @@ static bool open_members(struct split_layers *layers, const struct plan *plan, s
     const uint32_t copies = settings->copies > 0 ? settings->copies : 1, members = layers->members;
     bool good = members == 1 || open_group(layers, plan, device, copies, error);
     for (uint32_t m = 0; good && m < members; m++) {
-        const struct splitting splitting = { .shards = layers->shards, .shares_rows = layers->shares_rows,
-                                             .owns_rows = layers->owns_rows, .shard = m, .group = layers->group };
+        const struct splitting splitting = { .shards = layers->shards, .how = layers->how, .shard = m,
+                                             .group = layers->group };
         if (!rank_grid_have(&layers->grid, m))
             continue;
         layers->of[m] = model_layers_create_split(layers->model, device, settings, &splitting, error);
@@ -169,10 +170,12 @@ static bool open_members(struct split_layers *layers, const struct plan *plan, s
     return good && (members == 1 || follow(layers, plan, copies, error));
 }
 
-static void note_split(struct split_layers *layers, uint32_t layer)
+// `place` is that of the layer in the plan, whose stages number layers by it.
+static void note_split(struct split_layers *layers, uint32_t layer, uint32_t place)
 {
-    struct split_layer *split = &layers->splits[layer];
-    *split = (struct split_layer){ .members = layers->owns_rows ? layers->members : 1, .adds_up = layers->owns_rows };
+    struct split_layer *split = &layers->splits[place];
+    *split = (struct split_layer){ .members = layers->how.owns_rows ? layers->members : 1,
+                                   .adds_up = layers->how.owns_rows };
     if (!is_split(layers, layer))
         return;
     const struct layer shard = shard_of(layers, layer, 0);
@@ -184,8 +187,13 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
                        const struct run_place *place, struct error *error)
 {
     layers->members = plan_members(plan);
-    layers->shares_rows = variant_sharding(plan->stages[0].variant).shares_rows;
-    layers->owns_rows = variant_sharding(plan->stages[0].variant).owns_rows;
+    layers->how = variant_sharding(plan->stages[0].variant);
+    if (layers->how.places) {
+        layers->places = strdup(layers->how.places);
+        layers->how.places = layers->places;
+        if (!layers->places)
+            return error_no_memory(error, "the layers of a plan");
+    }
     layers->grid.members = layers->members;
     layers->model = model;
     layers->joining = (struct pipeline_shards){ .grid = &layers->grid, .self = layers, .members = members_with,
@@ -200,10 +208,12 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
     if (layers->members > 1 && !rank_grid_open(&layers->grid, plan, place->group, error))
         return false;
     for (size_t s = 0; s < plan->stage_count; s++)
-        for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end && l < model->layer_count; l++)
-            layers->shards[l] = plan_stage_group(&plan->stages[s]);
-    for (uint32_t l = 0; layers->members > 1 && l < model->layer_count; l++)
-        note_split(layers, l);
+        for (uint32_t p = plan->stages[s].first; p < plan->stages[s].end && p < model->layer_count; p++) {
+            const uint32_t layer = plan->order ? plan->order[p] : p;
+            layers->shards[layer] = plan_stage_group(&plan->stages[s]);
+            if (layers->members > 1)
+                note_split(layers, layer, p);
+        }
     return true;
 }
 
@@ -240,6 +250,7 @@ void split_layers_free(struct split_layers *layers)
     shard_group_free(layers->group);
     rank_grid_close(&layers->grid);
     free(layers->shards);
+    free(layers->places);
     free(layers->splits);
     free(layers->of);
     free((void *)layers->layers);
@@ -258,8 +269,7 @@ struct model_layers *split_layers_of_twin(const struct split_layers *layers, con
                                           struct device *device, const struct batch_settings *settings,
                                           struct error *error)
 {
-    const struct splitting splitting = { .shards = layers->shards, .shares_rows = layers->shares_rows,
-                                         .owns_rows = layers->owns_rows };
+    const struct splitting splitting = { .shards = layers->shards, .how = layers->how };
     return model_layers_create_split(model, device, settings, &splitting, error);
 }
 
@@ -271,7 +281,7 @@ static void add_up(void *self, uint32_t rank, uint32_t member, struct queue *que
 {
     const struct split_layers *layers = self;
     const struct rank_grid *grid = &layers->grid;
-    const struct shard_numbers all = { numbers, count, true, MEET_ALL_REDUCE };
+    const struct shard_numbers all = { numbers, count, true, MEET_ALL_REDUCE, NULL };
     const uint32_t group = grid->group ? rank_grid_group(grid, rank) : 1;
     struct attendance attendance = { layers->first_norm_place + rank, layers->members, member };
     if (grid->group) {
@@ -291,7 +301,7 @@ bool split_layers_settle(struct split_layers *layers, struct session_settings *s
         return true;
     layers->norms = (struct split_norms){ .members = layers->members, .layers = layers->splits,
                                           .layer_count = (uint32_t)layers->model->layer_count, .add = add_up,
-                                          .adds_up = layers->owns_rows, .self = layers };
+                                          .adds_up = layers->how.owns_rows, .self = layers };
     settings->split = &layers->norms;
     return optimizer_check_split(settings->optimizer.kind, error);
 }

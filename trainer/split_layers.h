@@ -15,14 +15,14 @@ struct split_layers {
     struct shard_group *group;  // the group's collectives; NULL if nothing is split
     struct model_layers **of;       // by member; NULL for members in other processes
     uint32_t *shards;               // number of shards, by layer of the model
-    bool shares_rows;               // whether members share the rows of what layers hand on (sequence parallel)
-    bool owns_rows;                 // whether each member has whole layers, for its share of the samples
+    struct sharding how;            // of all layers; `shards` says over how many each is split
+    char *places;                   // of tables; NULL without
     // For stages with a smaller group than others: the members that such a stage lacks run its messages only
     // (proxy_stages.h).
     struct proxy_stages *followers;
     const struct weir_layer **layers;
     const struct model *model;
-    struct split_layer *splits;     // by layer, for clipping gradients
+    struct split_layer *splits;     // by place in the plan, for clipping gradients
     struct split_norms norms;
     uint32_t first_norm_place;      // first place of the group for norms; there is one for each rank
     struct pipeline_shards joining;  // how the shards' parameters make up those of the model's layers

@@ -91,16 +91,6 @@ bool placement_open(struct placement_problem *problem, const struct table_set *s
                     enum table_optimizer optimizer, struct error *error);
 void placement_close(struct placement_problem *problem);
 
-static inline uint64_t greatest_common(uint64_t a, uint64_t b)
-{
-    while (b > 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static inline const struct table_way *placement_way(const struct placement_problem *problem, uint32_t table,
                                                     uint32_t way)
 {

@@ -113,13 +113,12 @@ static void update(struct interpreter *interpreter, struct local *local, uint32_
     local->contributed = local->contributed_by_all = 0;
 }
 
-static bool adds_up(const struct interpreter *interpreter, const struct stage_part *part)
+static uint64_t added(const struct interpreter *interpreter, const struct stage_part *part)
 {
-    const struct split_norms *split = interpreter->needs.split;
-    return split && split->layers[part->layer].adds_up;
+    return split_added(interpreter->needs.split, part->layer, part->end - part->first);
 }
 
-// Adds up the gradients of layers whose members own rows, over the members of this rank's group. Adjacent layers go
+// Adds up the gradients of layers whose members own rows, over the members of this rank's group. Adjacent ones go
 // together.
 static void add_members(struct interpreter *interpreter, const struct local *local)
 {
@@ -128,15 +127,12 @@ static void add_members(struct interpreter *interpreter, const struct local *loc
     float *gradients = local->memory->gradients;
     for (size_t i = 0; i < stage->part_count; i++) {
         const uint64_t first = stage->parts[i].first;
-        if (!adds_up(interpreter, &stage->parts[i]))
-            continue;
-        while (i + 1 < stage->part_count && adds_up(interpreter, &stage->parts[i + 1])
-               && stage->parts[i].end == stage->parts[i + 1].first)
-            i++;
-        if (stage->parts[i].end == first)
-            continue;
-        split->add(split->self, interpreter->needs.rank, interpreter->needs.member, interpreter->needs.queue,
-                   gradients + first, stage->parts[i].end - first);
+        uint64_t end = first + added(interpreter, &stage->parts[i]);
+        for (; end > first && i + 1 < stage->part_count && end == stage->parts[i + 1].first; i++)
+            end += added(interpreter, &stage->parts[i + 1]);
+        if (end > first)
+            split->add(split->self, interpreter->needs.rank, interpreter->needs.member, interpreter->needs.queue,
+                       gradients + first, end - first);
     }
 }
 

@@ -250,6 +250,15 @@ static void spread_share(const struct shard_group *group, const struct attendanc
                        share_of(group, attendance, attendance->member, attendance->member));
 }
 
+static void receive_shares(const struct shard_group *group, const struct attendance *attendance, struct queue *queue)
+{
+    const struct shard_numbers mine = group->places[attendance->place].guests[attendance->member].has;
+    const uint64_t bytes = mine.count / attendance->members * shard_number_bytes(&mine, group->device);
+    for (uint32_t m = 0; m < attendance->members; m++)
+        queue_copy(queue, (char *)mine.received + m * bytes,
+                   share_of(group, attendance, m, attendance->member).at, bytes);
+}
+
 static void take_first(const struct shard_group *group, const struct attendance *attendance, struct queue *queue)
 {
     const struct guest *guests = group->places[attendance->place].guests;
@@ -312,7 +321,9 @@ static void meet_by_wire(struct shard_group *group, struct queue *queue, const s
 void shard_group_meet_here(struct shard_group *group, const struct attendance *attendance, struct queue *queue,
                              const struct shard_numbers *part)
 {
-    attend(group, attendance, queue, part, part->meet == MEET_ALL_GATHER ? spread_share : add_share);
+    static collective_work *const works[] = { [MEET_ALL_REDUCE] = add_share, [MEET_REDUCE_SCATTER] = add_share,
+                                              [MEET_ALL_GATHER] = spread_share, [MEET_ALL_TO_ALL] = receive_shares };
+    attend(group, attendance, queue, part, works[part->meet]);
 }
 
 void shard_group_meet(struct shard_group *group, const struct attendance *attendance, struct queue *queue,

@@ -140,9 +140,30 @@ static void add_share(struct shard_wire *wire, struct queue *queue, const struct
         queue_copy(queue, mine.at, sum.at, mine.count * shard_number_bytes(&mine, wire->settings.device));
 }
 
+// All at once: nothing needs room but where it is wanted.
+static bool exchange_shares(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
+                            struct error *error)
+{
+    const uint64_t bytes = part->count / wire->members * shard_number_bytes(part, wire->settings.device);
+    size_t used = 0;
+    for (uint32_t member = 0; member < wire->members; member++) {
+        char *sent = (char *)part->at + member * bytes, *received = (char *)part->received + member * bytes;
+        if (member == wire->member) {
+            queue_copy(queue, received, sent, bytes);
+            continue;
+        }
+        add_end(wire, &used, true, member, sent, bytes);
+        add_end(wire, &used, false, member, received, bytes);
+    }
+    communicator_exchange(wire->communicator, queue, wire->ends, used);
+    return await_ready(wire, error);
+}
+
 bool shard_wire_meet(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
                      struct error *error)
 {
+    if (part->meet == MEET_ALL_TO_ALL)
+        return group_is_well(wire, error) && exchange_shares(wire, queue, part, error);
     const size_t most = most_of_piece(wire, part);
     const size_t count = has_shares_of_all(part) ? part->count / wire->members : part->count;
     bool good = group_is_well(wire, error);

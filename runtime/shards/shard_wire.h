@@ -5,7 +5,8 @@
 //     add        ((part 0 + part 1) + part 2) + .., for its own share, as one loop over all parts would
 //     sums       each member sends its summed share to every other one
 //
-// The first two steps alone are a reduce-scatter. The last alone is an all-gather.
+// The first two steps alone are a reduce-scatter. The last alone is an all-gather. An all-to-all is one step, in which
+// shares go straight to where they are wanted.
 //
 // Long parts are sent in pieces, since the room for what others send is small. Everything is issued on the queue that
 // computes. The host waits until the communicator accepts it, not for the sum. Only one thread may call at a time.
@@ -23,9 +24,9 @@ static inline size_t share_begin(size_t count, uint32_t share, uint32_t shares)
 }
 
 // The collectives. MEET_ALL_REDUCE gives each member the sum of what all bring. MEET_REDUCE_SCATTER gives each member
-// only its share of the sum, in its place. MEET_ALL_GATHER gives all members all shares, each in its place. The shares
-// of the latter two are equal.
-enum shard_meet { MEET_ALL_REDUCE, MEET_REDUCE_SCATTER, MEET_ALL_GATHER };
+// only its share of the sum, in its place. MEET_ALL_GATHER gives all members all shares, each in its place.
+// MEET_ALL_TO_ALL gives member i share i of all members, in their order. The shares of the latter three are equal.
+enum shard_meet { MEET_ALL_REDUCE, MEET_REDUCE_SCATTER, MEET_ALL_GATHER, MEET_ALL_TO_ALL };
 
 // What a member brings: numbers of the device's precision, or floats whatever the precision is.
 struct shard_numbers {
@@ -33,6 +34,7 @@ struct shard_numbers {
     size_t count;
     bool are_floats;
     enum shard_meet meet;
+    void *received;  // of an all-to-all: what this member gets, elsewhere than at `at`
 };
 
 static inline size_t shard_number_bytes(const struct shard_numbers *numbers, const struct device *device)
@@ -45,7 +47,7 @@ static inline struct shard_numbers shard_numbers_behind(struct shard_numbers all
                                                         size_t first, size_t count)
 {
     return (struct shard_numbers){ (char *)all.at + first * shard_number_bytes(&all, device), count, all.are_floats,
-                                   all.meet };
+                                   all.meet, all.received };
 }
 
 // sum += other.

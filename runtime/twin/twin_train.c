@@ -236,14 +236,12 @@ static float factor_of(const struct twin *twin, const struct update_part *parts,
 static void add_up_members(struct twin *twin, size_t layer, float *gradients)
 {
     const struct split_norms *split = twin->settings.split;
-    if (!split || !split->layers[layer].adds_up || twin->layers[layer].parameter_bytes == 0)
-        return;
-    const uint32_t members = split->layers[layer].members;
-    const uint64_t count = number_count(twin, layer) / members;
-    for (uint32_t m = 1; m < members; m++)
-        kernel_add_floats(twin->queue, gradients, gradients, gradients + m * count, count);
-    for (uint32_t m = 1; m < members; m++)
-        queue_copy(twin->queue, gradients + m * count, gradients, count * sizeof *gradients);
+    const uint32_t members = split ? split->layers[layer].members : 1;
+    const uint64_t count = number_count(twin, layer) / members, added = split_added(split, (uint32_t)layer, count);
+    for (uint32_t m = 1; added > 0 && m < members; m++)
+        kernel_add_floats(twin->queue, gradients, gradients, gradients + m * count, added);
+    for (uint32_t m = 1; added > 0 && m < members; m++)
+        queue_copy(twin->queue, gradients + m * count, gradients, added * sizeof *gradients);
 }
 
 static void add_members(struct twin *twin, const bool *stages)

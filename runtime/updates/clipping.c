@@ -60,6 +60,13 @@ struct norm_range split_measured(const struct split_norms *split, uint32_t layer
              : (struct norm_range){ 0 };
 }
 
+uint64_t split_added(const struct split_norms *split, uint32_t layer, uint64_t count)
+{
+    if (!split || !split->layers[layer].adds_up)
+        return 0;
+    return split->layers[layer].end > 0 ? split->layers[layer].first : count;
+}
+
 void clipping_measure_part(const struct clipping *clipping, struct queue *queue, const struct stage_part *part,
                            const float *gradients)
 {

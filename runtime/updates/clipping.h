@@ -26,7 +26,9 @@
 struct split_layer {
     uint32_t members;
     uint64_t first, end;
-    bool adds_up;  // all members have the whole layer, for their own rows: gradients are added up at each update
+    // Members own rows: gradients of what all of them have are added up at each update. What they have alone, if
+    // anything, comes last.
+    bool adds_up;
 };
 
 struct split_norms {
@@ -45,6 +47,8 @@ struct norm_range {
     uint64_t first, count;
 };
 struct norm_range split_measured(const struct split_norms *split, uint32_t layer, uint32_t member, uint64_t count);
+// How many of a layer's `count` gradients, from the first on, members add up.
+uint64_t split_added(const struct split_norms *split, uint32_t layer, uint64_t count);
 
 struct clipping {
     struct device *device;

@@ -261,7 +261,7 @@ static void what_has_no_rows_of_its_own_is_refused(void **state)
     error = (struct error){ 0 };
     struct model *model = model_create("resnet18", &(struct model_sizes){ 0 }, &error);
     assert_good(model, error);
-    assert_false(model_can_own_rows(model, 2, &error));
+    assert_false(model_can_own_rows(model, (struct sharding){ .shards = 2, .owns_rows = true }, &error));
     assert_string_equal(error.text, "layer norm1 keeps statistics of the rows that it sees, which members with rows of"
                         " their own would each have of their share: leave out --rows");
     model_free(model);

@@ -35,6 +35,12 @@ static struct click_batch batch_of(const struct layer *layer)
     return batch;
 }
 
+static void add_drawn(const struct layer *layer, struct click_batch *batch, uint64_t *seed)
+{
+    const struct click_lists sample = click_batch_draw(layer, batch, seed);
+    click_batch_add(layer, batch, &sample);
+}
+
 // Two slots of up to two ids, with tables of 4 and of 3 rows.
 static const struct click_sizes two_slots = { .slots = 2, .ids = 2, .columns = 1, .row_count = 2, .rows = { 4, 3 } };
 
@@ -69,8 +75,8 @@ static void a_batch_goes_to_the_device_with_its_weights(void **state)
     const struct layer *tables = source(model, DATA_IDS);
     struct click_batch batch = batch_of(tables);
     uint64_t seed = 5;
-    click_batch_draw(tables, &batch, &seed);
-    click_batch_draw(tables, &batch, &seed);
+    add_drawn(tables, &batch, &seed);
+    add_drawn(tables, &batch, &seed);
     click_batch_begin(tables, &batch);
     const uint32_t ids[] = { 1, 2 }, ends[] = { 1, 2 };
     const float weights[] = { 0.5f, 3 };
@@ -120,7 +126,7 @@ static void low_ids_are_drawn_more_often_and_all_are_rows(void **state)
     struct click_batch batch = batch_of(tables);
     uint64_t seed = 1, counts[BITS] = { 0 }, of_few[5] = { 0 };
     for (size_t i = 0; i < SAMPLES; i++)
-        click_batch_draw(tables, &batch, &seed);
+        add_drawn(tables, &batch, &seed);
     for (size_t i = 0; i < SAMPLES; i++) {
         assert_true(batch.ends[2 * i] == (int32_t)(2 * i + 1) && batch.ends[2 * i + 1] == (int32_t)(2 * i + 2));
         const int32_t one = batch.rows[2 * i], other = batch.rows[2 * i + 1] - ROWS;
@@ -147,7 +153,7 @@ static void drawn_slots_have_from_none_to_all_ids(void **state)
     struct click_batch batch = batch_of(tables);
     uint64_t seed = 3, counts[MOST + 1] = { 0 };
     for (size_t i = 0; i < SAMPLES; i++)
-        click_batch_draw(tables, &batch, &seed);
+        add_drawn(tables, &batch, &seed);
     for (size_t bag = 0; bag < 2 * SAMPLES; bag++) {
         const int32_t length = batch.ends[bag] - (bag > 0 ? batch.ends[bag - 1] : 0);
         assert_true(length >= 0 && length <= MOST);

@@ -227,7 +227,7 @@ static void whole_layers_that_share_samples_are_a_variant(void **state)
     struct cluster *cluster = cluster_load("4 devices, 1GiB, 1GB/s 2us", &error);
     struct profile *profile = measure_model(even, device, &options, NULL, &error);
     assert_good(profile && cluster, error);
-    assert_good(measure_own_rows(profile, even, device, 2, cluster, &options, &error), error);
+    assert_good(measure_own_rows(profile, even, device, 2, NULL, cluster, &options, &error), error);
     struct model *model = model_from_spec(even, PRECISION_FP32, &error);
     assert_good(model, error);
     for (size_t l = 0; l < model->layer_count; l++) {
@@ -243,12 +243,47 @@ static void whole_layers_that_share_samples_are_a_variant(void **state)
         assert_int_equal(variant->layer.parameter_bytes, layer->parameter_bytes);
         assert_int_equal(5 * variant->layer.output_bytes, 3 * layer->output_bytes);
     }
-    assert_false(measure_own_rows(profile, even, device, 6, cluster, &options, &error));
+    assert_false(measure_own_rows(profile, even, device, 6, NULL, cluster, &options, &error));
     assert_error(error, "layer embedding: 6 devices cannot share micro-batches of 5: take larger ones");
     static const char *const others[] = { "rows1", "rows02", "rows2sp", "row2" };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         assert_int_equal(variant_sharding(others[i]).shards, 0);
     model_free(model);
+    profile_free(profile);
+    cluster_free(cluster);
+    device_close(device);
+}
+
+// Members have parts of tables: fewer bytes each, an exchange in F and I, and nothing to add up at an update.
+static void tables_with_places_are_variants(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    static const char clicks[] = "dlrm,numbers=2,rows=64/64,columns=16,bottom=8,top=8,micro_batch=6";
+    struct device *device = open_cpu();
+    const struct measure_options options = measure_usual_options();
+    struct cluster *cluster = cluster_load("4 devices, 1GiB, 1GB/s 2us", &error);
+    struct profile *profile = measure_model(clicks, device, &options, NULL, &error);
+    assert_good(profile && cluster, error);
+    assert_good(measure_own_rows(profile, clicks, device, 2, "columns", cluster, &options, &error), error);
+    assert_good(measure_own_rows(profile, clicks, device, 2, "0/all", cluster, &options, &error), error);
+    for (size_t l = 0; l < profile->layer_count; l++) {
+        const struct profile_layer *layer = &profile->layers[l];
+        assert_int_equal(layer->variant_count, 2);
+        assert_string_equal(layer->variants[0].layer.name, "rows2:columns");
+        assert_string_equal(layer->variants[1].layer.name, "rows2:0/all");
+        for (size_t v = 0; v < 2; v++)
+            assert_true(variant_sharding(layer->variants[v].layer.name).owns_rows);
+        if (strcmp(layer->name, "tables") != 0)
+            continue;
+        // Three samples of a member, and each half of the columns, or one table of two
+        assert_int_equal(layer->variants[0].layer.parameter_bytes, layer->parameter_bytes / 2);
+        assert_int_equal(layer->variants[0].communication_ns, transfer_ns(3 * 16 * sizeof(float), 1000000000, 2000));
+        assert_int_equal(layer->variants[0].update_ns, 0);
+        assert_int_equal(layer->variants[1].layer.parameter_bytes, layer->parameter_bytes);
+        assert_int_equal(layer->variants[1].communication_ns, transfer_ns(3 * 16 * sizeof(float), 1000000000, 2000));
+        assert_int_equal(layer->variants[1].update_ns, transfer_ns(64 * 16 * sizeof(float), 1000000000, 2000));
+    }
     profile_free(profile);
     cluster_free(cluster);
     device_close(device);
@@ -307,6 +342,7 @@ int main(void)
         cmocka_unit_test(what_was_measured_is_told_beside_the_profile),
         cmocka_unit_test(a_layer_split_over_devices_is_a_variant),
         cmocka_unit_test(whole_layers_that_share_samples_are_a_variant),
+        cmocka_unit_test(tables_with_places_are_variants),
         cmocka_unit_test(a_model_that_is_not_there_is_an_error),
     };
     return cmocka_run_group_tests_name("measure_model", tests, NULL, NULL);

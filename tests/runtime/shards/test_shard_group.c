@@ -25,13 +25,16 @@ static struct row {
     { "two, gathered", "cpu", 2, 1000, MEET_ALL_GATHER },
     { "five on queues that run ahead, gathered", "cpu:queued", 5, 4095, MEET_ALL_GATHER },
     { "three of bfloat16, gathered", "cpu:bf16", 3, 9, MEET_ALL_GATHER },
+    { "two, all to all", "cpu", 2, 1000, MEET_ALL_TO_ALL },
+    { "five on queues that run ahead, all to all", "cpu:queued", 5, 4095, MEET_ALL_TO_ALL },
+    { "three of bfloat16, all to all", "cpu:bf16", 3, 9, MEET_ALL_TO_ALL },
 };
 
 // A member: a thread with a queue, whose part is another each turn.
 struct member {
     struct shard_group *group;
     struct queue *queue;
-    struct values *part;
+    struct values *part, *received;
     uint32_t number, members;
     size_t count;
     enum shard_meet meet;
@@ -47,9 +50,10 @@ static void *add_up(void *argument)
     for (uint32_t turn = 0; turn < TURNS; turn++) {
         kernel_fill_normal(member->queue, member->part, 1, member->number * TURNS + turn, 0, member->count);
         const struct attendance at = { turn % PLACES, member->members, member->number };
-        const struct shard_numbers part = { member->part, member->count, false, member->meet };
+        const struct shard_numbers part = { member->part, member->count, false, member->meet, member->received };
         shard_group_meet(member->group, &at, member->queue, &part);
-        queue_download(member->queue, member->sums[turn], member->part, bytes);
+        queue_download(member->queue, member->sums[turn],
+                       member->meet == MEET_ALL_TO_ALL ? member->received : member->part, bytes);
     }
     queue_wait(member->queue, &member->error);
     return NULL;
@@ -64,7 +68,8 @@ static void open_members(struct member *members, const struct row *row, struct d
                                       .count = row->count, .meet = row->meet };
         members[m].queue = queue_create(device, &error);
         members[m].part = device_allocate(device, row->count * sizeof(float), &error);
-        assert_good(members[m].queue && members[m].part, error);
+        members[m].received = device_allocate(device, row->count * sizeof(float), &error);
+        assert_good(members[m].queue && members[m].part && members[m].received, error);
         for (size_t turn = 0; turn < TURNS; turn++)
             assert_non_null(members[m].sums[turn] = calloc(row->count, sizeof(float)));
     }
@@ -83,6 +88,7 @@ static void close_members(struct member *members, uint32_t count, struct device 
     for (uint32_t m = 0; m < count; m++) {
         queue_free(members[m].queue);
         device_release(device, members[m].part);
+        device_release(device, members[m].received);
         for (size_t turn = 0; turn < TURNS; turn++)
             free(members[m].sums[turn]);
     }
@@ -108,8 +114,8 @@ static void slow_sum(struct device *device, const struct row *row, uint32_t turn
     device_release(device, part);
 }
 
-// Share by share what its member brings.
-static void slow_gather(struct device *device, const struct row *row, uint32_t turn, unsigned char *all)
+// Share by share what its member brings, or the share of `to` that each member brings.
+static void slow_gather(struct device *device, const struct row *row, uint32_t turn, uint32_t to, unsigned char *all)
 {
     struct error error = { 0 };
     struct queue *queue = queue_create(device, &error);
@@ -118,7 +124,7 @@ static void slow_gather(struct device *device, const struct row *row, uint32_t t
     const size_t bytes = row->count / row->members * precision_bytes(device_precision(device));
     for (uint32_t m = 0; m < row->members; m++) {
         kernel_fill_normal(queue, part, 1, m * TURNS + turn, 0, row->count);
-        queue_download(queue, all + m * bytes, (char *)part + m * bytes, bytes);
+        queue_download(queue, all + m * bytes, (char *)part + (row->meet == MEET_ALL_TO_ALL ? to : m) * bytes, bytes);
         assert_good(queue_wait(queue, &error), error);
     }
     queue_free(queue);
@@ -141,8 +147,12 @@ static void all_get_what_they_meet_for(void **state)
     assert_non_null(sum);
     for (uint32_t turn = 0; turn < TURNS; turn++) {
         const size_t bytes = row->count * precision_bytes(device_precision(device));
-        (row->meet == MEET_ALL_GATHER ? slow_gather : slow_sum)(device, row, turn, sum);
+        const bool adds = row->meet == MEET_ALL_REDUCE || row->meet == MEET_REDUCE_SCATTER;
+        if (adds)
+            slow_sum(device, row, turn, sum);
         for (uint32_t m = 0; m < row->members; m++) {
+            if (!adds)
+                slow_gather(device, row, turn, m, sum);
             const bool has_share = row->meet == MEET_REDUCE_SCATTER;
             const size_t own = has_share ? bytes / row->members : bytes, at = has_share ? m * own : 0;
             assert_memory_equal(members[m].sums[turn] + at, sum + at, own);
@@ -227,6 +237,9 @@ int main(void)
         TEST_ROW(all_get_what_they_meet_for, &rows[7]),
         TEST_ROW(all_get_what_they_meet_for, &rows[8]),
         TEST_ROW(all_get_what_they_meet_for, &rows[9]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[10]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[11]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[12]),
         cmocka_unit_test(who_waits_for_one_that_fails_is_told),
         cmocka_unit_test(nobody_waits_past_the_deadline),
         cmocka_unit_test(parts_of_unlike_size_are_refused),

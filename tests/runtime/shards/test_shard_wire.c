@@ -28,6 +28,10 @@ static struct row {
     { "two and three, gathered in one piece", "cpu:queued", { 0, 2, 5, 5 }, 4098, 0, MEET_ALL_GATHER },
     { "five, gathered in many pieces", "cpu:queued", { 0, 5, 5, 5 }, 4095, 4 * 64 * sizeof(float), MEET_ALL_GATHER },
     { "three of bfloat16, gathered", "cpu:queued,bf16", { 0, 3, 3, 3 }, 777, 1000, MEET_ALL_GATHER },
+    { "two and three, all to all", "cpu:queued", { 0, 2, 5, 5 }, 4098, 0, MEET_ALL_TO_ALL },
+    { "five, all to all, in more than the room", "cpu:queued", { 0, 5, 5, 5 }, 4095, 4 * 64 * sizeof(float),
+      MEET_ALL_TO_ALL },
+    { "three of bfloat16, all to all", "cpu:queued,bf16", { 0, 3, 3, 3 }, 777, 1000, MEET_ALL_TO_ALL },
 };
 
 // A place: a thread with a device, whose part is another each turn.
@@ -54,15 +58,16 @@ static uint64_t key_of(uint32_t place, uint32_t turn)
 }
 
 static bool add_turns(struct place *place, struct device *device, struct shard_wire *wire, struct queue *queue,
-                      struct values *part)
+                      struct values *part, struct values *received)
 {
     const size_t count = place->row->count;
+    const struct values *result = place->row->meet == MEET_ALL_TO_ALL ? received : part;
     bool good = true;
     for (uint32_t turn = 0; good && turn < TURNS; turn++) {
         kernel_fill_normal(queue, part, 1, key_of(place->group.rank, turn), 0, count);
-        const struct shard_numbers own = { part, count, false, place->row->meet };
+        const struct shard_numbers own = { part, count, false, place->row->meet, received };
         good = !wire || shard_wire_meet(wire, queue, &own, &place->error);
-        queue_download(queue, place->sums[turn], part, count * precision_bytes(device_precision(device)));
+        queue_download(queue, place->sums[turn], result, count * precision_bytes(device_precision(device)));
     }
     return good && queue_wait(queue, &place->error);
 }
@@ -77,13 +82,15 @@ static void *add_up(void *argument)
     struct shard_wire *wire = NULL;
     struct queue *queue = device ? queue_create(device, &place->error) : NULL;
     struct values *part = device ? device_allocate(device, place->row->count * sizeof(float), &place->error) : NULL;
-    const bool good = queue && part && shard_wire_create(&wire, &settings, &place->error)
-                   && add_turns(place, device, wire, queue, part);
+    struct values *received = part ? device_allocate(device, place->row->count * sizeof(float), &place->error) : NULL;
+    const bool good = queue && received && shard_wire_create(&wire, &settings, &place->error)
+                   && add_turns(place, device, wire, queue, part, received);
     if (!good)
         place->group.abandon(place->group.self, &place->error);
     queue_free(queue);
     shard_wire_free(wire);
     device_release(device, part);
+    device_release(device, received);
     device_close(device);
     return NULL;
 }
@@ -111,8 +118,8 @@ static void slow_sum(const struct row *row, uint32_t rank, uint32_t turn, unsign
     device_close(device);
 }
 
-// Share by share what its member brings.
-static void slow_gather(const struct row *row, uint32_t rank, uint32_t turn, unsigned char *all)
+// Share by share what its member brings, or the share of member `to` that each member brings.
+static void slow_gather(const struct row *row, uint32_t rank, uint32_t turn, uint32_t to, unsigned char *all)
 {
     struct error error = { 0 };
     struct device *device = device_open(row->device, &error);
@@ -124,7 +131,7 @@ static void slow_gather(const struct row *row, uint32_t rank, uint32_t turn, uns
     const size_t bytes = row->count / members * precision_bytes(device_precision(device));
     for (uint32_t m = 0; m < members; m++) {
         kernel_fill_normal(queue, part, 1, key_of(row->first[rank] + m, turn), 0, row->count);
-        queue_download(queue, all + m * bytes, (char *)part + m * bytes, bytes);
+        queue_download(queue, all + m * bytes, (char *)part + (row->meet == MEET_ALL_TO_ALL ? to : m) * bytes, bytes);
         assert_good(queue_wait(queue, &error), error);
     }
     queue_free(queue);
@@ -138,7 +145,10 @@ static void expect(const struct place *place, uint32_t turn, unsigned char *all,
     const bool has_share = place->row->meet == MEET_REDUCE_SCATTER;
     const size_t own = has_share ? bytes / rank_grid_group(grid, grid->rank) : bytes;
     const size_t at = has_share ? own * (place->group.rank - grid->first[grid->rank]) : 0;
-    (place->row->meet == MEET_ALL_GATHER ? slow_gather : slow_sum)(place->row, grid->rank, turn, all);
+    if (place->row->meet == MEET_ALL_GATHER || place->row->meet == MEET_ALL_TO_ALL)
+        slow_gather(place->row, grid->rank, turn, place->group.rank - grid->first[grid->rank], all);
+    else
+        slow_sum(place->row, grid->rank, turn, all);
     assert_memory_equal(place->sums[turn] + at, all + at, own);
 }
 
@@ -221,6 +231,9 @@ int main(void)
         TEST_ROW(all_get_what_they_meet_for, &rows[8]),
         TEST_ROW(all_get_what_they_meet_for, &rows[9]),
         TEST_ROW(all_get_what_they_meet_for, &rows[10]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[11]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[12]),
+        TEST_ROW(all_get_what_they_meet_for, &rows[13]),
         cmocka_unit_test(nobody_waits_past_the_deadline),
     };
     return cmocka_run_group_tests_name("shard_wire", tests, NULL, NULL);

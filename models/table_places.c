@@ -1,0 +1,398 @@
+#include "models/table_places.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// --- words -----------------------------------------------------------------------
+
+enum { MOST_MEMBERS = 64 };
+
+struct reading {
+    const char *layer;
+    size_t members, slot;
+    struct table_shape *tables;
+};
+
+static bool refuse(const struct reading *reading, const char *word, size_t length, struct error *error)
+{
+    return error_set(error, "layer %s: table %zu cannot be placed by \"%.*s\" on %zu devices: say all, the number of a"
+                     " device, slots, rows or columns, or rows0+1 with some of the devices", reading->layer,
+                     reading->slot, (int)(length < 60 ? length : 60), word, reading->members);
+}
+
+static uint64_t everyone(size_t members)
+{
+    return members == MOST_MEMBERS ? UINT64_MAX : ((uint64_t)1 << members) - 1;
+}
+
+// Numbers of members with + between them, up to `end`; 0 if they are not that.
+static uint64_t members_in(const char *words, const char *end, size_t members)
+{
+    uint64_t found = 0;
+    while (words < end && *words >= '0' && *words <= '9') {
+        char *behind;
+        const unsigned long member = strtoul(words, &behind, 10);
+        if (member >= members || (found >> member & 1))
+            return 0;
+        found |= (uint64_t)1 << member;
+        if (behind == end)
+            return found;
+        if (*behind != '+')
+            return 0;
+        words = behind + 1;
+    }
+    return 0;
+}
+
+static bool begins(const char *word, size_t length, const char *name)
+{
+    return length >= strlen(name) && strncmp(word, name, strlen(name)) == 0;
+}
+
+static bool can_be_cut(const struct reading *reading, size_t parts, enum table_way way, struct error *error)
+{
+    const struct table_shape *tables = reading->tables;
+    if (parts < 2)
+        return error_set(error, "layer %s: table %zu is cut over %zu device: name two at least, or the device alone",
+                         reading->layer, reading->slot, parts);
+    if (way == TABLE_BY_ROWS && tables->rows[reading->slot] < parts)
+        return error_set(error, "layer %s: %u rows of table %zu are too few for %zu devices: place it on one, or on"
+                         " all", reading->layer, tables->rows[reading->slot], reading->slot, parts);
+    return way == TABLE_BY_ROWS || tables->columns % parts == 0
+        || error_set(error, "layer %s: %zu columns of table %zu cannot be cut evenly over %zu devices: take another"
+                     " number of devices, or cut it by rows", reading->layer, tables->columns, reading->slot, parts);
+}
+
+static bool read_word(const struct reading *reading, const char *word, size_t length, struct error *error)
+{
+    const bool by_rows = begins(word, length, "rows"), by_columns = begins(word, length, "columns");
+    const size_t name = by_rows ? strlen("rows") : by_columns ? strlen("columns") : 0;
+    const uint64_t some = members_in(word + name, word + length, reading->members);
+    enum table_way way = TABLE_ON_ONE;
+    uint64_t members = some;
+    if (length == strlen("all") && begins(word, length, "all")) {
+        way = TABLE_ON_ALL;
+        members = everyone(reading->members);
+    } else if (length == strlen("slots") && begins(word, length, "slots")) {
+        members = (uint64_t)1 << reading->slot % reading->members;
+    } else if (name > 0) {
+        way = by_rows ? TABLE_BY_ROWS : TABLE_BY_COLUMNS;
+        members = length == name ? everyone(reading->members) : some;
+    }
+    const size_t parts = (size_t)__builtin_popcountll(members);
+    if (parts == 0 || (way == TABLE_ON_ONE && parts > 1))
+        return refuse(reading, word, length, error);
+    if (name > 0 && !can_be_cut(reading, parts, way, error))
+        return false;
+    reading->tables->places.of[reading->slot].way = way;
+    reading->tables->places.of[reading->slot].members = members;
+    return true;
+}
+
+// --- units -----------------------------------------------------------------------
+
+static size_t part_columns(const struct table_shape *tables, size_t slot)
+{
+    const size_t parts = (size_t)__builtin_popcountll(tables->places.of[slot].members);
+    return tables->places.of[slot].way == TABLE_BY_COLUMNS ? tables->columns / parts : tables->columns;
+}
+
+static void count_units(const struct reading *reading)
+{
+    struct table_shape *tables = reading->tables;
+    struct table_places *places = &tables->places;
+    bool are_dealt = false;
+    for (size_t slot = 0; slot < tables->slots; slot++) {
+        places->unit = greatest_common(places->unit, part_columns(tables, slot));
+        are_dealt |= places->of[slot].way == TABLE_BY_ROWS;
+    }
+    places->weighs = tables->has_weights || (tables->is_mean && are_dealt);
+    for (size_t member = 0; member < reading->members; member++) {
+        size_t sent = 0;
+        places->copied = 0;
+        for (size_t slot = 0; slot < tables->slots; slot++) {
+            const size_t units = part_columns(tables, slot) / places->unit;
+            if (places->of[slot].way == TABLE_ON_ALL)
+                places->copied += units;
+            else if (places->of[slot].members >> member & 1)
+                sent += units;
+        }
+        places->sent = sent > places->sent ? sent : places->sent;
+    }
+}
+
+// A list of ids has 32 bits for each.
+static bool can_be_named(const struct reading *reading, struct error *error)
+{
+    const struct table_shape *tables = reading->tables;
+    for (size_t member = 0; member < reading->members; member++) {
+        const struct layer_shape shape = { .members = reading->members, .tables = *tables };
+        struct table_part part;
+        uint64_t rows = 0;
+        for (size_t slot = 0; slot < tables->slots; slot++)
+            rows += table_part(&shape, slot, member, &part) ? (uint64_t)part.rows * part.units : 0;
+        if (rows > INT32_MAX)
+            return error_set(error, "layer %s: device %zu would hold tables of %llu rows of %zu columns, and 2,147,483,647"
+                             " are possible: cut tables by rows, or all by columns", reading->layer, member,
+                             (unsigned long long)rows, tables->places.unit);
+    }
+    return true;
+}
+
+bool table_places_read(const char *words, size_t members, const char *layer, struct table_shape *tables,
+                       struct error *error)
+{
+    struct reading reading = { .layer = layer, .members = members, .tables = tables };
+    size_t word_count = 1;
+    for (const char *c = words; *c != '\0'; c++)
+        word_count += *c == '/';
+    if (word_count != 1 && word_count != tables->slots)
+        return error_set(error, "layer %s: %zu places are named for %zu tables: name one for each, or one for all",
+                         layer, word_count, tables->slots);
+    if (members > MOST_MEMBERS)
+        return error_set(error, "layer %s: tables have places on %d devices at most, not on %zu", layer, MOST_MEMBERS,
+                         members);
+    tables->places = (struct table_places){ .are_given = true };
+    for (const char *word = words; reading.slot < tables->slots; reading.slot++) {
+        const size_t length = strcspn(word, "/");
+        if (!read_word(&reading, word, length, error))
+            return false;
+        word += word_count > 1 ? length + 1 : 0;
+    }
+    count_units(&reading);
+    return can_be_named(&reading, error);
+}
+
+// --- parts -----------------------------------------------------------------------
+
+bool table_part(const struct layer_shape *shape, size_t slot, size_t member, struct table_part *part)
+{
+    const struct table_shape *tables = &shape->tables;
+    const uint64_t members = tables->places.of[slot].members;
+    const enum table_way way = tables->places.of[slot].way;
+    if (!(members >> member & 1))
+        return false;
+    const size_t parts = (size_t)__builtin_popcountll(members);
+    const size_t number = (size_t)__builtin_popcountll(members & (((uint64_t)1 << member) - 1));
+    *part = (struct table_part){ .rows = tables->rows[slot], .row_step = 1, .columns = part_columns(tables, slot),
+                                 .is_copy = way == TABLE_ON_ALL, .number = (uint32_t)number };
+    part->units = part->columns / tables->places.unit;
+    if (way == TABLE_BY_COLUMNS)
+        part->first_column = number * part->columns;
+    if (way == TABLE_BY_ROWS) {
+        part->first_row = number;
+        part->row_step = parts;
+        part->rows = (tables->rows[slot] - number + parts - 1) / parts;
+    }
+    return true;
+}
+
+static bool own_part(const struct layer *layer, size_t slot, struct table_part *part)
+{
+    return table_part(&layer->shape, slot, layer->shape.member, part);
+}
+
+size_t table_places_common(const struct layer *layer)
+{
+    const struct table_shape *tables = &layer->shape.tables;
+    size_t common = 0;
+    for (size_t slot = 0; slot < tables->slots; slot++)
+        if (tables->places.of[slot].way == TABLE_ON_ALL)
+            common += (size_t)tables->rows[slot] * tables->columns;
+    return common;
+}
+
+void placed_tensors(const struct layer *layer, const char *const *names, struct tensor *tensors, size_t *count)
+{
+    struct table_part part;
+    for (int own = 0; own < 2; own++)
+        for (size_t slot = 0; slot < layer->shape.tables.slots; slot++)
+            if (own_part(layer, slot, &part) && part.is_copy == !own)
+                tensor_add(tensors, count, (struct tensor){
+                    .name = names[slot], .number = slot, .rows = part.rows, .columns = part.columns,
+                    .adjoins = *count > 0, .split = own ? SPLIT_PIECE : SPLIT_NONE,
+                    .piece = { part.first_row, part.row_step, part.first_column, layer->shape.tables.columns },
+                });
+}
+
+// --- memory ----------------------------------------------------------------------
+//
+//     vectors    for each member, those of its samples, which are sent; then those of copied tables
+//     received   from each member, those of this member's samples
+//     partial    two outputs of one table, to add up parts by rows
+
+struct vectors {
+    struct values *vectors, *received, *partial;
+};
+
+static size_t block(const struct layer *layer)
+{
+    return layer->shape.batch * layer->shape.tables.places.sent * layer->shape.tables.places.unit;
+}
+
+static size_t copied(const struct layer *layer)
+{
+    return layer->shape.batch * layer->shape.tables.places.copied * layer->shape.tables.places.unit;
+}
+
+static size_t partial(const struct layer *layer)
+{
+    return layer->shape.batch * layer->shape.tables.columns;
+}
+
+size_t placed_bags(const struct layer *layer)
+{
+    const struct table_places *places = &layer->shape.tables.places;
+    return layer->shape.batch * (layer->shape.members * places->sent + places->copied);
+}
+
+struct bags placed_bags_of(const struct layer *layer, struct bags bags)
+{
+    const struct table_shape *tables = &layer->shape.tables;
+    struct table_part part;
+    bags.columns = tables->places.unit;
+    bags.is_mean &= tables->has_weights || !tables->places.weighs;
+    for (size_t slot = 0; slot < tables->slots; slot++)
+        bags.rows += own_part(layer, slot, &part) ? part.rows * part.units : 0;
+    return bags;
+}
+
+static struct vectors vectors_in(const struct layer *layer, struct walk *walk)
+{
+    struct vectors vectors = { .vectors = walk_values(walk, layer, layer->shape.members * block(layer) + copied(layer)) };
+    vectors.received = walk_values(walk, layer, layer->shape.members * block(layer));
+    vectors.partial = walk_values(walk, layer, 2 * partial(layer));
+    return vectors;
+}
+
+uint64_t placed_forward_bytes(const struct layer *layer)
+{
+    struct walk walk = { 0 };
+    vectors_in(layer, &walk);
+    return walk.bytes;
+}
+
+uint64_t placed_input_bytes(const struct layer *layer)
+{
+    return layer_bytes(layer, layer->shape.members * block(layer));
+}
+
+uint64_t placed_held_bytes(const struct layer *layer)
+{
+    return layer_bytes(layer, layer->shape.members * block(layer) + copied(layer));
+}
+
+// --- passes ----------------------------------------------------------------------
+
+static struct vectors vectors_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    return vectors_in(layer, &(struct walk){ pass->base.workspace, 0 });
+}
+
+void placed_forward(const struct layer *layer, const struct layer_pass *pass, const struct bags *bags)
+{
+    kernel_bag(pass->base.queue, bags, vectors_of(layer, pass).vectors, pass->base.parameters);
+}
+
+struct shard_part placed_vectors(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct vectors vectors = vectors_of(layer, pass);
+    return (struct shard_part){ vectors.vectors, layer->shape.members * block(layer), true, SHARD_ALL_TO_ALL,
+                                vectors.received };
+}
+
+// The vectors of one part, as they lie among those of a sample.
+struct columns {
+    struct values *first;
+    size_t stride, count;
+};
+
+// Calls `visit` with each part: where its vectors are within what is exchanged with its member, or behind that if it
+// is a copy, and where they are within the output. Parts of one table follow one another.
+typedef void visit_part(void *self, const struct table_part *part, struct columns exchanged, struct columns output);
+
+static void visit_parts(const struct layer *layer, struct values *exchanged, struct values *copies,
+                        struct values *output, visit_part *visit, void *self)
+{
+    const struct table_shape *tables = &layer->shape.tables;
+    const size_t unit = tables->places.unit, sent = tables->places.sent * unit, copied = tables->places.copied * unit;
+    size_t used[MOST_MEMBERS] = { 0 }, used_copied = 0;
+    for (size_t slot = 0; slot < tables->slots; slot++)
+        for (size_t member = 0; member < layer->shape.members; member++) {
+            struct table_part part;
+            if (!table_part(&layer->shape, slot, member, &part) || (part.is_copy && member > 0))
+                continue;
+            size_t *at = part.is_copy ? &used_copied : &used[member];
+            struct values *first = part.is_copy
+                ? values_at(copies, PRECISION_FP32, *at)
+                : values_at(exchanged, PRECISION_FP32, member * block(layer) + *at);
+            *at += part.columns;
+            visit(self, &part, (struct columns){ first, part.is_copy ? copied : sent, part.columns },
+                  (struct columns){ values_at(output, PRECISION_FP32, slot * tables->columns + part.first_column),
+                                    tables->slots * tables->columns, part.columns });
+        }
+}
+
+struct assembling {
+    struct queue *queue;
+    const struct layer *layer;
+    struct values *sum, *next;  // of parts by rows
+};
+
+static void copy(const struct assembling *assembling, struct columns to, struct columns from)
+{
+    kernel_copy_columns(assembling->queue, to.first, from.first, assembling->layer->shape.batch, to.count, to.stride,
+                        from.stride);
+}
+
+// Partial sums of a table that is dealt out by rows are added up in the order of members.
+static void assemble(void *self, const struct table_part *part, struct columns received, struct columns output)
+{
+    const struct assembling *assembling = self;
+    const struct columns sum = { assembling->sum, part->columns, part->columns };
+    const struct columns next = { assembling->next, part->columns, part->columns };
+    if (part->row_step == 1) {
+        copy(assembling, output, received);
+        return;
+    }
+    copy(assembling, part->number == 0 ? sum : next, received);
+    if (part->number > 0)
+        kernel_add(assembling->queue, sum.first, sum.first, next.first, partial(assembling->layer));
+    if (part->number + 1 == part->row_step)
+        copy(assembling, output, sum);
+}
+
+void placed_assemble(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct vectors vectors = vectors_of(layer, pass);
+    struct assembling assembling = { pass->base.queue, layer, vectors.partial,
+                                     values_at(vectors.partial, PRECISION_FP32, partial(layer)) };
+    visit_parts(layer, vectors.received,
+                values_at(vectors.vectors, PRECISION_FP32, layer->shape.members * block(layer)), pass->base.output,
+                assemble, &assembling);
+}
+
+static void spread(void *self, const struct table_part *part, struct columns sent, struct columns gradient)
+{
+    (void)part;
+    copy(self, sent, gradient);
+}
+
+// Behind what W needs of other members: the gradient of what this member has looked up in copied tables.
+static struct values *copies_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    return values_at(pass->base.held, PRECISION_FP32, layer->shape.members * block(layer));
+}
+
+void placed_spread_gradient(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct assembling assembling = { .queue = pass->base.queue, .layer = layer };
+    visit_parts(layer, pass->base.workspace, copies_of(layer, pass),
+                (struct values *)(uintptr_t)pass->base.output_gradient, spread, &assembling);
+}
+
+struct shard_part placed_gradients(const struct layer *layer, const struct layer_pass *pass)
+{
+    return (struct shard_part){ pass->base.workspace, layer->shape.members * block(layer), true, SHARD_ALL_TO_ALL,
+                                pass->base.held };
+}
