@@ -63,7 +63,7 @@ static void take_clock(struct profile_arguments *given, const char *argument, st
 
 static bool has_variants(const struct profile_arguments *given)
 {
-    return given->tensor_count + given->row_count > 0;
+    return given->tensor_count + given->row_count > 0 || given->tables;
 }
 
 static error_t parse_profile_option(int key, char *argument, struct argp_state *state)
@@ -124,8 +124,10 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
             argp_error(state, "--sizes is for a model, without --tensor and --rows");
         if (has_variants(given) && !given->model)
             argp_error(state, "%s is for a model", given->tensor_count > 0 ? "--tensor" : "--rows");
-        if (given->tables && given->row_count == 0)
-            argp_error(state, "--tables is for --rows: which of the devices has which table");
+        if (given->tables && given->row_count == 0 && strncmp(given->tables, "host", 4) != 0)
+            argp_error(state, "--tables is for --rows: which of the devices has which table; or host50000 for room");
+        if (given->tables && given->row_count > 0 && strstr(given->tables, "host"))
+            argp_error(state, "--tables: tables on the host are for one device: leave --rows out");
         if (given->shared.cluster && !has_variants(given))
             argp_error(state, "--cluster is for --tensor and --rows: the link that their devices add up over");
         break;
@@ -216,6 +218,24 @@ static bool has_that_clock(const struct device *device, const struct profile_arg
                      "nothing of the layers'; leave --clock out", given->device);
 }
 
+// Variants with tables on the host: host50000,host100000.
+static bool add_rooms(const struct profile_arguments *given, const char *spec, struct device *device,
+                      struct profile *profile, struct error *error)
+{
+    bool good = true;
+    for (const char *word = given->tables; good && word; word = strchr(word, ',')) {
+        word += *word == ',';
+        const size_t length = strcspn(word, ",");
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : 0), word);
+        const struct sharding sharding = variant_sharding(name);
+        good = sharding.room > 0 || error_set(error, "--tables: \"%.*s\" is no host50000, tables on the host with room"
+                                              " for 50000 of their rows", (int)(length < 60 ? length : 60), word);
+        good = good && measure_room(profile, spec, device, sharding.room, &given->how, error);
+    }
+    return good;
+}
+
 // A variant for each of the places of --tables.
 static bool add_places(const struct profile_arguments *given, const char *spec, struct device *device, uint32_t members,
                        const struct cluster *cluster, struct profile *profile, struct error *error)
@@ -234,6 +254,8 @@ static bool add_variants(const struct profile_arguments *given, const char *spec
     const char *named = given->shared.cluster;
     struct cluster *cluster = named ? cluster_load(named, error) : NULL;
     bool good = !named || cluster;
+    if (good && given->tables && given->row_count == 0)
+        good = add_rooms(given, spec, device, profile, error);
     for (size_t i = 0; good && i < given->tensor_count; i++)
         good = measure_shards(profile, spec, device, given->tensor[i], cluster, &given->how, error);
     for (size_t i = 0; good && i < given->row_count; i++)

@@ -72,6 +72,9 @@ struct table_shape {
     size_t most;                  // ids of a slot of one sample
     bool is_mean, has_weights;    // the vectors of a slot are averaged; ids have weights
     uint32_t rows[LAYER_TABLES];  // of each table
+    // Rows of all tables together that the device has room for. The tables themselves are in the host's memory, and the
+    // ids are those of rows on the device. 0: all rows are on the device
+    size_t room;
     struct table_places places;
 };
 

@@ -12,6 +12,8 @@ static bool has_words(const struct layer *layer)
 
 bool layer_can_be_split(const struct layer *layer, struct sharding sharding)
 {
+    if (sharding.room > 0)
+        return layer->kind->data == DATA_IDS;
     if (sharding.owns_rows)
         return !layer->kind->fold;
     return kind_can_be_split(layer->kind)
@@ -33,7 +35,7 @@ static bool has_places(const struct layer *layer, struct sharding sharding)
 
 bool layer_weights_are_split(const struct layer *layer, struct sharding sharding)
 {
-    return sharding.shards > 1 && layer_can_be_split(layer, sharding)
+    return (sharding.shards > 1 || sharding.room > 0) && layer_can_be_split(layer, sharding)
         && (!sharding.owns_rows || has_places(layer, sharding));
 }
 
@@ -58,6 +60,19 @@ static bool own_rows(const struct layer *whole, struct sharding sharding, size_t
         || table_places_read(sharding.places, sharding.shards, whole->name, &layer->shape.tables, error);
 }
 
+static bool make_room(const struct layer *whole, size_t room, struct layer *layer, struct error *error)
+{
+    size_t rows = 0;
+    for (size_t slot = 0; slot < whole->shape.tables.slots; slot++)
+        rows += whole->shape.tables.rows[slot];
+    if (room >= rows || room > INT32_MAX)
+        return error_set(error, "layer %s: room for %zu rows on the device is as much as its tables have (%zu): leave"
+                         " them on the device", whole->name, room, rows);
+    *layer = *whole;
+    layer->shape.tables.room = room;
+    return true;
+}
+
 size_t layer_looked_up(const struct layer *whole, struct sharding sharding, size_t member)
 {
     struct layer shard;
@@ -80,6 +95,8 @@ bool layer_shard(const struct layer *whole, struct sharding sharding, size_t sha
     assert(layer_can_be_split(whole, sharding) && shard < shards && !whole->has_asked);
     if (shards > SHARDS_MOST)
         return error_set(error, "layer %s: %zu shards are more than %d", whole->name, shards, SHARDS_MOST);
+    if (sharding.room > 0)
+        return make_room(whole, sharding.room, layer, error);
     if (sharding.owns_rows)
         return own_rows(whole, sharding, shard, layer, error);
     if (!is_even(whole, shards, error))

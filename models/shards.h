@@ -46,6 +46,7 @@ struct sharding {
     size_t shards;
     bool shares_rows, owns_rows;
     const char *places;  // with own rows: where tables are, in the words of table_places.h; NULL: whole on each member
+    size_t room;         // of one shard: rows of tables on the device, which are otherwise on the host; 0: all
 };
 
 // Members can own rows of any layer, except of one that keeps statistics over its rows.

@@ -24,6 +24,10 @@ static void tables_tensors(const struct layer *layer, struct tensor *tensors, si
     const struct table_shape *tables = &layer->shape.tables;
     if (tables->places.are_given)
         placed_tensors(layer, names, tensors, count);
+    if (tables->room > 0) {  // whose rows are written before they are read
+        tensor_add(tensors, count, (struct tensor){ .name = "rows", .rows = tables->room, .columns = tables->columns });
+        return;
+    }
     for (size_t slot = 0; slot < tables->slots && !tables->places.are_given; slot++)
         tensor_add(tensors, count, (struct tensor){ .name = names[slot], .rows = tables->rows[slot],
                                                     .columns = tables->columns, .adjoins = slot > 0 });
@@ -96,6 +100,8 @@ static struct bags bags_in(const struct layer *layer, const struct kept *kept)
                          .most = layer_most_ids(layer), .columns = tables->columns, .is_mean = tables->is_mean };
     for (size_t slot = 0; slot < tables->slots && !tables->places.are_given; slot++)
         bags.rows += tables->rows[slot];
+    if (tables->room > 0)
+        bags.rows = tables->room;
     return tables->places.are_given ? placed_bags_of(layer, bags) : bags;
 }
 

@@ -29,12 +29,12 @@ static bool match_order(const struct plan *plan, const struct weir_layer *layers
 }
 
 static bool match_names(const struct plan *plan, const struct weir_layer *layers, size_t layer_count,
-                        bool are_shards, struct error *error)
+                        bool are_variants, struct error *error)
 {
     uint32_t next = 0;
     for (size_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        if (stage->variant && !are_shards)
+        if (stage->variant && !are_variants)
             return error_set(error, "the plan's stage %zu takes the variant \"%.60s\" of its layers, and layers are run"
                              " as they are: plan without variants", s, stage->variant);
         if (stage->first != next || stage->end > layer_count)
@@ -206,7 +206,7 @@ struct pipeline *pipeline_create(const struct plan *plan, const struct weir_laye
 {
     const uint32_t micro_batches = plan->micro_batches * (plan->weights == WEIGHTS_FLUSH ? 1 : runs);
     if (!storage_check_runnable(&plan->storage, precision_name(device_precision(device)), error)
-        || !match_names(plan, layers, layer_count, settings->shards, error)
+        || !match_names(plan, layers, layer_count, settings->shards || settings->has_variants, error)
         || !plan_belongs(plan, (struct plan_company){ 0 }, BELONGS_BY_MEMORY, BELONGS_BY_MEMORY, NULL, error))
         return NULL;
     return create(plan_schedule(plan, micro_batches, true, error), plan, layers, layer_count, device, settings, error);
@@ -217,7 +217,7 @@ struct pipeline *pipeline_create_on(const struct schedule *schedule, const struc
                                     const struct session_settings *settings, struct error *error)
 {
     if (!storage_check_runnable(&plan->storage, precision_name(device_precision(device)), error)
-        || !match_names(plan, layers, layer_count, settings->shards, error))
+        || !match_names(plan, layers, layer_count, settings->shards || settings->has_variants, error))
         return NULL;
     if (schedule->stages != plan->stage_count) {
         error_set(error, "the schedule has %u stages, but the plan has %zu", schedule->stages, plan->stage_count);
@@ -276,7 +276,8 @@ bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, u
                               void *host, struct error *error)
 {
     uint64_t offset;
-    if (pipeline->shards)
+    const struct pipeline_shards *shards = pipeline->shards;
+    if (shards && (!shards_are_alone(shards) || shards->is_split(shards->self, layer)))
         return shards_read_parameters(pipeline, layer, copy, host, error);
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     return session_read_weights(pipeline->session, stage, copy, offset, bytes, host, error);

@@ -19,9 +19,11 @@ struct pipeline_shards {
     bool (*is_split)(void *self, uint32_t layer);
     uint64_t (*whole_bytes)(void *self, uint32_t layer);  // bytes of the layer's parameters
     uint64_t (*own_bytes)(void *self, uint32_t layer);    // bytes of one member's shard of them
-    // Copy between a shard and the whole layer, with `number_bytes` for each parameter.
-    void (*cut)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *shard, const void *whole);
-    void (*join)(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, const void *shard, void *whole);
+    // Copy between a shard and the whole layer, of a part of its state that has `number_bytes` for each parameter.
+    bool (*cut)(void *self, uint32_t layer, uint32_t member, uint32_t part, uint64_t number_bytes, void *shard,
+                const void *whole, struct error *error);
+    void (*join)(void *self, uint32_t layer, uint32_t member, uint32_t part, uint64_t number_bytes, const void *shard,
+                 void *whole);
 };
 
 struct pipeline {

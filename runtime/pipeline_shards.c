@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/session.h"
+
 static uint64_t number_bytes(const struct pipeline *pipeline, uint32_t part)
 {
     return part == 0 ? pipeline->number_bytes : sizeof(float);
@@ -50,7 +52,8 @@ bool shards_read_member(const struct pipeline *pipeline, uint32_t layer, uint32_
 }
 
 // Bytes between tensors are zero.
-static bool read_split(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host, struct error *error)
+static bool read_split(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy, void *host,
+                       struct error *error)
 {
     const struct pipeline_shards *shards = pipeline->shards;
     void *shard = malloc(own_bytes(pipeline, layer, part) + 1);
@@ -58,25 +61,37 @@ static bool read_split(const struct pipeline *pipeline, uint32_t layer, uint32_t
     if (host)
         memset(host, 0, pipeline_part_bytes(pipeline, layer, part));
     for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
-        good = shards_read_member(pipeline, layer, part, m, 0, shard, error);
+        good = shards_read_member(pipeline, layer, part, m, copy, shard, error);
         if (good && host)
-            shards->join(shards->self, layer, m, number_bytes(pipeline, part), shard, host);
+            shards->join(shards->self, layer, m, part, number_bytes(pipeline, part), shard, host);
     }
     free(shard);
     return good;
 }
 
+// A rank that has the layer tells the others.
+static bool read_alone(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, void *host, struct error *error)
+{
+    const struct pipeline_shards *shards = pipeline->shards;
+    const struct process_group *group = pipeline->session->settings.group;
+    return (!pipeline_has_copy(pipeline, layer, copy) || read_split(pipeline, layer, 0, copy, host, error))
+        && (!group || group->broadcast(group->self, pipeline_rank_of(pipeline, layer, copy), host,
+                                       shards->whole_bytes(shards->self, layer), error));
+}
+
 bool shards_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
                       struct error *error)
 {
-    return is_split(pipeline->shards, layer) ? read_split(pipeline, layer, part, host, error)
+    return is_split(pipeline->shards, layer) ? read_split(pipeline, layer, part, 0, host, error)
                                              : pipeline_read_own(pipeline, layer, part, 0, host, error);
 }
 
 bool shards_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, void *host,
                             struct error *error)
 {
-    return is_split(pipeline->shards, layer) ? read_split(pipeline, layer, 0, host, error)
+    if (shards_are_alone(pipeline->shards))
+        return read_alone(pipeline, layer, copy, host, error);
+    return is_split(pipeline->shards, layer) ? read_split(pipeline, layer, 0, 0, host, error)
                                              : shards_read_member(pipeline, layer, 0, 0, copy, host, error);
 }
 
@@ -92,9 +107,8 @@ bool shards_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t
     for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
         if (!shards->of[m])
             continue;
-        if (splits)
-            shards->cut(shards->self, layer, m, number_bytes(pipeline, part), shard, host);
-        good = pipeline_write_own(shards->of[m], layer, part, splits ? shard : host, error);
+        good = (!splits || shards->cut(shards->self, layer, m, part, number_bytes(pipeline, part), shard, host, error))
+            && pipeline_write_own(shards->of[m], layer, part, splits ? shard : host, error);
     }
     free(shard);
     return good;

@@ -15,6 +15,12 @@ bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t
 bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
                         struct error *error);
 
+// Whether there is one member only: a layer that is split has another part of it on the host.
+static inline bool shards_are_alone(const struct pipeline_shards *shards)
+{
+    return shards->grid->members == 1;
+}
+
 // Whether a layer's shards are on different devices.
 bool shards_are_apart(const struct pipeline_shards *shards, uint32_t layer);
 

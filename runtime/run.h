@@ -23,6 +23,7 @@
 struct session;
 
 struct session_settings {
+    bool has_variants;  // the layers are of the plan's variants, without being shards
     enum waiting waiting;
     uint32_t capacity;              // sends that may complete before their receive is posted; 0: none
     // link times that messages take; NULL: none; needed only during session_create()

@@ -89,9 +89,11 @@ static int32_t last_end(const struct click_batch *batch)
 static void add_slot(const struct layer *layer, struct click_batch *batch, const struct click_lists *sample,
                      size_t slot, uint32_t first)
 {
+    const size_t room = layer->shape.tables.room;
     int32_t end = last_end(batch);
     for (uint32_t i = sample ? click_first(sample, slot) : 0; sample && i < sample->ends[slot]; i++, end++) {
-        batch->rows[end] = (int32_t)(first + layer_table_row(layer->shape.tables.rows[slot], sample->ids[i]));
+        const size_t row = (size_t)first + layer_table_row(layer->shape.tables.rows[slot], sample->ids[i]);
+        batch->rows[end] = room == 0 ? (int32_t)row : batch->slots ? batch->slots[row] : (int32_t)(row % room);
         batch->weights[end] = sample->weights ? sample->weights[i] : 1;
     }
     end_list(batch, end);

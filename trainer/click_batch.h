@@ -26,6 +26,7 @@ struct click_batch {
     int32_t *rows, *ends;
     float *weights;  // NULL without
     size_t samples, lists;  // so many are in it
+    const int32_t *slots;   // of tables on the host: where each row of all tables is on the device. NULL: anywhere
     struct {
         float *numbers, *weights;
         uint32_t *ids, *ends;

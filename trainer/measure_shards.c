@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "device/kernels.h"
 #include "models/shards.h"
+#include "trainer/host_tables.h"
 #include "trainer/measure_model.h"
 #include "trainer/model_spec.h"
 
@@ -15,8 +16,11 @@ enum { NAME_SIZE = 32 };
 
 static void name_sharding(struct sharding sharding, char name[NAME_SIZE])
 {
-    snprintf(name, NAME_SIZE, "%s%zu%s", sharding.owns_rows ? "rows" : "tensor", sharding.shards,
-             sharding.shares_rows ? "sp" : "");
+    if (sharding.room > 0)
+        snprintf(name, NAME_SIZE, "host%zu", sharding.room);
+    else
+        snprintf(name, NAME_SIZE, "%s%zu%s", sharding.owns_rows ? "rows" : "tensor", sharding.shards,
+                 sharding.shares_rows ? "sp" : "");
 }
 
 // "rows2", or with places of tables "rows2:columns". NULL without memory.
@@ -30,10 +34,23 @@ static char *name_variant(struct sharding sharding)
     return text_take(&text, &error);
 }
 
+// "host5000": the tables are on the host, and the device has room for so many rows.
+static struct sharding with_room(const char *variant)
+{
+    char name[NAME_SIZE];
+    struct sharding sharding = { .shards = 1 };
+    if (sscanf(variant, "host%zu", &sharding.room) != 1 || sharding.room == 0)
+        return (struct sharding){ 0 };
+    name_sharding(sharding, name);
+    return strcmp(name, variant) == 0 ? sharding : (struct sharding){ 0 };
+}
+
 struct sharding variant_sharding(const char *variant)
 {
     char name[NAME_SIZE];
     size_t shards;
+    if (variant && variant[0] == 'h')
+        return with_room(variant);
     if (!variant || (sscanf(variant, "tensor%zu", &shards) != 1 && sscanf(variant, "rows%zu", &shards) != 1)
         || shards < 2)
         return (struct sharding){ 0 };
@@ -149,10 +166,15 @@ static bool time_collective(const struct collective_place *place, uint64_t bytes
     return true;
 }
 
-// The time of the gradients of a layer, of which each member has all, or a part of the tables.
+// The time of the gradients of a layer, of which each member has all, or a part of the tables. If tables are on the
+// host, it is the time of the rows that come and go.
 static bool time_update(const struct collective_place *place, const struct layer *layer, struct sharding sharding,
                         uint64_t *ns, struct error *error)
 {
+    struct layer whole = *layer;
+    whole.shape.tables.room = 0;
+    if (sharding.room > 0)
+        return host_tables_time(&whole, sharding.room, place->options, ns, error);
     uint64_t first = layer_sizes(layer).gradient_bytes / sizeof(float), end;
     if (layer_weights_are_split(layer, sharding))
         shard_own_range(layer, &first, &end);
@@ -267,6 +289,18 @@ bool measure_own_rows(struct profile *profile, const char *spec, struct device *
     const struct sharding sharding = { .shards = members, .owns_rows = true, .places = places };
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const bool good = model && (!places || has_tables(model, error)) && model_can_own_rows(model, sharding, error)
+        && measure_sharding(profile, spec, sharding, &place, &(struct collective_times){ 0 }, error);
+    model_free(model);
+    return good;
+}
+
+bool measure_room(struct profile *profile, const char *spec, struct device *device, size_t room,
+                  const struct measure_options *options, struct error *error)
+{
+    const struct collective_place place = { .device = device, .options = options };
+    const struct sharding sharding = { .shards = 1, .room = room };
+    struct model *model = model_from_spec(spec, device_precision(device), error);
+    const bool good = model && has_tables(model, error)
         && measure_sharding(profile, spec, sharding, &place, &(struct collective_times){ 0 }, error);
     model_free(model);
     return good;

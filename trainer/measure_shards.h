@@ -34,6 +34,11 @@ bool measure_own_rows(struct profile *profile, const char *spec, struct device *
                       const char *places, const struct cluster *cluster, const struct measure_options *options,
                       struct error *error);
 
+// The same for tables in the host's memory, of which the device has room for some rows: those that an iteration reads.
+// Layers of tables get a variant such as "host50000" on one device.
+bool measure_room(struct profile *profile, const char *spec, struct device *device, size_t room,
+                  const struct measure_options *options, struct error *error);
+
 // How the layers of a variant with this name are split. The result has 0 shards if the name is not of the form above.
 struct sharding variant_sharding(const char *variant);
 

@@ -8,6 +8,7 @@
 #include "models/shards.h"
 #include "runtime/ranks/weight_plan.h"
 #include "trainer/click_data.h"
+#include "trainer/host_tables.h"
 #include "trainer/layer_binding.h"
 
 // The members that this layer stands for, and how many samples each has room for.
@@ -243,6 +244,28 @@ static struct click_lists click_of(const struct layer_binding *binding, struct s
     return (struct click_lists){ sample.numbers, sample.ids, sample.ends, sample.weights };
 }
 
+static struct click_lists sample_lists(const struct layer_binding *binding, const struct layer *layer,
+                                       const struct weir_pass *pass, struct click_batch *batch,
+                                       struct drawing *drawing, size_t row, size_t real)
+{
+    return binding->settings.course ? click_of(binding, sample_of(binding, pass, row, real))
+                                    : draw_sample(binding, layer, pass, batch, drawing, row);
+}
+
+bool binding_visit_clicks(const struct layer_binding *binding, const struct weir_pass *pass, visit_clicks *visit,
+                          void *self)
+{
+    const size_t real = binding_samples(binding, pass);
+    struct drawing drawing = { 0 };
+    bool good = true;
+    for (size_t row = 0; good && row < real; row++) {
+        const struct click_lists sample = sample_lists(binding, &binding->layer, pass, &binding->clicks[0], &drawing,
+                                                       row, real);
+        good = visit(self, &binding->layer, &sample);
+    }
+    return good;
+}
+
 // A member's samples. Samples behind the last one that counts have no numbers and no ids, so that they name no rows.
 // Nor have the slots that a member with fewer samples than others has left.
 static void add_samples(const struct layer_binding *binding, const struct layer *layer, const struct layer *member,
@@ -251,9 +274,7 @@ static void add_samples(const struct layer_binding *binding, const struct layer 
     const struct sample_share share = layer_samples(member);
     const size_t real = binding_samples(binding, pass), own = binding_samples_of(member, real);
     for (size_t i = 0; i < own; i++) {
-        const struct click_lists sample = binding->settings.course
-            ? click_of(binding, sample_of(binding, pass, share.first + i, real))
-            : draw_sample(binding, layer, pass, batch, drawing, share.first + i);
+        const struct click_lists sample = sample_lists(binding, layer, pass, batch, drawing, share.first + i, real);
         click_batch_add(layer, batch, &sample);
     }
     for (size_t i = own; i < layer->shape.batch; i++)
@@ -266,6 +287,7 @@ static void gather_clicks(const struct layer_binding *binding, const struct laye
     struct layer member = *layer;
     struct drawing drawing = { 0 };
     click_batch_begin(layer, batch);
+    batch->slots = binding->slots;
     for (size_t m = 0; layer->shape.tables.places.are_given && m < layer->shape.members; m++) {
         member.shape.member = m;
         add_samples(binding, layer, &member, pass, batch, &drawing);
@@ -503,6 +525,11 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
     const uint32_t shards = shards_of(splitting, whole->index);
     struct sharding sharding = splitting->how;
     sharding.shards = shards;
+    if (splitting->rooms && splitting->rooms[whole->index] > 0) {
+        binding->slots = host_tables_slots(splitting->host, whole->index);
+        return layer_shard(whole, (struct sharding){ .shards = 1, .room = splitting->rooms[whole->index] }, 0,
+                           &binding->layer, error);
+    }
     if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole, sharding))
         return true;
     if (!splitting->group)

@@ -8,6 +8,7 @@
 #include "models/shards.h"
 #include "runtime/groups/agreement.h"
 #include "runtime/shards/shard_wire.h"
+#include "trainer/host_tables.h"
 #include "trainer/measure_shards.h"
 
 static bool have_own_rows(const char *variant)
@@ -57,6 +58,7 @@ static struct sharding sharding_of(const struct split_layers *layers, uint32_t l
 {
     struct sharding sharding = layers->how;
     sharding.shards = layers->shards[layer];
+    sharding.room = layers->rooms[layer];
     return sharding;
 }
 
@@ -96,16 +98,27 @@ static uint64_t own_bytes(void *self, uint32_t layer)
     return layer_sizes(&shard).parameter_bytes;
 }
 
-static void cut(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, void *part, const void *whole)
+static bool cut(void *self, uint32_t layer, uint32_t member, uint32_t part, uint64_t number_bytes, void *own,
+                const void *whole, struct error *error)
 {
+    const struct split_layers *layers = self;
+    if (layers->rooms[layer] > 0)
+        return host_tables_put(layers->host, layer, part, whole, own, error);
     const struct layer shard = shard_of(self, layer, member);
-    shard_cut(&shard, number_bytes, part, whole);
+    shard_cut(&shard, number_bytes, own, whole);
+    return true;
 }
 
-static void join(void *self, uint32_t layer, uint32_t member, uint64_t number_bytes, const void *part, void *whole)
+static void join(void *self, uint32_t layer, uint32_t member, uint32_t part, uint64_t number_bytes, const void *own,
+                 void *whole)
 {
+    const struct split_layers *layers = self;
+    if (layers->rooms[layer] > 0) {
+        host_tables_get(layers->host, layer, part, own, whole);
+        return;
+    }
     const struct layer shard = shard_of(self, layer, member);
-    shard_join(&shard, number_bytes, part, whole);
+    shard_join(&shard, number_bytes, own, whole);
 }
 
 // --- layers ------------------------------------------------------------------------------
@@ -153,14 +166,21 @@ static bool open_group(struct split_layers *layers, const struct plan *plan, str
     return true;
 }
 
+static bool open_host(struct split_layers *layers, uint64_t seed, struct error *error)
+{
+    layers->host = host_tables_create(layers->model, layers->rooms, seed, error);
+    return layers->host != NULL;
+}
+
 static bool open_members(struct split_layers *layers, const struct plan *plan, struct device *device,
                          const struct batch_settings *settings, struct error *error)
 {
     const uint32_t copies = settings->copies > 0 ? settings->copies : 1, members = layers->members;
-    bool good = members == 1 || open_group(layers, plan, device, copies, error);
+    bool good = (members == 1 || open_group(layers, plan, device, copies, error))
+        && (!layers->has_rooms || open_host(layers, settings->seed, error));
     for (uint32_t m = 0; good && m < members; m++) {
-        const struct splitting splitting = { .shards = layers->shards, .how = layers->how, .shard = m,
-                                             .group = layers->group };
+        const struct splitting splitting = { .shards = layers->shards, .rooms = layers->rooms, .host = layers->host,
+                                             .how = layers->how, .shard = m, .group = layers->group };
         if (!rank_grid_have(&layers->grid, m))
             continue;
         layers->of[m] = model_layers_create_split(layers->model, device, settings, &splitting, error);
@@ -183,6 +203,31 @@ static void note_split(struct split_layers *layers, uint32_t layer, uint32_t pla
     shard_own_range(&shard, &split->first, &split->end);
 }
 
+static bool variant_has_room(const struct plan *plan)
+{
+    for (size_t s = 0; s < plan->stage_count; s++)
+        if (variant_sharding(plan->stages[s].variant).room > 0)
+            return true;
+    return false;
+}
+
+// Rows on the device are those of one iteration, with all of its updates. What an optimizer does to rows that no id
+// names would have to be done to those on the host as well.
+static bool can_have_room(const struct plan *plan, struct error *error)
+{
+    if (!variant_has_room(plan))
+        return true;
+    if (plan->weights != WEIGHTS_FLUSH)
+        return error_set(error, "the plan has tables on the host, whose rows come and go between iterations, and %s"
+                         " does not end any: plan by a schedule that flushes", plan->schedule);
+    if (plan->storage.optimizer != OPTIMIZER_SGD && plan->storage.optimizer != OPTIMIZER_ADAGRAD)
+        return error_set(error, "the plan has tables on the host, and %s also changes rows that no id names: plan with"
+                         " --optimizer sgd or adagrad", optimizer_names[plan->storage.optimizer]);
+    return plan->storage.shard == SHARD_NONE
+        || error_set(error, "the plan has tables on the host, whose rows come and go, and replicas that share what"
+                     " they hold: plan without --shard");
+}
+
 static bool open_split(struct split_layers *layers, const struct plan *plan, const struct model *model,
                        const struct run_place *place, struct error *error)
 {
@@ -195,6 +240,7 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
             return error_no_memory(error, "the layers of a plan");
     }
     layers->grid.members = layers->members;
+    layers->has_variants = variant_has_room(plan);
     layers->model = model;
     layers->joining = (struct pipeline_shards){ .grid = &layers->grid, .self = layers, .members = members_with,
                                                 .is_split = is_split, .whole_bytes = whole_bytes,
@@ -203,14 +249,20 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
     layers->layers = calloc(layers->members, sizeof(const struct weir_layer *));
     layers->shards = calloc(model->layer_count, sizeof layers->shards[0]);
     layers->splits = calloc(model->layer_count, sizeof layers->splits[0]);
-    if (!layers->of || !layers->layers || !layers->shards || !layers->splits)
+    layers->rooms = calloc(model->layer_count, sizeof layers->rooms[0]);
+    if (!layers->of || !layers->layers || !layers->shards || !layers->splits || !layers->rooms)
         return error_no_memory(error, "the layers of a plan");
-    if (layers->members > 1 && !rank_grid_open(&layers->grid, plan, place->group, error))
+    const bool is_split = layers->members > 1 || variant_has_room(plan);
+    if (is_split && !rank_grid_open(&layers->grid, plan, place->group, error))
         return false;
     for (size_t s = 0; s < plan->stage_count; s++)
         for (uint32_t p = plan->stages[s].first; p < plan->stages[s].end && p < model->layer_count; p++) {
             const uint32_t layer = plan->order ? plan->order[p] : p;
             layers->shards[layer] = plan_stage_group(&plan->stages[s]);
+            const struct sharding sharding = variant_sharding(plan->stages[s].variant);
+            if (sharding.room > 0 && layer_can_be_split(&model->layers[layer], sharding))
+                layers->rooms[layer] = sharding.room;
+            layers->has_rooms |= layers->rooms[layer] > 0;
             if (layers->members > 1)
                 note_split(layers, layer, p);
         }
@@ -232,6 +284,8 @@ struct split_layers *split_layers_create(const struct plan *plan, const struct m
         && (!are_ours(plan, error) || !is_of_model(plan, model, error)
             || !can_share(plan, place, error)))
         return NULL;
+    if (!can_have_room(plan, error))
+        return NULL;
     struct split_layers *layers = calloc(1, sizeof *layers);
     const bool good = layers || error_no_memory(error, "the layers of a plan");
     if (good && open_split(layers, plan, model, place, error) && open_members(layers, plan, device, settings, error))
@@ -249,7 +303,9 @@ void split_layers_free(struct split_layers *layers)
     proxy_stages_free(layers->followers);
     shard_group_free(layers->group);
     rank_grid_close(&layers->grid);
+    host_tables_free(layers->host);
     free(layers->shards);
+    free(layers->rooms);
     free(layers->places);
     free(layers->splits);
     free(layers->of);
@@ -297,6 +353,8 @@ static void add_up(void *self, uint32_t rank, uint32_t member, struct queue *que
 bool split_layers_settle(struct split_layers *layers, struct session_settings *settings, struct error *error)
 {
     settings->shards = layers->group;
+    settings->has_variants = layers->has_variants;
+    settings->never_warms_up |= layers->has_rooms;  // no rows are there before the first step
     if (layers->members == 1)
         return true;
     layers->norms = (struct split_norms){ .members = layers->members, .layers = layers->splits,
@@ -304,4 +362,14 @@ bool split_layers_settle(struct split_layers *layers, struct session_settings *s
                                           .adds_up = layers->how.owns_rows, .self = layers };
     settings->split = &layers->norms;
     return optimizer_check_split(settings->optimizer.kind, error);
+}
+
+struct pipeline_shards *split_layers_joining(struct split_layers *layers)
+{
+    return layers->members > 1 || layers->has_rooms ? &layers->joining : NULL;
+}
+
+bool split_layers_turn(struct split_layers *layers, struct pipeline *pipeline, struct error *error)
+{
+    return !layers->host || host_tables_turn(layers->host, layers->of[0], pipeline, error);
 }

@@ -15,6 +15,9 @@ struct split_layers {
     struct shard_group *group;  // the group's collectives; NULL if nothing is split
     struct model_layers **of;       // by member; NULL for members in other processes
     uint32_t *shards;               // number of shards, by layer of the model
+    size_t *rooms;                  // rows of tables on the device, if the others are on the host; else 0
+    bool has_rooms, has_variants;   // of any layer; of any stage
+    struct host_tables *host;       // NULL: no tables are on the host
     struct sharding how;            // of all layers; `shards` says over how many each is split
     char *places;                   // of tables; NULL without
     // For stages with a smaller group than others: the members that such a stage lacks run its messages only
@@ -43,6 +46,12 @@ struct model_layers *split_layers_of_twin(const struct split_layers *layers, con
 
 // The layers of the first member in this process. Borrowed.
 const struct weir_layer *split_layers_first(const struct split_layers *layers);
+
+// How shards make up layers, for shard_pipelines_join(); NULL: all layers are whole.
+struct pipeline_shards *split_layers_joining(struct split_layers *layers);
+
+// Before each step: brings the rows of tables that the step reads from the host to the device (host_tables.h).
+bool split_layers_turn(struct split_layers *layers, struct pipeline *pipeline, struct error *error);
 
 // Sets what sessions of split pipelines need in `settings`. False with `error` for an optimizer that cannot run with
 // split layers.

@@ -135,10 +135,14 @@ static bool run_pass(struct training *training, struct train_result *result, str
     const struct train_settings *settings = training->settings;
     const float rate = rates_at(&settings->rates, (uint32_t)training->step, settings->steps);
     shard_pipelines_set_rate(training->pipelines, rate);
+    const uint64_t begin_ns = clock_now_ns();
+    if (!split_layers_turn(training->layers, training->pipeline, error))
+        return false;
+    const uint64_t turn_ns = training->layers->host ? clock_now_ns() - begin_ns : 0;
     if (!shard_pipelines_step(training->pipelines, error))
         return false;
     const struct session_result *last = session_last(training->pipeline->session);
-    training->passes[training->pass_count++] = (struct pass_record){ last->iteration_ns, last->bubble };
+    training->passes[training->pass_count++] = (struct pass_record){ turn_ns + last->iteration_ns, last->bubble };
     result->bytes_trained += bytes_per_iteration(training) * training->iterations;
     tell(training, (uint32_t)training->step, rate, result);
     training->step += training->iterations;
@@ -486,8 +490,8 @@ static bool prepare(struct training *training, struct error *error)
     training->pipelines = shard_pipelines_create(&request, error);
     if (!training->pipelines)
         return false;
-    if (training->layers->members > 1)
-        shard_pipelines_join(training->pipelines, &training->layers->joining);
+    if (split_layers_joining(training->layers))
+        shard_pipelines_join(training->pipelines, split_layers_joining(training->layers));
     training->pipeline = training->pipelines->first;
     if (settings->checkpoints.folder || settings->weights) {
         training->lasting = lasting_model_create(training->model, plan->storage.optimizer, error);

@@ -16,6 +16,11 @@ static bool session_of(const struct plan *plan, const struct run_place *place, c
     return optimizer_freeze(&to->optimizer, given->freeze_step, given->steps, error);
 }
 
+static bool turn(void *self, struct pipeline *pipeline, struct error *error)
+{
+    return split_layers_turn(self, pipeline, error);
+}
+
 // Verifies with batches drawn by `batches`. Layers and device of `what` are filled in here.
 static bool verify_model(struct verify_layers what, const struct model *model, const struct run_place *place,
                          const struct batch_settings *batches, struct verification *result, struct error *error)
@@ -26,7 +31,9 @@ static bool verify_model(struct verify_layers what, const struct model *model, c
     if (theirs) {
         what.ours = split_layers_first(ours);
         what.members = ours->layers;
-        what.shards = ours->members > 1 ? &ours->joining : NULL;
+        what.shards = split_layers_joining(ours);
+        what.before_step = turn;
+        what.self = ours;
         what.theirs = theirs->layers;
         what.layer_count = theirs->layer_count;
         what.device = device;

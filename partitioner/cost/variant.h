@@ -12,7 +12,7 @@
 // what a layer hands on is whole on every device of the group. The variant's `devices` says how large the group is.
 //
 // The variant's update_ns is added to the STEP of the stage: its devices have whole weights there, for rows of their
-// own, and add up their gradients at each update.
+// own, and add up their gradients at each update. Or rows of tables come from the host, and go back.
 //
 // With a variant that `shares_output`, each device of the group has a share of what layers hand on (sequence
 // parallel), and `output_bytes` are the variant's. These shares are never gathered or cut. So all layers have such a

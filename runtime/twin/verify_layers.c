@@ -126,6 +126,8 @@ static bool run_pair(struct pair *pair, struct verification *result, struct erro
 {
     const uint32_t micro_batches = pair->pipeline->schedule->micro_batches;
     for (uint32_t step = 0; step < pair->what->steps; step += pair->runs) {
+        if (pair->what->before_step && !pair->what->before_step(pair->what->self, pair->pipeline, error))
+            return false;
         if (!(pair->all ? shard_pipelines_step(pair->all, error) : session_step(pair->pipeline->session, error))
             || !twin_step(pair->twin, step / pair->runs, pair->losses, error))
             return false;
@@ -163,17 +165,20 @@ static void compare(const struct weir_layer *layer, uint64_t bytes, enum precisi
     }
 }
 
-// Whether the twin has the parameters of each member for itself. They are then compared member by member.
+// Whether the twin has the parameters of each member for itself. They are then compared member by member. A layer on
+// one device that has fewer than the twin's has the others on the host, and is read whole.
 static bool is_split(const struct pair *pair, uint32_t layer)
 {
     const struct verify_layers *what = pair->what;
-    return what->shards && what->theirs[layer].parameter_bytes > what->ours[layer].parameter_bytes;
+    return what->shards && what->theirs[layer].parameter_bytes > what->ours[layer].parameter_bytes
+        && members_with(pair, stage_of(pair, pair->pipeline->place[layer])) > 1;
 }
 
 static bool read_member(const struct pair *pair, uint32_t layer, uint32_t member, uint32_t copy, uint64_t bytes,
                         void *host, struct error *error)
 {
-    return pair->all ? shards_read_member(pair->pipeline, layer, 0, member, copy, host, error)
+    return pair->all && !shards_are_alone(pair->what->shards)
+               ? shards_read_member(pair->pipeline, layer, 0, member, copy, host, error)
                      : pipeline_read_parameters(pair->pipeline, layer, copy, bytes, host, error);
 }
 
@@ -182,7 +187,7 @@ static bool compare_layer(struct pair *pair, uint32_t layer, struct queue *queue
                           struct error *error)
 {
     const struct verify_layers *what = pair->what;
-    const uint32_t members = members_with(pair, stage_of(pair, layer));
+    const uint32_t members = members_with(pair, stage_of(pair, pair->pipeline->place[layer]));
     const uint64_t all_bytes = what->theirs[layer].parameter_bytes;
     const uint64_t bytes = is_split(pair, layer) ? all_bytes / members : all_bytes;
     unsigned char *ours = malloc(bytes + 1), *theirs = malloc(all_bytes + 1);

@@ -39,6 +39,9 @@ struct verify_layers {
     // shards one behind the other. A layer that is not split has its parameters once.
     const struct weir_layer *const *members;
     struct pipeline_shards *shards;  // how shards make up a layer, and which process has which. NULL: no layer is split
+    // Called before each step of the pipeline; NULL: nothing has to be done
+    bool (*before_step)(void *self, struct pipeline *pipeline, struct error *error);
+    void *self;
     struct device *device;
     struct session_settings settings;  // of the pipeline; the twin has the same optimizer
     uint32_t steps;                    // iterations

@@ -152,7 +152,7 @@ static void stand_up_of(struct stand *s, const struct row *row, const struct lay
     assert_good(s->queue, error);
     s->number_bytes = precision_bytes(device_precision(s->device));
     const struct layer whole = like ? *like : whole_of(row, device_precision(s->device));
-    const struct sharding sharding = { s->count, row->shares_rows, false, NULL };
+    const struct sharding sharding = { .shards = s->count, .shares_rows = row->shares_rows };
     s->whole.layer = whole;
     s->numbers = whole.shape.batch * whole.shape.sequence * whole.shape.out;
     s->input = take(s, s->numbers * s->number_bytes);

@@ -430,9 +430,9 @@ static void outputs_that_devices_share_are_read(void **state)
     assert_string_equal(third->hash, profile->hash);
     assert_true(third->layers[3].variants[0].shares_output);
     assert_int_equal(third->layers[3].variants[0].update_ns, 7);
-    snprintf(text, sizeof text, "%.*s\"update_ns\": 7, %s", head, plain, at);
+    snprintf(text, sizeof text, "%.*s\"update_ns\": 0, %s", head, plain, at);
     assert_null(profile_read(text, strlen(text), "p.json", &error));
-    assert_error(error, "p.json: layers[3].variants[0].update_ns: is of a variant on one device");
+    assert_non_null(strstr(error.text, "p.json: layers[3].variants[0].update_ns: "));
     error = (struct error){ 0 };
     snprintf(text, sizeof text, "%.*s\"shares_output\": true, %s", head, plain, at);
     assert_null(profile_read(text, strlen(text), "p.json", &error));

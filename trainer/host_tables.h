@@ -1,0 +1,48 @@
+// Embedding tables that are larger than the device, in the host's memory. The device has room for some rows, and before
+// each iteration gets those that the iteration's ids name, with their optimizer state:
+//
+//     host      all rows and states   --- rows that iteration k reads ---> device
+//                                     <--- with the changes of its STEP --- (before iteration k + 1)
+//
+// The loader is a function of the step, so that these rows are known before anything runs. There is no cache and no
+// miss. To the runtime, the rows on the device are the layer's parameters. A row that no id names is not changed by
+// sgd and adagrad, so the result is that of a device with all rows. (Its gradient is 0, and adds nothing to Adagrad's
+// sum.) Norms of gradients are summed up in another order.
+#ifndef TRAINER_HOST_TABLES_H
+#define TRAINER_HOST_TABLES_H
+
+#include "models/model.h"
+#include "profiler/measure.h"
+#include "runtime/pipeline.h"
+#include "trainer/model_layers.h"
+
+struct host_tables;
+
+// Tables of the layers for which there is a room (rows on the device, by layer; 0: all), with first values by the seed.
+// Borrows the model. NULL with `error` without memory.
+struct host_tables *host_tables_create(const struct model *model, const size_t *rooms, uint64_t seed,
+                                       struct error *error);
+void host_tables_free(struct host_tables *tables);
+
+// By row of all tables of a layer, its row on the device. Only the rows of the present iteration have one.
+const int32_t *host_tables_slots(const struct host_tables *tables, uint32_t layer);
+
+// Takes back the rows on the device, and brings those of the pipeline's next step. False with `error` if there are more
+// than there is room for; then nothing was changed.
+bool host_tables_turn(struct host_tables *tables, const struct model_layers *layers, struct pipeline *pipeline,
+                      struct error *error);
+
+// Bytes that have gone to the device and back.
+uint64_t host_tables_moved_bytes(const struct host_tables *tables);
+
+// The time in which as many rows as there is room for go back to tables of a layer, and others come, with the sums of
+// Adagrad.
+bool host_tables_time(const struct layer *layer, size_t room, const struct measure_options *options, uint64_t *ns,
+                      struct error *error);
+
+// A part of a layer's state, whole: copied out, given what is on the device; or replaced, which leaves nothing there.
+void host_tables_get(const struct host_tables *tables, uint32_t layer, uint32_t part, const void *own, void *whole);
+bool host_tables_put(struct host_tables *tables, uint32_t layer, uint32_t part, const void *whole, void *own,
+                     struct error *error);
+
+#endif
