@@ -318,17 +318,4 @@ static void cpu_binary_cross_entropy(struct queue *queue, const struct binary_cr
     *sum = (float)(total * (double)loss->scale);
 }
 
-static void cpu_count_scores(struct queue *queue, uint32_t *counts, const struct values *logits,
-                             const int32_t *targets, size_t rows)
-{
-    if (!targets_are_binary(queue, targets, rows))
-        return;
-    for (size_t row = 0; row < rows; row++) {
-        const float place = (floats_of(logits)[row] + 16) * 2048;
-        const size_t bin = !(place > 0) ? 0 : place >= SCORE_BINS ? SCORE_BINS - 1 : (size_t)place;
-        if (targets[row] != NO_TARGET)
-            counts[(targets[row] == 1 ? SCORE_BINS : 0) + bin]++;
-    }
-}
-
 #endif

@@ -131,8 +131,6 @@
 #define PARAMETERS_log_counts(V, S) V(struct values *, out) V(const struct values *, in) V(size_t, count)
 #define PARAMETERS_binary_cross_entropy(V, S) S(struct binary_cross_entropy, loss) V(float *, sum) V(float *, losses) \
     V(struct values *, logits_gradient)
-#define PARAMETERS_count_scores(V, S) V(uint32_t *, counts) V(const struct values *, logits) \
-    V(const int32_t *, targets) V(size_t, rows)
 
 // What kernels.c hands on as it is given, and what it checks or completes first.
 #define KERNELS_AS_GIVEN(K) \
@@ -215,8 +213,7 @@
     K(sum_rows, ONE_PASS, "a sum of rows") \
     K(sum_rows_backward, ONE_PASS, "the backward of a sum of rows") \
     K(log_counts, ONE_PASS, "a logarithm of counts") \
-    K(binary_cross_entropy, SUMMING, "a binary cross entropy") \
-    K(count_scores, ONE_PASS, "counting scores")
+    K(binary_cross_entropy, SUMMING, "a binary cross entropy")
 
 #define KERNELS_IN_FP32(K) KERNELS_OF_OPTIMIZERS_IN_FP32(K) KERNELS_OF_PICTURES(K) KERNELS_OF_TABLES(K)
 

@@ -267,7 +267,6 @@ OF_TABLES(sum_rows, NULL)
 OF_TABLES(sum_rows_backward, NULL)
 OF_TABLES(log_counts, NULL)
 OF_TABLES(binary_cross_entropy, NULL)
-OF_TABLES(count_scores, NULL)
 
 // --- numbers of optimizers -----------------------------------------------------
 

@@ -85,11 +85,4 @@ struct binary_cross_entropy {
 void kernel_binary_cross_entropy(struct queue *queue, const struct binary_cross_entropy *loss, float *sum,
                                  float *losses, struct values *logits_gradient);
 
-// Counts from which the AUC comes (models/auc.h): for each target, how many logits are in each bin; *added to*. Bins
-// are 1/2048 wide, from -16 to 16, with all lower logits (and NaN) in the first one and all higher ones in the last. So
-// order is kept, and logits of one bin are ties.
-enum { SCORE_BINS = 65536 };
-void kernel_count_scores(struct queue *queue, uint32_t *counts, const struct values *logits, const int32_t *targets,
-                         size_t rows);  // counts: [2][SCORE_BINS]
-
 #endif

@@ -33,8 +33,6 @@ static void binary_cross_entropy_forward(const struct layer *layer, const struct
                                                .rows = layer_rows(layer), .scale = pass->loss_weight };
     kernel_binary_cross_entropy(pass->base.queue, &loss, work.loss, work.rows,
                                 pass->keeps_logits ? NULL : pass->base.saved);
-    if (pass->scores)
-        kernel_count_scores(pass->base.queue, pass->scores, loss.logits, loss.targets, loss.rows);
 }
 
 static float *binary_cross_entropy_loss(const struct layer *layer, const struct layer_pass *pass)

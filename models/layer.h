@@ -241,8 +241,6 @@ struct layer_pass {
     const float *numbers;    // likewise, of a source of numbers
     struct id_lists ids;     // likewise, F of tables
     const int32_t *targets;  // on the device; F of a head
-    // On the device; F of a binary cross-entropy adds to them (kernel_count_scores()). NULL: scores are not counted.
-    uint32_t *scores;
     float loss_weight;       // F of a head: one over the number of samples of the whole step
     // F of a head: the logits stay for layer_logits(), and no backward may follow. Otherwise their gradient overwrites
     // them.

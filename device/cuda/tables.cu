@@ -428,29 +428,6 @@ cudaError_t cuda_binary_cross_entropy(const struct cuda_launch *launch, const st
     return status;
 }
 
-// Whole numbers have one sum in any order.
-struct scores_body {
-    uint32_t *counts;
-    const float *logits;
-    const int32_t *targets;
-    uint32_t *failure;
-
-    template <int>
-    __device__ void at(size_t row) const
-    {
-        const float place = (logits[row] + 16) * 2048;
-        const uint32_t bin = !(place > 0) ? 0 : place >= SCORE_BINS ? SCORE_BINS - 1 : (uint32_t)place;
-        if (is_binary(targets[row], failure))
-            atomicAdd(counts + (targets[row] == 1 ? SCORE_BINS : 0) + bin, 1u);
-    }
-};
-
-cudaError_t cuda_count_scores(const struct cuda_launch *launch, uint32_t *counts, const struct values *logits,
-                              const int32_t *targets, size_t rows)
-{
-    return launch_each<1>(launch, scores_body{ counts, (const float *)logits, targets, launch->failure }, rows, 0);
-}
-
 // --- loading -----------------------------------------------------------------------------------------
 
 static cudaError_t load_of_rows()
@@ -465,6 +442,5 @@ cudaError_t cuda_load_tables(void)
                      load_kernels(each_kernel<1, interaction_body>, each_kernel<PACK, interaction_backward_body>,
                                   each_kernel<PACK, cross_body>, each_kernel<PACK, cross_backward_body>,
                                   sum_rows_kernel, each_kernel<1, spread_body>, each_kernel<PACK, log_counts_body>,
-                                  each_kernel<1, answer_body>, losses_kernel<float>, sums_kernel<float>,
-                                  each_kernel<1, scores_body>));
+                                  each_kernel<1, answer_body>, losses_kernel<float>, sums_kernel<float>));
 }

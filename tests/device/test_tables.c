@@ -409,45 +409,6 @@ static void the_loss_of_a_yes_or_no_is_that_of_double(void **state)
     rig_try_everywhere(check_loss, test_trials(60, MOST_TRIALS));
 }
 
-static void check_scores(struct rig *rig, uint64_t trial)
-{
-    if (!does_tables(rig))
-        return;
-    const size_t rows = rig_size(rig, 2000), bins = 2 * SCORE_BINS;
-    float *logits = rig_numbers(rig, rows, trial % 2 ? 20 : 1);
-    int32_t *targets = rig_tokens(rig, rows, 2);
-    uint32_t *counts = (uint32_t *)(void *)rig_output(rig, bins), *want = calloc(bins, sizeof *want);
-    assert_non_null(want);
-    logits[0] = trial % 4 == 2 ? NAN : trial % 4 == 1 ? INFINITY : logits[0];
-    for (size_t i = 0; i < bins; i++)
-        counts[i] = want[i] = i % 3 == 0;
-    for (size_t row = 0; row < rows; row++) {
-        targets[row] = random_below(&rig->seed, 9) == 0 ? NO_TARGET : targets[row];
-        const double bin = floor(((double)logits[row] + 16) * 2048 * (1 + 1e-12));
-        if (targets[row] != NO_TARGET && !(bin > 0))
-            want[(size_t)targets[row] * SCORE_BINS]++;
-        else if (targets[row] != NO_TARGET)
-            want[(size_t)targets[row] * SCORE_BINS + (size_t)fmin(bin, SCORE_BINS - 1)]++;
-    }
-    kernel_count_scores(rig->queue, counts, rig_values(rig, logits), targets, rows);
-    rig_settle(rig);
-    // Rounding may put a logit into the next bin. So counts up to a bin may be off by what lies at its border.
-    long off = 0, most = 0, all = 0, wanted = 0;
-    for (size_t i = 0; i < bins; i++) {
-        off += (long)counts[i] - (long)want[i];
-        most = labs(off) > most ? labs(off) : most;
-        all += (long)counts[i], wanted += (long)want[i];
-    }
-    assert_true(all == wanted && off == 0 && most <= 2);
-    free(want);
-}
-
-static void scores_are_counted_in_their_order(void **state)
-{
-    (void)state;
-    rig_try_everywhere(check_scores, test_trials(16, MOST_TRIALS));
-}
-
 // --- what is refused ------------------------------------------------------------------
 
 static void must_fail(const char *name, void (*call)(struct queue *queue), const char *sentence)
@@ -527,7 +488,6 @@ int main(void)
         cmocka_unit_test(rows_are_added_up_and_their_gradient_is_copied),
         cmocka_unit_test(logarithms_of_counts_are_those_of_double),
         cmocka_unit_test(the_loss_of_a_yes_or_no_is_that_of_double),
-        cmocka_unit_test(scores_are_counted_in_their_order),
         cmocka_unit_test(wrong_calls_fail_the_queue),
     };
     return cmocka_run_group_tests_name("tables", tests, NULL, NULL);

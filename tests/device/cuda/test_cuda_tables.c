@@ -183,7 +183,7 @@ static void check_loss(struct cuda_rig *rig, uint64_t trial)
 {
     struct device *device;
     struct queue *queue = cpu_queue(&device);
-    const size_t rows = some_size(rig, 600), bins = 2 * SCORE_BINS;
+    const size_t rows = some_size(rig, 600);
     const float *logits = some_floats(rig, rows, trial % 2 ? 30 : 2);
     int32_t *targets = some_tokens(rig, rows, 3);
     for (size_t row = 0; row < rows; row++)
@@ -191,22 +191,17 @@ static void check_loss(struct cuda_rig *rig, uint64_t trial)
     float *sum = out_floats(rig, 1), *losses = out_floats(rig, rows), *logs = out_floats(rig, rows);
     float *gradient = trial % 3 ? out_floats(rig, rows) : NULL, *want_sum = wanted(rig, 1);
     float *want_losses = wanted(rig, rows), *want_gradient = wanted(rig, rows), *want_logs = wanted(rig, rows);
-    uint32_t *counts = memset(cuda_rig_bytes(rig, bins, 4, true), 0, 4 * bins);
-    uint32_t *want_counts = memset(cuda_rig_bytes(rig, bins, 4, false), 0, 4 * bins);
     const struct binary_cross_entropy loss = { values_of(logits), targets, rows, 0.25f };
     must_launch(cuda_binary_cross_entropy(&rig->launch, &loss, sum, losses, values(gradient)));
-    must_launch(cuda_count_scores(&rig->launch, counts, values_of(logits), targets, rows));
     must_launch(cuda_log_counts(&rig->launch, values(logs), values_of(logits), rows));
     assert_int_equal(rig->failure, CUDA_FAILURE_NONE);
     kernel_binary_cross_entropy(queue, &loss, want_sum, want_losses, gradient ? values(want_gradient) : NULL);
-    kernel_count_scores(queue, want_counts, values_of(logits), targets, rows);
     kernel_log_counts(queue, values(want_logs), values_of(logits), rows);
     cpu_close(queue, device);
     must_all_be_near(sum, want_sum, 1, "loss");
     must_all_be_near(losses, want_losses, rows, "losses");
     must_all_be_near(logs, want_logs, rows, "logarithms");
     must_all_be_near(gradient, want_gradient, gradient ? rows : 0, "gradient");
-    assert_memory_equal(counts, want_counts, 4 * bins);
 }
 
 static void losses_and_logarithms_are_near_those_of_the_cpu(void **state)
