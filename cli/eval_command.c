@@ -127,13 +127,13 @@ static bool measure_pictures(const struct kept_model *kept, const struct sample_
                              struct held_score *score, struct error *error)
 {
     struct held_twin twin = { 0 };
-    struct held_pictures held = { .model = kept->model, .data = data };
+    struct held_samples held = { .model = kept->model, .data = data };
     bool good = held_twin_open(&twin, kept->model, data, device, error);
     if (good)
         kept_model_put(kept, twin.twin);
     held.twin = twin.twin;
-    good = good && held_pictures_open(&held, error) && held_pictures_score(&held, score, error);
-    held_pictures_close(&held);
+    good = good && held_samples_open(&held, error) && held_samples_score(&held, score, error);
+    held_samples_close(&held);
     held_twin_close(&twin);
     return good;
 }
@@ -160,10 +160,10 @@ static bool compare(const struct kept_model *kept, const struct held_data *data,
     if (!data->are_pictures)
         held_text_say(score->bits, are_bytes ? ngram_bits_per_byte(&data->text, 0) : NAN,
                       are_bytes ? ngram_bits_per_byte(&data->text, 1) : NAN, text);
-    else if (!held_pictures_simple(&data->samples, kept->manifest ? kept->manifest->seed : 1, &simple, error))
+    else if (!held_samples_simple(&data->samples, kept->manifest ? kept->manifest->seed : 1, &simple, error))
         return false;
     else
-        held_pictures_say(score, &simple, text);
+        held_samples_say(score, &simple, text);
     return true;
 }
 

@@ -352,7 +352,7 @@ static void print(const struct train_result *result, struct text *text)
     if (isnan(result->held.right))
         held_text_say(result->held_bits, result->order0_bits, result->order1_bits, text);
     else
-        held_pictures_say(&result->held, &result->simple, text);
+        held_samples_say(&result->held, &result->simple, text);
     if (result->skipped_steps > 0)
         text_add(text, "%llu of %llu steps were skipped, by all stages, since gradients had overflowed in fp16\n",
                  (unsigned long long)result->skipped_steps, (unsigned long long)result->steps);

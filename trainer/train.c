@@ -42,7 +42,7 @@ struct training {
     uint32_t samples;     // micro-batches that an update averages
     uint64_t last_pass_ns;     // when the last pass ended, by clock_now_ns()
     struct held_watch held;  // for evaluations during the run, of texts,
-    struct held_pictures held_pictures;  // and of pictures
+    struct held_samples held_samples;  // and of samples
     struct sample_course course;  // of pictures
     struct session_settings session;
     double best_bits;     // infinite: nothing was evaluated yet
@@ -201,7 +201,7 @@ static bool is_evaluated_at(const struct training *training, uint64_t step, uint
 static bool find_score(struct training *training, struct held_score *score, struct error *error)
 {
     *score = (struct held_score){ .right = NAN, .top5 = NAN, .auc = NAN };
-    return training->settings->samples ? held_pictures_score(&training->held_pictures, score, error)
+    return training->settings->samples ? held_samples_score(&training->held_samples, score, error)
                                        : held_watch_bits(&training->held, &score->bits, error);
 }
 
@@ -383,15 +383,15 @@ static bool judge_loss(const struct training *training, double bits, struct erro
 }
 
 // Evaluates pictures in the pipeline, whose stages have the running statistics.
-static bool hold_out_pictures(struct training *training, struct train_result *result, struct error *error)
+static bool hold_out_samples(struct training *training, struct train_result *result, struct error *error)
 {
     const struct train_settings *settings = training->settings;
-    if (!held_pictures_score(&training->held_pictures, &result->held, error)
+    if (!held_samples_score(&training->held_samples, &result->held, error)
         || !judge_loss(training, result->held.bits, error))
         return false;
     result->held_bits = evaluates(training) ? result->held.bits : NAN;
     return !evaluates(training)
-        || held_pictures_simple(settings->samples, settings->seed, &result->simple, error);
+        || held_samples_simple(settings->samples, settings->seed, &result->simple, error);
 }
 
 // Evaluates on the sequential twin with the pipeline's weights, after the pipeline is freed. The other ranks need not
@@ -401,7 +401,7 @@ static bool hold_out(struct training *training, struct train_result *result, str
     const struct train_settings *settings = training->settings;
     struct held_out held = { 0 };
     if (settings->samples)
-        return hold_out_pictures(training, result, error);
+        return hold_out_samples(training, result, error);
     bool good = !evaluates(training)
              || held_out_open(&held, training->model, training->device, settings->text, settings->seed, error);
     good = good && take_weights(training, held.twin, error);
@@ -573,11 +573,11 @@ static bool open_held(struct training *training, struct error *error)
                                                          : (struct saved_best){ 0 };
     training->best_bits = best.step > 0 ? best.loss / log(2) : INFINITY;
     if (settings->samples) {
-        training->held_pictures = (struct held_pictures){
+        training->held_samples = (struct held_samples){
             .model = training->model, .data = settings->samples, .pipeline = training->pipeline,
             .device = training->device, .settings = &training->session,
         };
-        return held_pictures_open(&training->held_pictures, error);
+        return held_samples_open(&training->held_samples, error);
     }
     return settings->eval_every == 0 || training->step >= settings->steps
         || held_watch_open(&training->held, &request, error);
@@ -626,7 +626,7 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
         if (good)
             conclude(&training, result);
     }
-    held_pictures_close(&training.held_pictures);
+    held_samples_close(&training.held_samples);
     checkpoints_close(training.checkpoints);
     lasting_model_free(training.lasting);
     shard_pipelines_free(training.pipelines);

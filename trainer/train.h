@@ -8,7 +8,7 @@
 #include "partitioner/plan/plan.h"
 #include "runtime/checkpoint/checkpoints.h"
 #include "schedules/timeline.h"
-#include "trainer/held_pictures.h"
+#include "trainer/held_samples.h"
 #include "trainer/rates.h"
 #include "trainer/run_place.h"
 #include "trainer/text_data.h"

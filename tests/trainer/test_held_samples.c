@@ -1,6 +1,6 @@
 // Held-out pictures are scored alike by a pipeline between two steps and by a twin that was given its weights and
 // running statistics.
-#include "trainer/held_pictures.h"
+#include "trainer/held_samples.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -98,13 +98,13 @@ static void clear(struct trained *trained)
     model_free(trained->model);
 }
 
-static struct held_score score(struct held_pictures held)
+static struct held_score score(struct held_samples held)
 {
     struct error error = { 0 };
     struct held_score score;
-    assert_good(held_pictures_open(&held, &error), error);
-    assert_good(held_pictures_score(&held, &score, &error), error);
-    held_pictures_close(&held);
+    assert_good(held_samples_open(&held, &error), error);
+    assert_good(held_samples_score(&held, &score, &error), error);
+    held_samples_close(&held);
     return score;
 }
 
@@ -131,7 +131,7 @@ static struct held_score score_by_twin(const struct trained *trained, const stru
     struct held_twin twin;
     assert_good(held_twin_open(&twin, trained->model, data, trained->device, &error), error);
     give(trained, twin.twin, with_states);
-    const struct held_score found = score((struct held_pictures){ .model = trained->model, .data = data,
+    const struct held_score found = score((struct held_samples){ .model = trained->model, .data = data,
                                                                   .twin = twin.twin });
     held_twin_close(&twin);
     return found;
@@ -153,7 +153,7 @@ static void a_twin_scores_as_its_pipeline(void **state)
     struct trained trained;
     const struct sample_data data = make_data(row->per_pixel);
     train(&trained, row->spec, &data);
-    const struct held_score pipeline = score((struct held_pictures){
+    const struct held_score pipeline = score((struct held_samples){
         .model = trained.model, .data = &data, .pipeline = trained.pipeline, .device = trained.device,
         .settings = &trained.settings });
     const struct held_score twin = score_by_twin(&trained, &data, true);
@@ -169,7 +169,7 @@ static void the_most_frequent_label_is_counted(void **state)
     struct error error = { 0 };
     const struct sample_data data = make_data(false);
     struct simple_scores simple;
-    assert_good(held_pictures_simple(&data, 1, &simple, &error), error);
+    assert_good(held_samples_simple(&data, 1, &simple, &error), error);
     assert_true(simple.majority == 5.0 / HELD);  // 0 0 1 2 3, 0 0 1 2 3, 0
     assert_true(simple.regression >= 0 && simple.regression <= 1);
 }

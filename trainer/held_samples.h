@@ -1,14 +1,14 @@
 // How many held-out pictures or clicks a pipeline gets right, between two of its steps. The forwards run in the
 // pipeline, on its own ranks (runtime/evaluation.h). All ranks of the process group call these functions together. Or
 // how many the weights of a checkpoint get right, which are put into a twin. The same weights give the same bits.
-#ifndef TRAINER_HELD_PICTURES_H
-#define TRAINER_HELD_PICTURES_H
+#ifndef TRAINER_HELD_SAMPLES_H
+#define TRAINER_HELD_SAMPLES_H
 
 #include "runtime/evaluation.h"
 #include "runtime/twin/twin.h"
 #include "trainer/model_layers.h"
 
-struct held_pictures {
+struct held_samples {
     const struct model *model;
     const struct sample_data *data;
     struct twin *twin;                        // computes the forwards; NULL: the pipeline does
@@ -32,9 +32,9 @@ struct held_score {
 };
 
 // Borrows what it is given but `held`, which the other fields are set in.
-bool held_pictures_open(struct held_pictures *held, struct error *error);
-void held_pictures_close(struct held_pictures *held);
-bool held_pictures_score(struct held_pictures *held, struct held_score *score, struct error *error);
+bool held_samples_open(struct held_samples *held, struct error *error);
+void held_samples_close(struct held_samples *held);
+bool held_samples_score(struct held_samples *held, struct held_score *score, struct error *error);
 
 // A twin for it, of the model's initial weights until others are put into it.
 struct held_twin {
@@ -52,7 +52,7 @@ void held_twin_close(struct held_twin *held);
 struct simple_scores {
     double majority, regression;
 };
-bool held_pictures_simple(const struct sample_data *data, uint64_t seed, struct simple_scores *scores,
+bool held_samples_simple(const struct sample_data *data, uint64_t seed, struct simple_scores *scores,
                           struct error *error);
 
 #endif

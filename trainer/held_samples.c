@@ -1,4 +1,4 @@
-#include "trainer/held_pictures.h"
+#include "trainer/held_samples.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "trainer/click_regression.h"
 #include "trainer/majority.h"
 
-bool held_pictures_open(struct held_pictures *held, struct error *error)
+bool held_samples_open(struct held_samples *held, struct error *error)
 {
     const struct layer *last = &held->model->layers[held->model->layer_count - 1];
     const uint64_t rows = held->model->sizes.micro_batch, samples = held->data->held;
@@ -28,20 +28,20 @@ bool held_pictures_open(struct held_pictures *held, struct error *error)
     held->score_bytes = layer_sizes(&held->model->layers[last->inputs[0]]).output_bytes;
     held->losses = calloc(held->micro_batches, sizeof held->losses[0]);
     held->scores = malloc(held->micro_batches * held->score_bytes);
-    return (held->losses && held->scores) || error_no_memory(error, "the scores of held-out pictures");
+    return (held->losses && held->scores) || error_no_memory(error, "the scores of held-out samples");
 }
 
-void held_pictures_close(struct held_pictures *held)
+void held_samples_close(struct held_samples *held)
 {
     evaluation_free(held->evaluation);
     model_layers_free(held->whole);
     free(held->losses);
     free(held->scores);
-    *held = (struct held_pictures){ 0 };
+    *held = (struct held_samples){ 0 };
 }
 
 // Layers that are split do not run without the other members, which have no part in an evaluation.
-static bool make_whole(struct held_pictures *held, struct error *error)
+static bool make_whole(struct held_samples *held, struct error *error)
 {
     const struct batch_settings batches = { .batches = BATCHES_HELD, .course = &held->course, .samples = 1 };
     if (!held->pipeline->shards || held->whole)
@@ -52,7 +52,7 @@ static bool make_whole(struct held_pictures *held, struct error *error)
 }
 
 // On one processor, layer by layer, if the pipeline's memory has no room for an evaluation.
-static bool score_alone(struct held_pictures *held, const struct forward_results *into, struct error *error)
+static bool score_alone(struct held_samples *held, const struct forward_results *into, struct error *error)
 {
     if (!make_whole(held, error))
         return false;
@@ -65,7 +65,7 @@ static bool score_alone(struct held_pictures *held, const struct forward_results
     return good;
 }
 
-static bool score_by_twin(struct held_pictures *held, struct error *error)
+static bool score_by_twin(struct held_samples *held, struct error *error)
 {
     const size_t scored = held->model->layers[held->model->layer_count - 1].inputs[0];
     bool good = true;
@@ -75,7 +75,7 @@ static bool score_by_twin(struct held_pictures *held, struct error *error)
     return good;
 }
 
-static bool run(struct held_pictures *held, struct error *error)
+static bool run(struct held_samples *held, struct error *error)
 {
     const struct forward_results into = { .losses = held->losses, .predictions = held->scores };
     bool fits;
@@ -102,7 +102,7 @@ static size_t rank_of(const float *scores, size_t classes, size_t target)
     return rank;
 }
 
-static const float *scores_of(const struct held_pictures *held, uint64_t sample)
+static const float *scores_of(const struct held_samples *held, uint64_t sample)
 {
     const uint64_t rows = held->model->sizes.micro_batch, numbers = held->model->sizes.sequence
                                                                   * held->model->sizes.classes;
@@ -111,7 +111,7 @@ static const float *scores_of(const struct held_pictures *held, uint64_t sample)
     return (const float *)(const void *)batch + sample % rows * width;
 }
 
-static bool count_pictures(const struct held_pictures *held, struct held_score *score, struct error *error)
+static bool count_pictures(const struct held_samples *held, struct held_score *score, struct error *error)
 {
     const size_t targets = held->model->sizes.sequence, classes = held->model->sizes.classes;
     int32_t *labels = malloc(targets * sizeof *labels);
@@ -134,7 +134,7 @@ static bool count_pictures(const struct held_pictures *held, struct held_score *
     return true;
 }
 
-static bool count_clicks(const struct held_pictures *held, struct held_score *score, struct error *error)
+static bool count_clicks(const struct held_samples *held, struct held_score *score, struct error *error)
 {
     struct scored *samples = calloc(held->data->held, sizeof *samples);
     uint64_t right = 0;
@@ -153,7 +153,7 @@ static bool count_clicks(const struct held_pictures *held, struct held_score *sc
     return true;
 }
 
-bool held_pictures_score(struct held_pictures *held, struct held_score *score, struct error *error)
+bool held_samples_score(struct held_samples *held, struct held_score *score, struct error *error)
 {
     const struct model *model = held->model;
     double nats = 0;
@@ -261,7 +261,7 @@ static bool find_click_baseline(const struct sample_data *data, uint64_t seed, s
     return true;
 }
 
-bool held_pictures_simple(const struct sample_data *data, uint64_t seed, struct simple_scores *scores,
+bool held_samples_simple(const struct sample_data *data, uint64_t seed, struct simple_scores *scores,
                           struct error *error)
 {
     const double most_products = 1e11;  // some ten seconds
