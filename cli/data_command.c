@@ -9,9 +9,9 @@
 #include "cli/options.h"
 #include "common/number.h"
 #include "common/shown.h"
-#include "trainer/click_reads.h"
 #include "trainer/click_regression.h"
-#include "trainer/make_data.h"
+#include "trainer/data/click_reads.h"
+#include "trainer/data/make_data.h"
 
 enum { MOST_FILES = 32, MOST_SAMPLES = INT32_MAX, MOST_IDS = 1 << 28, MOST_BAG = 1024, MOST_BATCH = 1 << 24,
        MOST_BATCHES = 1000000 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/random.h"
-#include "trainer/auc.h"
+#include "trainer/data/auc.h"
 #include "trainer/majority.h"
 
 // --- what a sample is --------------------------------------------------------------------------

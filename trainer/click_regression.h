@@ -12,7 +12,7 @@
 #ifndef TRAINER_CLICK_REGRESSION_H
 #define TRAINER_CLICK_REGRESSION_H
 
-#include "trainer/click_data.h"
+#include "trainer/data/click_data.h"
 
 struct click_regression {
     const struct sample_data *data;  // borrowed

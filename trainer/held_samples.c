@@ -7,8 +7,8 @@
 #include "common/number.h"
 #include "runtime/groups/agreement.h"
 #include "runtime/stages/layer_inputs.h"
-#include "trainer/auc.h"
 #include "trainer/click_regression.h"
+#include "trainer/data/auc.h"
 #include "trainer/majority.h"
 
 bool held_samples_open(struct held_samples *held, struct error *error)

@@ -2,7 +2,7 @@
 #ifndef TRAINER_MAJORITY_H
 #define TRAINER_MAJORITY_H
 
-#include "trainer/sample_data.h"
+#include "trainer/data/sample_data.h"
 
 // The share of the held-out samples that it gets right, of data with one label per sample below `classes`, which are at
 // most 65536. If labels are equally frequent it says the first. Something must be held out.

@@ -7,7 +7,7 @@
 #include "common/random.h"
 #include "models/shards.h"
 #include "runtime/ranks/weight_plan.h"
-#include "trainer/click_data.h"
+#include "trainer/data/click_data.h"
 #include "trainer/host_tables.h"
 #include "trainer/layer_binding.h"
 

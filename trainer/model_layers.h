@@ -6,12 +6,12 @@
 #ifndef TRAINER_MODEL_LAYERS_H
 #define TRAINER_MODEL_LAYERS_H
 
+#include "common/public/weir_layer.h"
 #include "models/shards.h"
 #include "partitioner/plan/plan.h"
 #include "runtime/shards/shard_group.h"
-#include "common/public/weir_layer.h"
-#include "trainer/sample_data.h"
-#include "trainer/text_data.h"
+#include "trainer/data/sample_data.h"
+#include "trainer/data/text_data.h"
 
 enum batches {
     BATCHES_RANDOM,  // bytes drawn from the seed, for verifying and profiling, which need no text

@@ -6,7 +6,7 @@
 #ifndef TRAINER_NGRAM_H
 #define TRAINER_NGRAM_H
 
-#include "trainer/text_data.h"
+#include "trainer/data/text_data.h"
 
 // Bits per byte of the held-out text under the model counted on the training text. `order` is 0 (how often a byte is)
 // or 1 (given the byte before it). Tokens must be bytes, or of a vocabulary that is no larger. The first byte of the

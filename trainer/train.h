@@ -8,10 +8,10 @@
 #include "partitioner/plan/plan.h"
 #include "runtime/checkpoint/checkpoints.h"
 #include "schedules/timeline.h"
+#include "trainer/data/text_data.h"
 #include "trainer/held_samples.h"
 #include "trainer/rates.h"
 #include "trainer/run_place.h"
-#include "trainer/text_data.h"
 
 // What is reported about one iteration. An asynchronous run reports its iterations once it has drained; each of them
 // is the next `micro_batches` micro-batches of the run.

@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "trainer/criteo.h"
-#include "trainer/movielens.h"
+#include "trainer/data/criteo.h"
+#include "trainer/data/movielens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

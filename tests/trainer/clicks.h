@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "tests/test.h"
-#include "trainer/click_writer.h"
+#include "trainer/data/click_writer.h"
 
 static char clicks_folder[32];
 
