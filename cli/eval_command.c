@@ -124,22 +124,22 @@ static bool measure_text(const struct kept_model *kept, const struct text_data *
 }
 
 static bool measure_pictures(const struct kept_model *kept, const struct sample_data *data, struct device *device,
-                             struct held_score *score, struct error *error)
+                             struct sample_score *score, struct error *error)
 {
     struct held_twin twin = { 0 };
-    struct held_samples held = { .model = kept->model, .data = data };
+    struct predictions held = { .model = kept->model, .data = data };
     bool good = held_twin_open(&twin, kept->model, data, device, error);
     if (good)
         kept_model_put(kept, twin.twin);
     held.twin = twin.twin;
     good = good && held_samples_open(&held, error) && held_samples_score(&held, score, error);
-    held_samples_close(&held);
+    predictions_close(&held);
     held_twin_close(&twin);
     return good;
 }
 
 static bool measure(const struct eval_arguments *given, const struct kept_model *kept, const struct held_data *data,
-                    struct held_score *score, struct error *error)
+                    struct sample_score *score, struct error *error)
 {
     struct device *device = fits_model(given, data, kept->model, error)
                               ? open_device(given, kept->model->sizes.precision, error) : NULL;
@@ -152,7 +152,7 @@ static bool measure(const struct eval_arguments *given, const struct kept_model 
 }
 
 // The line that ends a training, beside what simple models reach. Logistic regression depends on the run's seed.
-static bool compare(const struct kept_model *kept, const struct held_data *data, const struct held_score *score,
+static bool compare(const struct kept_model *kept, const struct held_data *data, const struct sample_score *score,
                     struct text *text, struct error *error)
 {
     const bool are_bytes = data->text.vocabulary <= 256;
@@ -175,7 +175,7 @@ static int run(int count, char **arguments)
     struct kept_model kept = { 0 };
     struct held_data data = { .are_pictures = false };
     struct text text = { 0 };
-    struct held_score score = { 0 };
+    struct sample_score score = { 0 };
     bool good = load_data(given.data, &data, &error)
         && kept_model_load(given.checkpoint, given.model, say, &kept, &error)
         && measure(&given, &kept, &data, &score, &error);

@@ -13,7 +13,7 @@ void held_text_say(double bits, double order0_bits, double order1_bits, struct t
                  bits, order0_bits, order1_bits, gain < 0 ? -gain : gain, gain < 0 ? "worse" : "better");
 }
 
-void held_samples_say(const struct held_score *held, const struct simple_scores *simple, struct text *text)
+void held_samples_say(const struct sample_score *held, const struct simple_scores *simple, struct text *text)
 {
     const bool are_clicks = !isnan(held->auc);
     const double reached = are_clicks ? held->auc : held->right;

@@ -10,6 +10,6 @@
 void held_text_say(double bits, double order0_bits, double order1_bits, struct text *text);
 
 // The same for pictures, or for clicks.
-void held_samples_say(const struct held_score *held, const struct simple_scores *simple, struct text *text);
+void held_samples_say(const struct sample_score *held, const struct simple_scores *simple, struct text *text);
 
 #endif

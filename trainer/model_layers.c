@@ -110,17 +110,35 @@ static bool is_held(const struct layer_binding *binding, const struct weir_pass 
     return binding->settings.batches == BATCHES_HELD || (binding->settings.course && !pass->is_training);
 }
 
+static struct sample_range evaluated(const struct sample_course *course)
+{
+    return course->evaluated.count > 0 ? course->evaluated : sample_data_held(course->data);
+}
+
+// The number of a micro-batch's first sample among those that are evaluated.
+static uint64_t first_evaluated(const struct layer_binding *binding, const struct weir_pass *pass)
+{
+    return pass->step * binding->settings.course->evaluation_samples + (uint64_t)pass->micro_batch * binding->rows;
+}
+
+static struct sample_place evaluated_place(const struct sample_course *course, uint64_t number)
+{
+    const struct sample_range range = evaluated(course);
+    return (struct sample_place){ range.first + number % range.count, 0 };
+}
+
 // The sample in a row of the micro-batch, of which `real` count. Rows behind these repeat the last one.
 static struct sample_place sample_of(const struct layer_binding *binding, const struct weir_pass *pass, size_t row,
                                      size_t real)
 {
     const struct batch_settings *settings = &binding->settings;
     const struct sample_course *course = settings->course;
-    const uint64_t number = (uint64_t)pass->micro_batch * binding->rows + (row < real ? row : real > 0 ? real - 1 : 0);
+    const size_t counted = row < real ? row : real > 0 ? real - 1 : 0;
     return is_held(binding, pass)
-               ? sample_data_held_place(course->data, number)
-               : sample_data_place(course->data, settings->seed,
-                                   pass->step * course->pass_samples + course->offset + number);
+               ? evaluated_place(course, first_evaluated(binding, pass) + counted)
+               : sample_data_place(course->data, settings->seed, pass->step * course->pass_samples + course->offset
+                                                                     + (uint64_t)pass->micro_batch * binding->rows
+                                                                     + counted);
 }
 
 size_t binding_samples(const struct layer_binding *binding, const struct weir_pass *pass)
@@ -128,8 +146,8 @@ size_t binding_samples(const struct layer_binding *binding, const struct weir_pa
     const struct batch_settings *settings = &binding->settings;
     const uint64_t before = (uint64_t)pass->micro_batch * binding->rows;
     if (is_held(binding, pass) && settings->course) {
-        const uint64_t held = settings->course->data->held;
-        return before < held ? (size_t)min_u64(held - before, binding->rows) : 0;
+        const uint64_t all = evaluated(settings->course).count, first = first_evaluated(binding, pass);
+        return first < all ? (size_t)min_u64(all - first, binding->rows) : 0;
     }
     if (settings->batches == BATCHES_HELD)
         return text_data_held_rows(settings->text, pass->micro_batch, binding->rows, binding->sequence);

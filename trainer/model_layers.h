@@ -25,6 +25,10 @@ struct sample_course {
     struct augmentation augmentation;
     uint64_t pass_samples;           // of a pass through the schedule
     uint64_t offset;                 // pass p begins with sample p * pass_samples + offset, modulo 2^64
+    // What evaluations read; of no samples: what is held out. Evaluation e (weir_pass.step) begins with sample
+    // e * evaluation_samples of them
+    struct sample_range evaluated;
+    uint64_t evaluation_samples;
 };
 
 struct model_layers {
@@ -37,7 +41,7 @@ struct model_layers {
 struct batch_settings {
     enum batches batches;
     const struct text_data *text;  // borrowed; only for BATCHES_TRAIN and BATCHES_HELD
-    // Likewise, of a model of pictures. Its evaluations (weir_pass.is_training is false) have held-out samples
+    // Likewise, of a model of pictures. Its evaluations (weir_pass.is_training is false) read samples in order
     const struct sample_course *course;
     uint64_t seed;                 // for initial weights, dropout and random batches
     uint32_t samples;              // micro-batches that one update averages over

@@ -42,7 +42,7 @@ struct training {
     uint32_t samples;     // micro-batches that an update averages
     uint64_t last_pass_ns;     // when the last pass ended, by clock_now_ns()
     struct held_watch held;  // for evaluations during the run, of texts,
-    struct held_samples held_samples;  // and of samples
+    struct predictions held_samples;  // and of samples
     struct sample_course course;  // of pictures
     struct session_settings session;
     double best_bits;     // infinite: nothing was evaluated yet
@@ -198,9 +198,9 @@ static bool is_evaluated_at(const struct training *training, uint64_t step, uint
     return every > 0 && (step == 0 || step / every > before / every || step >= training->settings->steps);
 }
 
-static bool find_score(struct training *training, struct held_score *score, struct error *error)
+static bool find_score(struct training *training, struct sample_score *score, struct error *error)
 {
-    *score = (struct held_score){ .right = NAN, .top5 = NAN, .auc = NAN };
+    *score = (struct sample_score){ .right = NAN, .top5 = NAN, .auc = NAN };
     return training->settings->samples ? held_samples_score(&training->held_samples, score, error)
                                        : held_watch_bits(&training->held, &score->bits, error);
 }
@@ -208,7 +208,7 @@ static bool find_score(struct training *training, struct held_score *score, stru
 static bool evaluate(struct training *training, double *bits, struct error *error)
 {
     const struct train_listener *listener = &training->settings->listener;
-    struct held_score score;
+    struct sample_score score;
     if (!find_score(training, &score, error))
         return false;
     *bits = score.bits;
@@ -573,7 +573,7 @@ static bool open_held(struct training *training, struct error *error)
                                                          : (struct saved_best){ 0 };
     training->best_bits = best.step > 0 ? best.loss / log(2) : INFINITY;
     if (settings->samples) {
-        training->held_samples = (struct held_samples){
+        training->held_samples = (struct predictions){
             .model = training->model, .data = settings->samples, .pipeline = training->pipeline,
             .device = training->device, .settings = &training->session,
         };
@@ -626,7 +626,7 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
         if (good)
             conclude(&training, result);
     }
-    held_samples_close(&training.held_samples);
+    predictions_close(&training.held_samples);
     checkpoints_close(training.checkpoints);
     lasting_model_free(training.lasting);
     shard_pipelines_free(training.pipelines);

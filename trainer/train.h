@@ -83,7 +83,7 @@ struct train_result {
     double first_loss, last_loss;      // nats per byte
     double held_bits;                  // bits per target of the held-out data; NAN on all ranks but the first
     double order0_bits, order1_bits;   // of the n-gram models on the same split; NAN for other data than bytes
-    struct held_score held;            // of pictures; else NAN
+    struct sample_score held;            // of pictures; else NAN
     struct simple_scores simple;       // what simple models reach on them; on the first rank
     uint64_t skipped_steps;            // of the whole run, before a resume too
     uint64_t parameter_count;

@@ -374,6 +374,11 @@ struct sample_place sample_data_place(const struct sample_data *data, uint64_t s
     return (struct sample_place){ sample, epoch };
 }
 
+struct sample_range sample_data_held(const struct sample_data *data)
+{
+    return (struct sample_range){ data->train, data->held };
+}
+
 struct sample_place sample_data_held_place(const struct sample_data *data, uint64_t number)
 {
     return (struct sample_place){ data->train + number % data->held, 0 };

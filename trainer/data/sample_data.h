@@ -86,7 +86,13 @@ struct sample_place {
     uint64_t sample, epoch;
 };
 struct sample_place sample_data_place(const struct sample_data *data, uint64_t seed, uint64_t consumed);
-// The same for evaluations: the held-out sample of a number, in the document's order.
+// Samples of a document in its order: first those to train on, then those held out.
+struct sample_range {
+    uint64_t first, count;
+};
+struct sample_range sample_data_held(const struct sample_data *data);
+
+// The place of a sample in evaluations: the held-out sample of a number.
 struct sample_place sample_data_held_place(const struct sample_data *data, uint64_t number);
 
 // The first field as floats from 0 to 1, and the second as targets; of a sample, or of its picture as it is changed.
