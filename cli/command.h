@@ -46,6 +46,7 @@ extern const struct command command_export;
 extern const struct command command_verify;
 extern const struct command command_train;
 extern const struct command command_eval;
+extern const struct command command_score;
 extern const struct command command_sample;
 
 // `weir schedule search`, which has its own options.

@@ -32,6 +32,7 @@ static const struct command *const commands[] = {
     &command_verify,
     &command_train,
     &command_eval,
+    &command_score,
     &command_sample,
     &command_compare,
 };

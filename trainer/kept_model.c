@@ -160,3 +160,29 @@ void kept_model_put(const struct kept_model *kept, struct twin *twin)
             twin_put_state(twin, l, kept->states[l]);
     }
 }
+
+bool kept_model_put_into(const struct kept_model *kept, const struct pipeline *pipeline, struct error *error)
+{
+    bool good = true;
+    for (uint32_t l = 0; good && l < kept->model->layer_count; l++)
+        good = !pipeline_has_any(pipeline, l)
+            || (pipeline_write_part(pipeline, l, 0, kept->weights[l], error)
+                && (!kept->states || !kept->states[l]
+                    || pipeline_write_part(pipeline, l, LAYER_STATE, kept->states[l], error)));
+    return good;
+}
+
+bool kept_model_hash(const struct kept_model *kept, char digits[HASH_SIZE], struct error *error)
+{
+    struct hash *hash = hash_create();
+    if (!hash)
+        return error_no_memory(error, "a hash of weights");
+    for (size_t l = 0; l < kept->model->layer_count; l++) {
+        const struct layer_sizes sizes = layer_sizes(&kept->model->layers[l]);
+        hash_add(hash, kept->weights[l], sizes.parameter_bytes);
+        if (kept->states && kept->states[l])
+            hash_add(hash, kept->states[l], sizes.state_bytes);
+    }
+    hash_finish(hash, digits);
+    return true;
+}

@@ -4,6 +4,7 @@
 
 #include "models/model.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/pipeline.h"
 #include "runtime/twin/twin.h"
 
 struct kept_model {
@@ -25,5 +26,11 @@ void kept_model_clear(struct kept_model *kept);
 
 // Copies weights and states into a twin of the model that has the checkpoint's precision.
 void kept_model_put(const struct kept_model *kept, struct twin *twin);
+// The same for the layers that this process has of a pipeline, for forwards alone: an optimizer's own copy of the
+// weights stays as it was.
+bool kept_model_put_into(const struct kept_model *kept, const struct pipeline *pipeline, struct error *error);
+
+// A hash of the weights and states, by which processes find out whether they have the same.
+bool kept_model_hash(const struct kept_model *kept, char digits[HASH_SIZE], struct error *error);
 
 #endif

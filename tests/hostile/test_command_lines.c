@@ -12,7 +12,8 @@ enum { MOST_OPTIONS = 64, MOST_FAULTS = 20 };
 
 static const char *const commands[] = { "model", "profile", "estimate", "import", "partition", "explain", "price", "keep",
                                         "front", "sweep", "bottleneck", "place", "export", "schedule", "check",
-                                        "simulate", "compare", "verify", "train", "eval", "sample", "nothing" };
+                                        "simulate", "compare", "verify", "train", "eval", "score", "sample",
+                                        "nothing" };
 
 static const char *const values[] = {
     "", "0", "1", "2", "4", "-1", "3%", "101%", "1e308", "nan", "9007199254740992", "18446744073709551616", "0x10",
