@@ -220,7 +220,8 @@ static void reads_table(const struct sample_data *data, const struct data_argume
         shown_add_cell(text, click_data_slot_name(data, s), 20, CLICK_NAME);
         text_add(text, " %13" PRIu64 " %13.3f %16.3f %14" PRIu64 " %5" PRIu64 " %5" PRIu64 "\n",
                  click_data_ids(data, s), (double)reads[s].reads_milli / 1000,
-                 (double)reads[s].reads_p95_milli / 1000, reads[s].unique, reads[s].unique_p95, reads[s].unique_most);
+                 (double)reads[s].reads_p95_milli / 1000, reads[s].unique[0], reads[s].unique_p95,
+                 reads[s].unique_most);
     }
 }
 
@@ -229,7 +230,7 @@ static bool show_reads(const struct sample_data *data, const struct data_argumen
 {
     const struct click_batches batches = { given->seed, given->batch, given->batches };
     struct click_reads reads[CLICK_SLOTS];
-    if (!click_reads_count(data, &batches, reads, error))
+    if (!click_reads_count(data, &batches, NULL, reads, error))
         return false;
     if (given->shared.json)
         click_reads_put(data, &batches, reads, text);

@@ -13,6 +13,7 @@
 #include "models/shards.h"
 #include "profiler/lint.h"
 #include "profiler/report.h"
+#include "profiler/table_reads.h"
 #include "trainer/calibrate.h"
 #include "trainer/measure_model.h"
 #include "trainer/measure_shards.h"
@@ -20,10 +21,11 @@
 #include "trainer/model_spec.h"
 
 enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE, KEY_SIZES, KEY_ROWS,
-       KEY_TABLES };
+       KEY_TABLES, KEY_DATA, KEY_BATCHES };
 
 struct profile_arguments {
-    const char *model, *lint, *device;
+    const char *model, *lint, *device, *data;
+    uint64_t batches;  // 0: not given
     struct measure_options how;
     bool says_clock, is_links, is_calibration, verbose;
     uint32_t tensor[8], rows[8];  // each one a variant
@@ -45,10 +47,12 @@ static const struct argp_option options[] = {
     { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices (variants)", 0 },
     { "rows", KEY_ROWS, "N,...", 0, "Also whole layers on N that share samples", 0 },
     { "tables", KEY_TABLES, "P,...", 0, "With --rows: also tables split as P says", 0 },
+    { "data", KEY_DATA, "D", 0, "Clicks to run on, whose reads are counted", 0 },
+    { "batches", KEY_BATCHES, "N", 0, "How many micro-batches of them (200)", 0 },
     OPTION_CLUSTER,
     { "links", KEY_LINKS, 0, 0, "The links between ranks, as a cluster", 0 },
     OPTION_MEMORY,
-    { "calibrate", KEY_CALIBRATE, 0, 0, "How fast a device's kernels are, for weir estimate --device", 0 },
+    { "calibrate", KEY_CALIBRATE, 0, 0, "Rates of kernels, for weir estimate --device", 0 },
     { "lint", KEY_LINT, "FILE", 0, "Say what looks wrong with a profile, a line each", 0 },
     { 0 },
 };
@@ -89,6 +93,12 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
             || given->sizes[0] >= given->sizes[1] || given->sizes[1] >= given->sizes[2])
             argp_error(state, "--sizes: %s are not three ascending sizes, such as 16,32,64", argument);
         break;
+    case KEY_DATA:
+        given->data = argument;
+        break;
+    case KEY_BATCHES:
+        given->batches = option_count(argument, "--batches", 1, READS_MOST_BATCHES, state);
+        break;
     case KEY_DEVICE:
         given->device = argument;
         break;
@@ -128,6 +138,10 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
             argp_error(state, "--tables is for --rows: which of the devices has which table; or host50000 for room");
         if (given->tables && given->row_count > 0 && strstr(given->tables, "host"))
             argp_error(state, "--tables: tables on the host are for one device: leave --rows out");
+        if (given->data && (!given->model || given->sizes[0] > 0 || given->tensor_count > 0))
+            argp_error(state, "--data is for a model, without --sizes and --tensor");
+        if (given->batches > 0 && !given->data)
+            argp_error(state, "--batches is for --data, whose micro-batches are counted");
         if (given->shared.cluster && !has_variants(given))
             argp_error(state, "--cluster is for --tensor and --rows: the link that their devices add up over");
         break;
@@ -155,7 +169,8 @@ static const struct argp argp = {
            "Examples:\n  weir profile gpt-nano -o profile.json\n"
            "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n"
            "  weir profile --calibrate -o here.json\n"
-           "  weir profile --lint profile.json\n",
+           "  weir profile --lint profile.json\n"
+           "  weir profile dlrm,rows=200 --data clicks.json -o profile.json\n",
 };
 
 // --- looking one over ---------------------------------------------------------------
@@ -198,6 +213,8 @@ static int write_result(const struct profile_arguments *given, const struct prof
     profile_print(profile, &table);
     if (measurement)
         measurement_print(measurement, &table);
+    if (profile->reads)
+        reads_print(profile->reads, profile->micro_batch, &table);
     text_add(&table, "%s", said->data ? said->data : "");
     struct error error = { 0 };
     int code = 0;
@@ -220,7 +237,7 @@ static bool has_that_clock(const struct device *device, const struct profile_arg
 
 // Variants with tables on the host: host50000,host100000.
 static bool add_rooms(const struct profile_arguments *given, const char *spec, struct device *device,
-                      struct profile *profile, struct error *error)
+                      const struct sample_data *data, struct profile *profile, struct error *error)
 {
     bool good = true;
     for (const char *word = given->tables; good && word; word = strchr(word, ',')) {
@@ -231,38 +248,61 @@ static bool add_rooms(const struct profile_arguments *given, const char *spec, s
         const struct sharding sharding = variant_sharding(name);
         good = sharding.room > 0 || error_set(error, "--tables: \"%.*s\" is no host50000, tables on the host with room"
                                               " for 50000 of their rows", (int)(length < 60 ? length : 60), word);
-        good = good && measure_room(profile, spec, device, sharding.room, &given->how, error);
+        good = good && measure_room(profile, spec, device, sharding.room, data, &given->how, error);
     }
     return good;
 }
 
 // A variant for each of the places of --tables.
 static bool add_places(const struct profile_arguments *given, const char *spec, struct device *device, uint32_t members,
-                       const struct cluster *cluster, struct profile *profile, struct error *error)
+                       const struct cluster *cluster, const struct sample_data *data, struct profile *profile,
+                       struct error *error)
 {
     char *all = given->tables ? strdup(given->tables) : NULL, *rest = NULL;
     bool good = all || !given->tables || error_no_memory(error, "the places of tables");
     for (char *places = all ? strtok_r(all, ",", &rest) : NULL; good && places; places = strtok_r(NULL, ",", &rest))
-        good = measure_own_rows(profile, spec, device, members, places, cluster, &given->how, error);
+        good = measure_own_rows(profile, spec, device, members, places, cluster, data, &given->how, error);
     free(all);
     return good;
 }
 
 static bool add_variants(const struct profile_arguments *given, const char *spec, struct device *device,
-                         struct profile *profile, struct error *error)
+                         const struct sample_data *data, struct profile *profile, struct error *error)
 {
     const char *named = given->shared.cluster;
     struct cluster *cluster = named ? cluster_load(named, error) : NULL;
     bool good = !named || cluster;
     if (good && given->tables && given->row_count == 0)
-        good = add_rooms(given, spec, device, profile, error);
+        good = add_rooms(given, spec, device, data, profile, error);
     for (size_t i = 0; good && i < given->tensor_count; i++)
         good = measure_shards(profile, spec, device, given->tensor[i], cluster, &given->how, error);
     for (size_t i = 0; good && i < given->row_count; i++)
-        good = measure_own_rows(profile, spec, device, given->rows[i], NULL, cluster, &given->how, error)
-            && add_places(given, spec, device, given->rows[i], cluster, profile, error);
+        good = measure_own_rows(profile, spec, device, given->rows[i], NULL, cluster, data, &given->how, error)
+            && add_places(given, spec, device, given->rows[i], cluster, data, profile, error);
     cluster_free(cluster);
     return good;
+}
+
+static bool load_data(const char *path, struct sample_data *data, struct error *error)
+{
+    if (!path || sample_data_is(path))
+        return !path || sample_data_load(path, data, error);
+    return error_named(error, "--data %s: is no document of data: weir data makes one", path);
+}
+
+static struct profile *profile_of(const struct profile_arguments *given, const char *spec, struct device *device,
+                                  const struct sample_data *data, struct measurement **measurement, struct text *said,
+                                  struct error *error)
+{
+    const uint64_t batches = given->batches > 0 ? given->batches : 200;
+    if (given->sizes[0] > 0)
+        return measure_sizes(spec, device, &given->how, given->sizes, said, error);
+    if (!given->data)
+        return measure_model(spec, device, &given->how, measurement, error);
+    struct profile *profile = measure_reads(spec, device, data, batches, &given->how, measurement, error);
+    if (!profile)
+        command_name_files(error, given->data, NULL);
+    return profile;
 }
 
 static int measure(const struct profile_arguments *given)
@@ -273,16 +313,18 @@ static int measure(const struct profile_arguments *given)
     const bool is_said = spec && (!given->verbose || devices_explain(given->device, &error));
     struct device *device = is_said ? device_open(given->device, &error) : NULL;
     struct profile *profile = NULL;
+    struct sample_data data = { .numbers = NULL };
     struct text said = { 0 };
-    if (device && has_that_clock(device, given, &error))
-        profile = given->sizes[0] > 0 ? measure_sizes(spec, device, &given->how, given->sizes, &said, &error)
-                                      : measure_model(spec, device, &given->how, &measurement, &error);
-    const bool good = profile && (!has_variants(given) || add_variants(given, spec, device, profile, &error));
+    if (device && has_that_clock(device, given, &error) && load_data(given->data, &data, &error))
+        profile = profile_of(given, spec, device, &data, &measurement, &said, &error);
+    const struct sample_data *ran_on = given->data ? &data : NULL;
+    const bool good = profile && (!has_variants(given) || add_variants(given, spec, device, ran_on, profile, &error));
     progress_end(given->how.self);
     const int code = good ? write_result(given, profile, measurement, &said) : command_fail(&error);
     text_clear(&said);
     measurement_free(measurement);
     profile_free(profile);
+    sample_data_clear(&data);
     device_close(device);
     free(spec);
     return code;

@@ -6,6 +6,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
+#include "profiler/table_reads.h"
 
 static void clear_layer(struct profile_layer *layer)
 {
@@ -31,6 +32,7 @@ void profile_free(struct profile *profile)
     free(profile->one_owner);
     free(profile->no_cut_after);
     free(profile->estimated);
+    reads_free(profile->reads);
     free(profile->source.device);
     free(profile->source.clock);
     free(profile->notes);

@@ -90,6 +90,7 @@ struct edge {
 };
 
 struct estimated;
+struct profile_reads;
 
 // For qsort(): by (from, to).
 int edges_compare(const void *a, const void *b);
@@ -132,6 +133,7 @@ struct profile {
     uint32_t *no_cut_after;  // sorted layer numbers
     size_t no_cut_count;
     struct estimated *estimated;  // what it was estimated for (estimate/estimated.h), or NULL
+    struct profile_reads *reads;  // how tables are read (table_reads.h), or NULL
     char hash[HASH_SIZE];    // of the canonical rewrite; set when loading, and by profile_rehash()
 };
 

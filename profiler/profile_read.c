@@ -10,6 +10,7 @@
 #include "profiler/profile.h"
 #include "profiler/profile_transfers.h"
 #include "profiler/profile_words.h"
+#include "profiler/table_reads.h"
 
 // The state of the reader. A lack of memory is remembered, and reported once at the end.
 struct reader {
@@ -341,6 +342,14 @@ static void check_states(const struct profile *profile, struct json *root)
                             " false", l);
 }
 
+static void check_reads(const struct profile *profile, struct json *root)
+{
+    for (size_t t = 0; profile->reads && t < profile->reads->table_count; t++)
+        if (profile_find_layer(profile, profile->reads->tables[t].layer) == profile->layer_count)
+            json_refuse_key(root, "reads", "tables[%zu].layer is \"%.60s\", and there is no layer of that name", t,
+                            profile->reads->tables[t].layer);
+}
+
 static void read_root(struct reader *reader, struct json *root)
 {
     struct profile *profile = reader->profile;
@@ -359,6 +368,10 @@ static void read_root(struct reader *reader, struct json *root)
     }
     read_layers(reader, root);
     read_links(reader, root);
+    if (json_has(root, "reads")) {
+        profile->reads = reads_read(root);
+        reader->no_memory |= !profile->reads;
+    }
     if (json_has(root, "notes"))
         profile->notes = read_text(reader, root, "notes");
     json_end(root);
@@ -377,6 +390,7 @@ static bool read_whole(struct reader *reader, struct json_document *document, st
     check_names(reader, &root);
     check_sums(reader->profile, &root);
     check_states(reader->profile, &root);
+    check_reads(reader->profile, &root);
     profile_transfers_check(reader->profile, &root);
     if (reader->no_memory)
         return error_no_memory(error, "the names of a profile");

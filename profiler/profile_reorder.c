@@ -5,6 +5,7 @@
 
 #include "profiler/estimate/estimated.h"
 #include "profiler/profile_transfers.h"
+#include "profiler/table_reads.h"
 
 // The place of each layer, or NULL if memory runs out.
 static uint32_t *invert(const uint32_t *order, size_t count)
@@ -166,10 +167,11 @@ static bool move_edges(struct profile *to, const struct profile *from, const uin
     return true;
 }
 
-static bool copy_estimated(struct profile *to, const struct profile *from)
+static bool copy_members(struct profile *to, const struct profile *from)
 {
     to->estimated = from->estimated ? estimated_copy(from->estimated) : NULL;
-    return to->estimated || !from->estimated;
+    to->reads = from->reads ? reads_copy(from->reads) : NULL;
+    return (to->estimated || !from->estimated) && (to->reads || !from->reads);
 }
 
 // A pair that must stay together forbids every cut between its two places.
@@ -205,7 +207,7 @@ struct profile *profile_reorder(const struct profile *profile, const uint32_t *o
     made->sequences = profile->sequences;
     uint32_t *place = invert(order, profile->layer_count);
     bool good = place && copy_head(made, profile) && move_edges(made, profile, place)
-             && move_no_cuts(made, profile, place) && copy_estimated(made, profile);
+             && move_no_cuts(made, profile, place) && copy_members(made, profile);
     for (size_t i = 0; good && i < profile->layer_count; i++)
         good = copy_layer(&made->layers[i], &profile->layers[order[i]], place);
     free(place);

@@ -3,6 +3,7 @@
 #include "profiler/profile.h"
 #include "profiler/profile_transfers.h"
 #include "profiler/profile_words.h"
+#include "profiler/table_reads.h"
 
 const char *const profile_how_words[] = { "measured", "estimated", "imported", NULL };
 const char *const input_kept_words[] = { "none", "weight", "both", NULL };
@@ -157,6 +158,8 @@ void profile_write(const struct profile *profile, struct text *text)
     for (size_t i = 0; i < profile->no_cut_count; i++)
         json_put_u64(&writer, NULL, profile->no_cut_after[i]);
     json_close(&writer);
+    if (profile->reads)
+        reads_write(profile->reads, &writer);
     if (profile->notes)
         json_put_string(&writer, "notes", profile->notes);
     json_close(&writer);

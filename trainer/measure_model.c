@@ -6,6 +6,7 @@
 #include "runtime/stages/chain.h"
 #include "runtime/stages/measure_chain.h"
 #include "trainer/model_layers.h"
+#include "trainer/model_reads.h"
 #include "trainer/model_spec.h"
 
 // "cpu: the processor's own name".
@@ -30,10 +31,12 @@ static struct profile *measure(const struct measured *what, const struct measure
 }
 
 struct profile *measure_made_model(const char *spec, const struct model *model, struct device *device,
-                                   const struct measure_options *options, struct measurement **measurement,
-                                   struct error *error)
+                                   const struct sample_data *data, const struct measure_options *options,
+                                   struct measurement **measurement, struct error *error)
 {
-    const struct batch_settings settings = { .batches = BATCHES_RANDOM, .seed = 1, .samples = 1 };
+    const struct sample_course course = { .data = data, .pass_samples = model->sizes.micro_batch };
+    const struct batch_settings settings = { .batches = data ? BATCHES_TRAIN : BATCHES_RANDOM, .seed = MEASURE_SEED,
+                                             .samples = 1, .course = data ? &course : NULL };
     struct model_layers *layers = model_layers_create(model, device, &settings, error);
     struct measured_chain *chain =
         layers ? measured_chain_create(layers->layers, layers->layer_count, device, error) : NULL;
@@ -61,7 +64,27 @@ struct profile *measure_model(const char *spec, struct device *device, const str
                               struct measurement **measurement, struct error *error)
 {
     struct model *model = model_from_spec(spec, device_precision(device), error);
-    struct profile *profile = model ? measure_made_model(spec, model, device, options, measurement, error) : NULL;
+    struct profile *profile = model ? measure_made_model(spec, model, device, NULL, options, measurement, error) : NULL;
     model_free(model);
     return profile;
+}
+
+struct profile *measure_reads(const char *spec, struct device *device, const struct sample_data *data,
+                              uint64_t batches, const struct measure_options *options,
+                              struct measurement **measurement, struct error *error)
+{
+    struct model *model = model_from_spec(spec, device_precision(device), error);
+    struct profile_reads *reads = model && model_reads_fit(data, model, error)
+                                    ? model_reads_count(data, model, MEASURE_SEED, batches, error) : NULL;
+    struct profile *profile = reads ? measure_made_model(spec, model, device, data, options, measurement, error) : NULL;
+    model_free(model);
+    if (!profile) {
+        reads_free(reads);
+        return NULL;
+    }
+    profile->reads = reads;
+    if (profile_rehash(profile, error))
+        return profile;
+    profile_free(profile);
+    return NULL;
 }

@@ -5,8 +5,9 @@
 #include "device/device.h"
 #include "models/model.h"
 #include "profiler/measure.h"
+#include "trainer/data/sample_data.h"
 
-// Runs the layers of the model that `spec` names (trainer/model_spec.h) on random bytes, on the calling thread with
+// Runs the layers of the model that `spec` names (trainer/model_spec.h) on random data, on the calling thread with
 // the `cpu` maker. All memory is released at the end.
 // The profile has the spec as its name, so that a plan made from it says which model to build. If `measurement` is
 // not NULL, it receives what the profile leaves out (freed by measurement_free()). Returns NULL with `error` on
@@ -14,9 +15,16 @@
 struct profile *measure_model(const char *spec, struct device *device, const struct measure_options *options,
                               struct measurement **measurement, struct error *error);
 
-// The same for a model that was built in another way; `spec` is the profile's name.
+// The same for a model that was built in another way; `spec` is the profile's name. The layers run on the samples of
+// `data`, which fit the model, in the order of a training with seed MEASURE_SEED; NULL: on random data.
+enum { MEASURE_SEED = 1 };
 struct profile *measure_made_model(const char *spec, const struct model *model, struct device *device,
-                                   const struct measure_options *options, struct measurement **measurement,
-                                   struct error *error);
+                                   const struct sample_data *data, const struct measure_options *options,
+                                   struct measurement **measurement, struct error *error);
+
+// The same, and the profile has the reads of so many micro-batches (model_reads.h).
+struct profile *measure_reads(const char *spec, struct device *device, const struct sample_data *data,
+                              uint64_t batches, const struct measure_options *options,
+                              struct measurement **measurement, struct error *error);
 
 #endif

@@ -153,6 +153,7 @@ static bool add_variant(struct profile_layer *layer, const struct profile_layer 
 struct collective_place {
     struct device *device;
     const struct cluster *cluster;
+    const struct sample_data *data;  // that the layers run on; NULL: random data
     const struct measure_options *options;
 };
 
@@ -248,7 +249,7 @@ static bool measure_sharding(struct profile *profile, const char *spec, struct s
     struct model *model = model_from_spec(spec, device_precision(place->device), error);
     const bool good = model && model_shard(model, sharding, slowest_member(model, sharding), error);
     struct profile *of_shard
-        = good ? measure_made_model(spec, model, place->device, place->options, NULL, error) : NULL;
+        = good ? measure_made_model(spec, model, place->device, place->data, place->options, NULL, error) : NULL;
     const bool is_added = of_shard && add_variants(profile, of_shard, model, sharding, place, times, error);
     profile_free(of_shard);
     model_free(model);
@@ -258,7 +259,7 @@ static bool measure_sharding(struct profile *profile, const char *spec, struct s
 bool measure_shards(struct profile *profile, const char *spec, struct device *device, uint32_t shards,
                     const struct cluster *cluster, const struct measure_options *options, struct error *error)
 {
-    const struct collective_place place = { device, cluster, options };
+    const struct collective_place place = { device, cluster, NULL, options };
     const struct sharding tensors = { .shards = shards }, rows = { .shards = shards, .shares_rows = true };
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const struct layer *first = model ? first_to_split(model, shards) : NULL;
@@ -282,10 +283,10 @@ static bool has_tables(const struct model *model, struct error *error)
 }
 
 bool measure_own_rows(struct profile *profile, const char *spec, struct device *device, uint32_t members,
-                      const char *places, const struct cluster *cluster, const struct measure_options *options,
-                      struct error *error)
+                      const char *places, const struct cluster *cluster, const struct sample_data *data,
+                      const struct measure_options *options, struct error *error)
 {
-    const struct collective_place place = { device, cluster, options };
+    const struct collective_place place = { device, cluster, data, options };
     const struct sharding sharding = { .shards = members, .owns_rows = true, .places = places };
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const bool good = model && (!places || has_tables(model, error)) && model_can_own_rows(model, sharding, error)
@@ -295,9 +296,9 @@ bool measure_own_rows(struct profile *profile, const char *spec, struct device *
 }
 
 bool measure_room(struct profile *profile, const char *spec, struct device *device, size_t room,
-                  const struct measure_options *options, struct error *error)
+                  const struct sample_data *data, const struct measure_options *options, struct error *error)
 {
-    const struct collective_place place = { .device = device, .options = options };
+    const struct collective_place place = { .device = device, .data = data, .options = options };
     const struct sharding sharding = { .shards = 1, .room = room };
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const bool good = model && has_tables(model, error)

@@ -7,6 +7,7 @@
 #include "models/shards.h"
 #include "profiler/cluster.h"
 #include "profiler/measure.h"
+#include "trainer/data/sample_data.h"
 
 // Adds variants to a profile. The profile must be of the model that `spec` names, measured on this device with the
 // same options. Each layer that can be split gets a variant such as "tensor2" (on 2 devices), with the numbers of one
@@ -25,19 +26,20 @@ bool measure_shards(struct profile *profile, const char *spec, struct device *de
 
 // The same for devices that each have whole layers, for their share of the samples (own rows). Each layer gets a
 // variant such as "rows2", with the numbers of the largest share and no communication. Its update_ns is the time in
-// which the devices add up the layer's gradients. False also if the model cannot be run so.
+// which the devices add up the layer's gradients. False also if the model cannot be run so. The layers run on `data`,
+// as the profile's did (measure_model.h).
 //
 // With `places`, tables are split over the members as these words say (models/table_places.h), and are part of the
 // variant's name: "rows2:columns". Its times are those of the member that looks up most, and its communication_ns that
 // of one exchange of vectors.
 bool measure_own_rows(struct profile *profile, const char *spec, struct device *device, uint32_t members,
-                      const char *places, const struct cluster *cluster, const struct measure_options *options,
-                      struct error *error);
+                      const char *places, const struct cluster *cluster, const struct sample_data *data,
+                      const struct measure_options *options, struct error *error);
 
 // The same for tables in the host's memory, of which the device has room for some rows: those that an iteration reads.
 // Layers of tables get a variant such as "host50000" on one device.
 bool measure_room(struct profile *profile, const char *spec, struct device *device, size_t room,
-                  const struct measure_options *options, struct error *error);
+                  const struct sample_data *data, const struct measure_options *options, struct error *error);
 
 // How the layers of a variant with this name are split. The result has 0 shards if the name is not of the form above.
 struct sharding variant_sharding(const char *variant);

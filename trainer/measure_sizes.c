@@ -17,7 +17,7 @@ static struct profile *measure_at(const char *spec, const struct model *like, si
     if (like->family != FAMILY_TEXT)
         sizes.sequence = 0;  // it follows from the pixels, or is 1
     struct model *model = model_create(like->name, &sizes, error);
-    struct profile *profile = model ? measure_made_model(spec, model, device, options, NULL, error) : NULL;
+    struct profile *profile = model ? measure_made_model(spec, model, device, NULL, options, NULL, error) : NULL;
     model_free(model);
     return profile;
 }

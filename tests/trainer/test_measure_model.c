@@ -227,7 +227,7 @@ static void whole_layers_that_share_samples_are_a_variant(void **state)
     struct cluster *cluster = cluster_load("4 devices, 1GiB, 1GB/s 2us", &error);
     struct profile *profile = measure_model(even, device, &options, NULL, &error);
     assert_good(profile && cluster, error);
-    assert_good(measure_own_rows(profile, even, device, 2, NULL, cluster, &options, &error), error);
+    assert_good(measure_own_rows(profile, even, device, 2, NULL, cluster, NULL, &options, &error), error);
     struct model *model = model_from_spec(even, PRECISION_FP32, &error);
     assert_good(model, error);
     for (size_t l = 0; l < model->layer_count; l++) {
@@ -243,7 +243,7 @@ static void whole_layers_that_share_samples_are_a_variant(void **state)
         assert_int_equal(variant->layer.parameter_bytes, layer->parameter_bytes);
         assert_int_equal(5 * variant->layer.output_bytes, 3 * layer->output_bytes);
     }
-    assert_false(measure_own_rows(profile, even, device, 6, NULL, cluster, &options, &error));
+    assert_false(measure_own_rows(profile, even, device, 6, NULL, cluster, NULL, &options, &error));
     assert_error(error, "layer embedding: 6 devices cannot share micro-batches of 5: take larger ones");
     static const char *const others[] = { "rows1", "rows02", "rows2sp", "row2" };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -265,8 +265,8 @@ static void tables_with_places_are_variants(void **state)
     struct cluster *cluster = cluster_load("4 devices, 1GiB, 1GB/s 2us", &error);
     struct profile *profile = measure_model(clicks, device, &options, NULL, &error);
     assert_good(profile && cluster, error);
-    assert_good(measure_own_rows(profile, clicks, device, 2, "columns", cluster, &options, &error), error);
-    assert_good(measure_own_rows(profile, clicks, device, 2, "0/all", cluster, &options, &error), error);
+    assert_good(measure_own_rows(profile, clicks, device, 2, "columns", cluster, NULL, &options, &error), error);
+    assert_good(measure_own_rows(profile, clicks, device, 2, "0/all", cluster, NULL, &options, &error), error);
     for (size_t l = 0; l < profile->layer_count; l++) {
         const struct profile_layer *layer = &profile->layers[l];
         assert_int_equal(layer->variant_count, 2);

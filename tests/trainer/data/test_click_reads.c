@@ -18,27 +18,58 @@ static uint64_t twin_p95(const uint64_t *counts, uint64_t batches)
     }
 }
 
-static struct click_reads twin(const struct random_clicks *clicks, const struct sample_data *data, size_t slot,
-                               uint64_t seed, uint64_t batch, uint64_t batches)
+// Ids are their own rows below `rows`, and drawn by a generator that begins with them above.
+static uint32_t twin_row(uint32_t rows, uint32_t id)
 {
-    uint64_t reads[50] = { 0 }, unique[50] = { 0 }, all_reads = 0, all_unique = 0, most = 0;
-    for (uint64_t b = 0; b < batches; b++) {
-        bool met[IDS] = { false };
-        for (uint64_t i = b * batch; i < (b + 1) * batch; i++) {
-            const struct random_click click = random_click(clicks, sample_data_place(data, seed, i).sample);
-            for (uint32_t k = slot > 0 ? click.ends[slot - 1] : 0; k < click.ends[slot]; k++) {
-                reads[b]++;
-                unique[b] += !met[click.ids[k]];
-                met[click.ids[k]] = true;
-            }
+    uint64_t state = id;
+    return rows == 0 || id < rows ? id : (uint32_t)random_below(&state, rows);
+}
+
+// Different rows of a run of batches, by a table of all rows.
+static uint64_t twin_unique(const struct random_clicks *clicks, const struct sample_data *data, size_t slot,
+                            uint32_t rows, const struct click_batches *run, uint64_t first, uint64_t *reads)
+{
+    bool met[IDS] = { false };
+    uint64_t unique = 0;
+    *reads = 0;
+    for (uint64_t i = first * run->samples; i < (first + run->count) * run->samples; i++) {
+        const struct random_click click = random_click(clicks, sample_data_place(data, run->seed, i).sample);
+        for (uint32_t k = slot > 0 ? click.ends[slot - 1] : 0; k < click.ends[slot]; k++) {
+            const uint32_t row = twin_row(rows, click.ids[k]);
+            ++*reads;
+            unique += !met[row];
+            met[row] = true;
         }
+    }
+    return unique;
+}
+
+static struct click_reads twin(const struct random_clicks *clicks, const struct sample_data *data, size_t slot,
+                               uint32_t rows, const struct click_batches *batches)
+{
+    const uint64_t batch = batches->samples, count = batches->count;
+    uint64_t reads[50] = { 0 }, unique[50] = { 0 }, all_reads = 0, most = 0, some;
+    struct click_reads found = { 0 };
+    for (uint64_t b = 0; b < count; b++) {
+        unique[b] = twin_unique(clicks, data, slot, rows, &(struct click_batches){ batches->seed, batch, 1 }, b,
+                                &reads[b]);
         all_reads += reads[b];
-        all_unique += unique[b];
         most = unique[b] > most ? unique[b] : most;
     }
-    return (struct click_reads){ (2000 * all_reads + batch * batches) / (2 * batch * batches),
-                                 (2000 * twin_p95(reads, batches) + batch) / (2 * batch),
-                                 (all_unique + batches - 1) / batches, twin_p95(unique, batches), most };
+    found.reads_milli = (2000 * all_reads + batch * count) / (2 * batch * count);
+    found.reads_p95_milli = (2000 * twin_p95(reads, count) + batch) / (2 * batch);
+    for (uint64_t length = 1, k = 0; length <= count; length *= 2, k++) {
+        uint64_t sum = 0;
+        for (uint64_t run = 0; run < count / length; run++)
+            sum += twin_unique(clicks, data, slot, rows, &(struct click_batches){ batches->seed, batch, length },
+                               run * length, &some);
+        found.unique[k] = (sum + count / length - 1) / (count / length);
+        if (k > 0 && found.unique[k] < found.unique[k - 1])
+            found.unique[k] = found.unique[k - 1];
+    }
+    found.unique_p95 = twin_p95(unique, count);
+    found.unique_most = most;
+    return found;
 }
 
 static void reads_are_counted(void **state)
@@ -53,9 +84,14 @@ static void reads_are_counted(void **state)
         struct click_reads reads[CLICKS_MOST_SLOTS];
         struct error error = { 0 };
         random_clicks_load(&clicks, &data);
-        assert_good(click_reads_count(&data, &(struct click_batches){ trial, batch, batches }, reads, &error), error);
+        uint32_t rows[CLICKS_MOST_SLOTS];
+        for (size_t s = 0; s < CLICKS_MOST_SLOTS; s++)
+            rows[s] = trial % 3 == 0 ? 0 : (uint32_t)(1 + random_below(&seed, IDS));
+        const struct click_batches all = { trial, batch, batches };
+        assert_good(click_reads_count(&data, &all, trial % 3 == 0 ? NULL : rows, reads, &error), error);
+        assert_int_equal(reads[0].unique[click_reads_runs(batches)], 0);
         for (size_t s = 0; s < clicks.slots; s++) {
-            const struct click_reads expected = twin(&clicks, &data, s, trial, batch, batches);
+            const struct click_reads expected = twin(&clicks, &data, s, rows[s], &all);
             if (memcmp(&expected, &reads[s], sizeof expected) != 0)
                 fail_msg("trial %llu: slot %zu is counted wrongly", (unsigned long long)trial, s);
         }
@@ -73,7 +109,7 @@ static void the_page_shows_the_document(void **state)
     struct error error = { 0 };
     struct text text = { 0 };
     random_clicks_load(&clicks, &data);
-    assert_good(click_reads_count(&data, &batches, reads, &error), error);
+    assert_good(click_reads_count(&data, &batches, NULL, reads, &error), error);
     click_reads_put(&data, &batches, reads, &text);
     assert_shown_as_written("docs/formats/reads.md", text.data);
     text_clear(&text);
