@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/plan_use.h"
+#include "cli/result.h"
 #include "common/json.h"
 #include "common/progress.h"
 #include "partitioner/explain/explain.h"
@@ -74,13 +75,11 @@ static int explain(const struct explain_arguments *given, const struct plan *pla
         error_at(error, "%s", given->plan);
         return command_fail(error);
     }
-    struct text text = { 0 };
-    if (given->shared.json)
-        explanation_write(explanation, &text);
-    else
-        explanation_print(explanation, &text);
+    struct result result = { 0 };
+    explanation_write(explanation, &result.document);
+    explanation_print(explanation, &result.table);
     explanation_free(explanation);
-    return (given->shared.json ? command_write : command_print)(&text, given->shared.output, 0);
+    return result_print(&result, &given->shared, 0);
 }
 
 static int run(int count, char **arguments)

@@ -8,6 +8,7 @@
 #include "cli/options.h"
 #include "cli/profile_links.h"
 #include "cli/ranks.h"
+#include "cli/result.h"
 #include "common/progress.h"
 #include "common/shown.h"
 #include "models/shards.h"
@@ -206,25 +207,15 @@ static void show(void *self, size_t done, size_t all)
 static int write_result(const struct profile_arguments *given, const struct profile *profile,
                         const struct measurement *measurement, const struct text *said)
 {
-    const char *output = given->shared.output ? given->shared.output : "";
-    const bool is_document = given->shared.json || strcmp(output, "-") == 0;
-    struct text document = { 0 }, table = { 0 };
-    profile_write(profile, &document);
-    profile_print(profile, &table);
+    struct result result = { 0 };
+    profile_write(profile, &result.document);
+    profile_print(profile, &result.table);
     if (measurement)
-        measurement_print(measurement, &table);
+        measurement_print(measurement, &result.table);
     if (profile->reads)
-        reads_print(profile->reads, profile->micro_batch, &table);
-    text_add(&table, "%s", said->data ? said->data : "");
-    struct error error = { 0 };
-    int code = 0;
-    if (*output && strcmp(output, "-") != 0 && !text_save(&document, output, &error))
-        code = command_fail(&error);
-    else
-        code = is_document ? command_write(&document, NULL, 0) : command_print(&table, NULL, 0);
-    text_clear(&document);
-    text_clear(&table);
-    return code;
+        reads_print(profile->reads, profile->micro_batch, &result.table);
+    text_add(&result.table, "%s", said->data ? said->data : "");
+    return result_keep(&result, &given->shared, 0);
 }
 
 static bool has_that_clock(const struct device *device, const struct profile_arguments *given, struct error *error)
