@@ -1,13 +1,20 @@
-// weir place TABLES --cluster C: which embedding tables are on which members of a group.
+// weir place TABLES|PROFILE --cluster C: which embedding tables are on which members of a group.
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/plan_use.h"
+#include "cli/result.h"
+#include "common/json.h"
 #include "partitioner/tables/table_plan.h"
+#include "partitioner/tables/table_profile.h"
 
-enum { KEY_OPTIMIZER = KEY_OWN, KEY_SECONDS };
+enum { KEY_OPTIMIZER = KEY_OWN, KEY_SECONDS, KEY_LAYER };
 
 struct place_arguments {
-    const char *tables;
+    const char *tables, *layer;
     unsigned optimizer;
     uint64_t seconds;
     bool without_solver;
@@ -18,6 +25,8 @@ static const struct argp_option options[] = {
     OPTION_CLUSTER,
     OPTION_MEMORY,
     { "optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd, adagrad, adagrad-rows or adam-rows (sgd)", 0 },
+    OPTION_MICRO_BATCHES,
+    { "layer", KEY_LAYER, "NAME", 0, "The layer of a profile whose tables are placed (all)", 0 },
     { "seconds", KEY_SECONDS, "N", 0, "The most that GLPK may take; 0: no bound by it (4 to 400 programs)", 0 },
     OPTION_RESULT,
     { 0 },
@@ -34,12 +43,15 @@ static error_t parse_place_option(int key, char *argument, struct argp_state *st
         given->seconds = option_count(argument, "--seconds", 0, 100000, state);
         given->without_solver = given->seconds == 0;
         break;
+    case KEY_LAYER:
+        given->layer = argument;
+        break;
     case ARGP_KEY_ARG:
-        option_argument(&given->tables, argument, "tables document", state);
+        option_argument(&given->tables, argument, "tables document or profile", state);
         break;
     case ARGP_KEY_END:
         if (!given->tables || !given->shared.cluster)
-            argp_error(state, "a tables document and --cluster are needed");
+            argp_error(state, "a tables document or a profile, and --cluster are needed");
         break;
     default:
         return shared_option(key, argument, &given->shared, state);
@@ -50,13 +62,16 @@ static error_t parse_place_option(int key, char *argument, struct argp_state *st
 static const struct argp argp = {
     .options = options,
     .parser = parse_place_option,
-    .args_doc = "TABLES",
+    .args_doc = "TABLES\nPROFILE",
     .doc = "Places embedding tables on the members of a group: whole, by rows or columns over some of them, copied on"
            " all, or in the host's memory. Least is the slowest member's reads plus the slowest link's time. Says how"
            " far from the least that can be, what four rules of other systems would take, which table binds and what"
            " splitting it would gain. Ctrl-C ends the bound with what is known."
-           "\vExit code 1: nothing fits.\n\nExample:\n"
-           "  weir place tables.json --cluster \"8 devices, 80GiB, 300GB/s 3us\"\n",
+           "\vA profile of weir profile --data has how its tables are read. It has one time for all of them, from which"
+           " one rate of reads follows; a tables document states rates by size.\n\n"
+           "Exit code 1: nothing fits.\n\nExamples:\n"
+           "  weir place tables.json --cluster \"8 devices, 80GiB, 300GB/s 3us\"\n"
+           "  weir place profile.json --cluster \"8 devices, 80GiB, 300GB/s 3us\" -m 4 \\\n      --optimizer adagrad\n",
 };
 
 static int place(const struct place_arguments *given, const struct table_set *set, const struct cluster *cluster,
@@ -72,13 +87,61 @@ static int place(const struct place_arguments *given, const struct table_set *se
         command_name_files(error, given->tables, NULL);
         return command_fail(error);
     }
-    struct text text = { 0 };
-    if (given->shared.json)
-        table_plan_write(plan, &text);
-    else
-        table_plan_print(plan, &text);
+    struct result result = { 0 };
+    table_plan_write(plan, &result.document);
+    table_plan_print(plan, &result.table);
     table_plan_free(plan);
-    return (given->shared.json ? command_write : command_print)(&text, given->shared.output, 0);
+    return result_print(&result, &given->shared, 0);
+}
+
+static bool is_profile(const char *text, size_t length, const char *name)
+{
+    struct error none = { 0 };
+    struct json_document *document = json_parse(text, length, name, &none);
+    if (!document)
+        return false;
+    struct json root = json_root(document), format;
+    const bool is_one = json_find(&root, "format", &format) && json_kind(&format) == JSON_STRING
+                     && strcmp(json_item_string(&format), "weir.profile") == 0;
+    json_free(document);
+    return is_one;
+}
+
+static struct table_set *set_of_profile(const struct place_arguments *given, struct profile *read, uint32_t members,
+                                        struct error *error)
+{
+    struct profile *profile = plan_profile_said(read, given->tables, error);
+    const struct table_profile_request request = { .profile = profile, .layer = given->layer,
+                                                   .micro_batches = given->shared.micro_batches,
+                                                   .optimizer = (enum table_optimizer)given->optimizer,
+                                                   .members = members };
+    struct table_set *set = NULL;
+    if (profile && given->shared.micro_batches == 0)
+        error_set(error, "a profile does not say how many micro-batches an iteration has: --micro-batches does");
+    else if (profile)
+        set = table_set_of_profile(&request, error);
+    profile_free(profile);
+    return set;
+}
+
+static struct table_set *load(const struct place_arguments *given, uint32_t members, struct error *error)
+{
+    size_t length;
+    char *text = text_load(given->tables, &length, error);
+    struct table_set *set = NULL;
+    if (!text)
+        return NULL;
+    if (is_profile(text, length, given->tables))
+        set = set_of_profile(given, profile_read(text, length, given->tables, error), members, error);
+    else if (given->shared.micro_batches > 0 || given->layer)
+        error_set(error, "%s is for a profile: a tables document says it itself",
+                  given->layer ? "--layer" : "--micro-batches");
+    else
+        set = table_set_read(text, length, given->tables, error);
+    if (!set)
+        command_name_files(error, given->tables, NULL);
+    free(text);
+    return set;
 }
 
 static int run(int count, char **arguments)
@@ -86,11 +149,11 @@ static int run(int count, char **arguments)
     struct place_arguments given = { .tables = NULL };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
-    struct table_set *set = table_set_load(given.tables, &error);
-    struct cluster *cluster = set ? cluster_load(given.shared.cluster, &error) : NULL;
-    for (size_t i = 0; cluster && given.shared.memory_bytes && i < cluster->device_count; i++)
+    struct cluster *cluster = cluster_load(given.shared.cluster, &error);
+    struct table_set *set = cluster ? load(&given, (uint32_t)cluster->device_count, &error) : NULL;
+    for (size_t i = 0; set && given.shared.memory_bytes && i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = given.shared.memory_bytes;
-    const int code = cluster ? place(&given, set, cluster, &error) : command_fail(&error);
+    const int code = set ? place(&given, set, cluster, &error) : command_fail(&error);
     cluster_free(cluster);
     table_set_free(set);
     return code;

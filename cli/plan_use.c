@@ -35,7 +35,11 @@ bool plan_use_in_run(const struct plan *plan, const char *file, const char *mode
 
 struct profile *plan_profile(const char *path, struct error *error)
 {
-    struct profile *profile = profile_load(path, error);
+    return plan_profile_said(profile_load(path, error), path, error);
+}
+
+struct profile *plan_profile_said(struct profile *profile, const char *path, struct error *error)
+{
     struct text found = { 0 };
     if (!profile)
         return NULL;

@@ -19,5 +19,7 @@ bool plan_use_in_run(const struct plan *plan, const char *file, const char *mode
 // Loads the profile from which plans are made or priced, and says what makes it untrusted (profiler/lint.h). NULL
 // with `error`.
 struct profile *plan_profile(const char *path, struct error *error);
+// The same for a profile that was read from there. It is freed if that fails.
+struct profile *plan_profile_said(struct profile *profile, const char *path, struct error *error);
 
 #endif

@@ -25,6 +25,38 @@ printf '#!/bin/sh\nexit 1\n' > none/weir-glpk
 chmod +x none/weir-glpk
 WEIR_LIBEXEC=$PWD/none weir place tables.json --cluster "$four" | grep -E 'takes? less|take '
 
+echo "# a profile with what is read of its tables, as it is, and copied by hand into a tables document"
+weir data make-clicks --samples 4000 --slots 3 --numbers 2 --ids 5000 --most 2 -o clicks.json >/dev/null
+model=dlrm,numbers=2,slots=3,ids=2,rows=3000,columns=8,bottom=8,top=8,micro_batch=64
+weir profile $model --data clicks.json --batches 12 -o measured.json >/dev/null
+python3 - <<'END'
+import json
+profile = json.load(open('measured.json'))
+for layer in profile['layers']:  # any machine's times
+    layer['forward_ns'] = layer['backward_ns'] = 64000
+profile['source'].update(sum_ns=128000 * len(profile['layers']), whole_ns=0)
+json.dump(profile, open('profile.json', 'w'))
+reads = profile['reads']['tables']
+others = [layer for layer in profile['layers'] if layer['name'] != 'tables']
+shared = sum(layer['output_bytes'] + layer['saved_bytes'] for layer in others) + max(
+    max(layer['workspace_bytes'], layer['backward_workspace_bytes']) for layer in profile['layers'])
+ids = [-(-64 * table['reads_milli'] // 1000) for table in reads]
+json.dump({
+    'format': 'weir.tables', 'version': 1, 'model': profile['model'], 'columns': 8, 'number_bytes': 4, 'batch': 64,
+    'micro_batches': 6,  # half of the way from 4 to 8
+    'dense_bytes': sum(3 * layer['parameter_bytes'] for layer in others) + -(-shared // 4),
+    'rates': [{'above_bytes': 0, 'fixed_ps': 0, 'row_ps': 0, 'bytes_per_second': sum(ids) * 32 * 10**9 // 64000}],
+    'tables': [{'name': table['name'], 'rows': 3000, 'reads_milli': table['reads_milli'],
+                'reads_p95_milli': table['reads_p95_milli'],
+                'unique': table['unique'][2] + -(-(table['unique'][3] - table['unique'][2]) // 2)}
+               for table in reads]}, open('by_hand.json', 'w'))
+END
+weir place profile.json --cluster "$four" --optimizer adagrad -m 6 --seconds 0 | head -n 4
+weir place profile.json --cluster "$four" --optimizer adagrad -m 6 --json -o one.json
+weir place by_hand.json --cluster "$four" --optimizer adagrad --json -o other.json
+cmp one.json other.json
+weir place - --cluster "$four" --optimizer adagrad -m 6 --json <profile.json | cmp - one.json
+
 echo "# refused"
 weir place tables.json --cluster '4 devices, 40MiB, 12GB/s 5us' 2>&1; echo "exit $?"
 weir place tables.json 2>&1; echo "exit $?"
@@ -32,3 +64,9 @@ weir place tables.json --cluster "$four" --optimizer adam 2>&1; echo "exit $?"
 sed 's/"unique": 24}/"unique": 25}/' tables.json > wrong.json
 weir place wrong.json --cluster "$four" 2>&1; echo "exit $?"
 weir place tables.json --cluster "$four" --memory 20MiB 2>&1; echo "exit $?"
+weir place profile.json --cluster "$four" 2>&1; echo "exit $?"
+weir place profile.json --cluster "$four" -m 13 2>&1; echo "exit $?"
+weir place profile.json --cluster "$four" -m 4 --layer wide 2>&1; echo "exit $?"
+weir place tables.json --cluster "$four" -m 4 2>&1; echo "exit $?"
+python3 -c 'import json; profile = json.load(open("profile.json")); del profile["reads"]; print(json.dumps(profile))' >unread.json
+weir place unread.json --cluster "$four" -m 4 2>&1; echo "exit $?"
