@@ -94,17 +94,17 @@ static int place(const struct place_arguments *given, const struct table_set *se
     return result_print(&result, &given->shared, 0);
 }
 
-static bool is_profile(const char *text, size_t length, const char *name)
+// False with an error if the text is no document at all.
+static bool find_format(const char *text, size_t length, const char *name, bool *is_profile, struct error *error)
 {
-    struct error none = { 0 };
-    struct json_document *document = json_parse(text, length, name, &none);
+    struct json_document *document = json_parse(text, length, name, error);
     if (!document)
         return false;
     struct json root = json_root(document), format;
-    const bool is_one = json_find(&root, "format", &format) && json_kind(&format) == JSON_STRING
-                     && strcmp(json_item_string(&format), "weir.profile") == 0;
+    *is_profile = json_find(&root, "format", &format) && json_kind(&format) == JSON_STRING
+               && strcmp(json_item_string(&format), "weir.profile") == 0;
     json_free(document);
-    return is_one;
+    return true;
 }
 
 static struct table_set *set_of_profile(const struct place_arguments *given, struct profile *read, uint32_t members,
@@ -129,9 +129,12 @@ static struct table_set *load(const struct place_arguments *given, uint32_t memb
     size_t length;
     char *text = text_load(given->tables, &length, error);
     struct table_set *set = NULL;
-    if (!text)
+    bool is_profile = false;
+    if (!text || !find_format(text, length, given->tables, &is_profile, error)) {
+        free(text);
         return NULL;
-    if (is_profile(text, length, given->tables))
+    }
+    if (is_profile)
         set = set_of_profile(given, profile_read(text, length, given->tables, error), members, error);
     else if (given->shared.micro_batches > 0 || given->layer)
         error_set(error, "%s is for a profile: a tables document says it itself",

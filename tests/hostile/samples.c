@@ -40,6 +40,7 @@ const struct sample samples[] = {
     { "two.json", DAMAGE_JSON, "weir bottleneck profile.json --model pipedream -m 4 --budget 500 -c damaged" },
     { "tables.json", DAMAGE_JSON, "weir place damaged -c two.json --seconds 0" },
     { "two.json", DAMAGE_JSON, "weir place tables.json -c damaged --seconds 0" },
+    { "clicks.profile.json", DAMAGE_JSON, "weir place damaged -c two.json -m 2 --seconds 0" },
     { "plan.json", DAMAGE_JSON, "weir check damaged" },
     { "plan.json", DAMAGE_JSON, "weir check damaged --profile profile.json" },
     { "plan.json", DAMAGE_JSON, "weir simulate damaged" },
@@ -109,6 +110,9 @@ const struct sample samples[] = {
     { "device.json", DAMAGE_JSON, "weir sweep --config config.json --device ./damaged --devices 2 --global-batch 4"
                                   " --budget 20" },
     { "kept//step-1/manifest.json", DAMAGE_JSON, "weir eval " SAMPLE_MODEL " --checkpoint damaged --data text" },
+    { "clicks.plan.json", DAMAGE_JSON, "weir score damaged --weights clicked --data clicks/data.json" },
+    { "clicked//step-1/manifest.json", DAMAGE_JSON,
+      "weir score clicks.plan.json --weights damaged --data clicks/data.json" },
     { "kept//step-1/manifest.json", DAMAGE_JSON, TRAIN "1 --checkpoints damaged --resume" },
     { "kept//step-1/head.safetensors", DAMAGE_BYTES,
       "weir sample " SAMPLE_MODEL " --checkpoint damaged --tokens 3 abc" },
@@ -401,6 +405,11 @@ char *samples_make(void)
     make_settled(name, "tied.json", "measured.json");
     run(name, "weir partition tied.json " PLANNED " -o tied.plan.json");
     run(name, TRAIN_TIED "1 --checkpoints tied");
+    run(name, "weir profile " SAMPLE_CLICKS " --repeats 20 --data clicks/data.json --batches 6 -o measured.json");
+    make_settled(name, "clicks.profile.json", "measured.json");
+    run(name, "weir partition clicks.profile.json -c two.json -s 1f1b -m 2 --budget 500 -o clicks.plan.json");
+    run(name, "weir train " SAMPLE_CLICKS " --plan clicks.plan.json --data clicks/data.json --steps 1"
+              " --checkpoints clicked");
     return strdup(name);
 }
 

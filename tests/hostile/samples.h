@@ -10,6 +10,8 @@
 // `tied.plan.json` and the checkpoints in `tied` are.
 #define SAMPLE_MODEL "gpt-nano,width=8,blocks=1,heads=2,sequence=16"
 #define SAMPLE_TIED "gpt-nano,tied,width=8,blocks=1,heads=2,sequence=16"
+// Likewise `clicks.plan.json` and `clicked`, whose profile is `clicks.profile.json`.
+#define SAMPLE_CLICKS "dlrm,numbers=2,slots=3,ids=2,rows=9,columns=2,bottom=3,top=3,micro_batch=4"
 
 struct sample {
     const char *file;  // behind FOLDER// it is one of a folder: then `damaged` is a copy of that, with its document in it

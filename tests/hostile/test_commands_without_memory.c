@@ -137,6 +137,7 @@ static struct row rows[] = {
     { "weir bottleneck profile.json --model pipedream -c two.json -m 4 --budget 500", NULL },
     { "weir bottleneck piper.profile.json --model tps -c piper.cluster.json --plan loads.json", NULL },
     { "weir place tables.json -c two.json --memory 1GiB --seconds 0", NULL },
+    { "weir place clicks.profile.json -c two.json -m 2 --seconds 0", NULL },
     { "weir export deepspeed plan.json --profile profile.json", NULL },
     { "weir export torchtitan nano.plan.json", NULL },
     { "weir schedule zb-v -p 2 -m 3 --lowered --format csv", NULL },
@@ -155,6 +156,7 @@ static struct row rows[] = {
     { TRAIN "1 --weights kept/step-1", NULL },
     { TRAIN "2 --save-every 1 --checkpoints new --resume", "rm -rf new && cp -r kept new" },
     { "weir eval " SAMPLE_MODEL " --checkpoint kept --data text", NULL },
+    { "weir score clicks.plan.json --weights clicked --data clicks/data.json", NULL },
     { "weir sample " SAMPLE_MODEL " --checkpoint kept --tokens 5 abc", NULL },
 };
 
