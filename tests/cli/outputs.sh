@@ -6,6 +6,11 @@ eval "weir partition profile.json $cluster --schedule 1f1b -o plan.json" > /dev/
 weir schedule 1f1b --ranks 2 --micro-batches 4 --format json -o schedule.json
 echo 'node0 -- Input -- forward_compute_time=1.000, backward_compute_time=2.000, activation_size=3.0,' \
      'parameter_size=4.000' > graph.txt
+clicks=dlrm,numbers=2,slots=2,rows=9,columns=2,bottom=3,top=3,micro_batch=8
+weir data make-clicks --samples 60 --slots 2 --numbers 2 --ids 9 -o clicks.json > /dev/null
+weir profile $clicks --data clicks.json --batches 4 -o clicks.profile > /dev/null 2>&1
+eval "weir partition clicks.profile $cluster --schedule 1f1b --optimizer adagrad -o clicks.plan" > /dev/null 2>&1
+weir train $clicks --plan clicks.plan --data clicks.json --steps 1 --checkpoints kept > /dev/null 2>&1
 mkdir out && cd out
 
 # Every command that writes a file, each into "file".
@@ -20,6 +25,8 @@ commands=(
     "weir front ../profile.json $cluster --schedule 1f1b --svg file"
     "weir bottleneck ../profile.json $cluster --model max-load -o file"
     "weir explain ../plan.json --profile ../profile.json -o file"
+    "weir place ../clicks.profile --cluster '2 devices, 1GiB, 10GB/s 20us' --micro-batches 2 --seconds 0 -o file"
+    "weir score ../clicks.plan --weights ../kept --data ../clicks.json -o file"
     "weir sweep ../profile.json $cluster --schedules 1f1b -o file"
     "weir sweep ../profile.json $cluster --schedules 1f1b --plan file"
     "weir schedule ../schedule.json -o file"
