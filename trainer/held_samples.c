@@ -17,8 +17,9 @@ bool held_samples_open(struct predictions *held, struct error *error)
         return error_set(error, "all held-out clicks of the %s data have label %d, and an AUC takes both labels: make"
                          " data with more samples", held->data->kind, positives > 0);
     if ((samples + rows - 1) / rows > PREDICTIONS_MOST)
-        return error_set(error, "%llu held-out samples are more than an evaluation of micro-batches of %llu has: at most"
-                         " %d micro-batches", (unsigned long long)samples, (unsigned long long)rows, PREDICTIONS_MOST);
+        return error_set(error, "%llu held-out samples are more than an evaluation of micro-batches of %llu has: at"
+                         " most %d micro-batches", (unsigned long long)samples, (unsigned long long)rows,
+                         PREDICTIONS_MOST);
     return predictions_open(held, PREDICTIONS_MOST, error);
 }
 

@@ -1,5 +1,5 @@
-// How many held-out pictures or clicks a model gets right, by the weights of a pipeline between two of its steps, or by
-// those of a checkpoint, which are put into a twin.
+// How many held-out pictures or clicks a model gets right. Its weights are those of a pipeline between two of its
+// steps, or of a checkpoint, put into a twin.
 #ifndef TRAINER_HELD_SAMPLES_H
 #define TRAINER_HELD_SAMPLES_H
 

@@ -32,16 +32,16 @@ struct predictions {
 
 enum { PREDICTIONS_MOST = UINT16_MAX - 1 };  // micro-batches of an evaluation
 
-// Sets the fields from `evaluation` on, for evaluations of at most so many micro-batches; the caller has set the others.
-// If that makes several, the layers' sample_course has predictions_range() and predictions_samples(), too.
+// Sets the fields from `evaluation` on, for evaluations of at most so many micro-batches. The caller has set the
+// others. If that makes several, the layers' sample_course has predictions_range() and predictions_samples(), too.
 bool predictions_open(struct predictions *predictions, uint32_t most, struct error *error);
 void predictions_close(struct predictions *predictions);
 
 struct sample_range predictions_range(const struct predictions *predictions);
 uint64_t predictions_samples(const struct predictions *predictions);  // room of an evaluation
 
-// Computes an evaluation; false with `error`. Then come the place of a sample in it, and what the last layer reads of
-// that sample: a logit for each class of each target, or one of a click.
+// Computes an evaluation; false with `error`. What the last layer reads of a sample is then found by its place in the
+// evaluation: a logit for each class of each target, or one of a click.
 bool predictions_run(struct predictions *predictions, uint64_t evaluation, struct error *error);
 uint64_t predictions_count(const struct predictions *predictions, uint64_t evaluation);  // its samples
 const float *predictions_at(const struct predictions *predictions, uint64_t sample);

@@ -104,8 +104,8 @@ static void training_goes_on_to_the_same_bits(void **state)
         for (uint32_t l = 0; l < trained.layers->layer_count; l++) {
             const uint64_t more = trained.layers->layers[l].parameter_bytes;
             assert_true(bytes + more <= sizeof numbers[0]);
-            assert_good(pipeline_read_parameters(trained.pipeline, l, 0, more, (char *)numbers[predicts] + bytes, &error),
-                        error);
+            char *to = (char *)numbers[predicts] + bytes;
+            assert_good(pipeline_read_parameters(trained.pipeline, l, 0, more, to, &error), error);
             bytes += more;
         }
         assert_memory_equal(numbers[predicts], numbers[0], bytes);
