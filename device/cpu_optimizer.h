@@ -50,7 +50,7 @@ static void cpu_adagrad(struct queue *queue, const struct adagrad *adagrad, cons
     FOR_VECTORS (i, left, span->count) {
         const vec w = vec_load_first(weights + i, left, 0);
         const vec g = vec_fma(adagrad->decay, w, vec_load_first(span->gradients + i, left, 0));
-        const vec sum = vec_load_first(span->first + i, left, 0) + g * g;
+        const vec sum = vec_load_first(span->first + i, left, 0) + vec_product(g, g);
         vec_store_first(span->first + i, sum, left);
         vec_store_first(next + i, vec_fma(-rate, g / (vec_sqrt(sum) + vec_all(adagrad->epsilon)), w), left);
     }
