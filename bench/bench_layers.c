@@ -12,6 +12,11 @@
 //
 //     bags TABLES ROWS COLUMNS SAMPLES IDS
 //
+// Or by those of the backward and the update of the rows that have a gradient, by SGD, Adagrad, Adagrad with a number for
+// each row, and Adam:
+//
+//     update TABLES ROWS COLUMNS SAMPLES IDS
+//
 // Each is the best of a few runs. So the other side can take turns with this one, case by case.
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,6 +158,34 @@ static void run_bags_backward(const struct bench *bench, const void *arguments)
     kernel_bag_backward(bench->queue, &x->bags, x->gradient, x->out);
 }
 
+// An update: the rows of the gradient listed, the gradient added up, and the update of these rows. The span is of all
+// rows of the tables.
+struct updating {
+    struct looking_up looking_up;
+    struct row_list list;
+    struct optimizer_span span;
+    enum { UPDATE_SGD, UPDATE_ADAGRAD, UPDATE_ADAGRAD_BY_ROW, UPDATE_ADAM } by;
+};
+
+static void run_update(const struct bench *bench, const void *arguments)
+{
+    const struct updating *x = arguments;
+    const struct adagrad adagrad = { .rate = 0.1f, .epsilon = 1e-10f };
+    struct bags bags = x->looking_up.bags;
+    queue_zero(bench->queue, x->list.count, sizeof *x->list.count);
+    kernel_list_rows(bench->queue, &x->list, &bags);
+    bags.places = x->list.places;
+    kernel_bag_backward(bench->queue, &bags, x->list.sums, x->looking_up.out);
+    if (x->by == UPDATE_SGD)
+        kernel_sgd_rows(bench->queue, &(struct sgd){ .rate = 0.1f }, &x->list, &x->span);
+    else if (x->by == UPDATE_ADAM)
+        kernel_adamw_rows(bench->queue,
+                          &(struct adamw){ .rate = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .update = 9,
+                                           .is_lazy = true }, &x->list, &x->span);
+    else
+        kernel_adagrad_rows(bench->queue, &adagrad, &x->list, &x->span, x->by == UPDATE_ADAGRAD_BY_ROW);
+}
+
 struct table_sizes {
     size_t tables, rows, columns, samples, ids;
 };
@@ -160,6 +193,12 @@ struct table_sizes {
 static bool read_bags(struct table_sizes *sizes, const char *line)
 {
     return sscanf(line, "bags %zu %zu %zu %zu %zu", &sizes->tables, &sizes->rows, &sizes->columns, &sizes->samples,
+                  &sizes->ids) == 5;
+}
+
+static bool read_update(struct table_sizes *sizes, const char *line)
+{
+    return sscanf(line, "update %zu %zu %zu %zu %zu", &sizes->tables, &sizes->rows, &sizes->columns, &sizes->samples,
                   &sizes->ids) == 5;
 }
 
@@ -208,6 +247,31 @@ static void time_bags(const struct bench *bench, const struct table_sizes *sizes
         device_release(bench->device, all[i]);
 }
 
+static void time_updates(const struct bench *bench, const struct table_sizes *sizes)
+{
+    const size_t rows = sizes->tables * sizes->rows, ids = sizes->samples * sizes->tables * sizes->ids;
+    const size_t room = ids < rows ? ids : rows;
+    const uint64_t bytes = rows * sizes->columns * sizeof(float);
+    struct updating x = { .looking_up = { .bags = draw_bags(bench, sizes), .matrix = memory(bench, bytes) } };
+    x.looking_up.out = memory(bench, sizes->samples * sizes->tables * sizes->columns * sizeof(float));
+    x.list = row_list_in(memory(bench, row_list_bytes(room, rows, sizes->columns)), room, rows, sizes->columns);
+    x.span = (struct optimizer_span){ .next = x.looking_up.matrix, .weights = x.looking_up.matrix,
+                                      .first = memory(bench, bytes), .second = memory(bench, bytes),
+                                      .count = rows * sizes->columns };
+    float *const first = x.span.first;
+    queue_zero(bench->queue, first, bytes);
+    queue_zero(bench->queue, x.span.second, bytes);
+    for (x.by = UPDATE_SGD; x.by <= UPDATE_ADAM; x.by++) {
+        x.span.first = x.by == UPDATE_SGD ? NULL : first;
+        run_update(bench, &x);  // warm
+        printf("%.0f%c", best_ns(bench, run_update, &x), x.by == UPDATE_ADAM ? '\n' : ' ');
+    }
+    void *const all[] = { (void *)(uintptr_t)x.looking_up.bags.ids, (void *)(uintptr_t)x.looking_up.bags.ends,
+                          x.looking_up.matrix, x.looking_up.out, x.list.count, first, x.span.second };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        device_release(bench->device, all[i]);
+}
+
 int main(int count, char **arguments)
 {
     struct error error = { 0 };
@@ -228,6 +292,8 @@ int main(int count, char **arguments)
             time_convolution(&bench, &shape);
         } else if (read_bags(&tables, line)) {
             time_bags(&bench, &tables);
+        } else if (read_update(&tables, line)) {
+            time_updates(&bench, &tables);
         } else {
             fprintf(stderr, "bench_layers: no such case: %s", line);
             return 2;

@@ -6,6 +6,7 @@
 #include "device/cpu_elementwise.h"
 #include "device/cpu_optimizer.h"
 #include "device/cpu_pictures.h"
+#include "device/cpu_row_lists.h"
 #include "device/cpu_rows.h"
 #include "device/cpu_signs.h"
 #include "device/cpu_tables.h"

@@ -6,11 +6,12 @@
 struct adamw_factors adamw_factors(const struct adamw *adamw)
 {
     const double update = (double)adamw->update, seen = adamw->frozen > 0 ? (double)adamw->frozen : update;
+    const double second = sqrt(1 - pow((double)adamw->beta2, seen));
     assert(adamw->update > 0);
     return (struct adamw_factors){
         .shrink = adamw->is_coupled ? 1 : 1 - adamw->rate * adamw->decay,
-        .step = (float)((double)adamw->rate / (1 - pow((double)adamw->beta1, update))),
-        .second_factor = (float)(1 / sqrt(1 - pow((double)adamw->beta2, seen))),
+        .step = (float)((double)adamw->rate * (adamw->is_lazy ? second : 1) / (1 - pow((double)adamw->beta1, update))),
+        .second_factor = adamw->is_lazy ? 1 : (float)(1 / second),
         .coupled = adamw->is_coupled ? adamw->decay : 0,
     };
 }

@@ -116,6 +116,12 @@
 #define PARAMETERS_bag(V, S) S(struct bags, bags) V(struct values *, out) V(const struct values *, matrix)
 #define PARAMETERS_bag_backward(V, S) S(struct bags, bags) V(float *, matrix_gradient) \
     V(const struct values *, out_gradient)
+#define PARAMETERS_list_rows(V, S) S(struct row_list, list) S(struct bags, bags)
+#define PARAMETERS_sgd_rows(V, S) S(struct sgd, sgd) S(struct row_list, list) S(struct optimizer_span, span)
+#define PARAMETERS_adagrad_rows(V, S) S(struct adagrad, adagrad) S(struct row_list, list) \
+    S(struct optimizer_span, span) V(bool, is_by_row)
+#define PARAMETERS_adamw_rows(V, S) S(struct adamw, adamw) S(struct row_list, list) S(struct optimizer_span, span)
+#define PARAMETERS_norm_rows(V, S) V(float *, norm) S(struct row_list, list)
 #define PARAMETERS_interaction(V, S) S(struct interaction, interaction) V(struct values *, out)
 #define PARAMETERS_interaction_backward(V, S) S(struct interaction, interaction) V(struct values *, bottom_gradient) \
     V(struct values *, vectors_gradient) V(const struct values *, out_gradient)
@@ -206,6 +212,11 @@
 #define KERNELS_OF_TABLES(K) \
     K(bag, ONE_PASS, "a lookup of rows") \
     K(bag_backward, SUMMING, "the backward of a lookup of rows") \
+    K(list_rows, SUMMING, "a list of rows") \
+    K(sgd_rows, ONE_PASS, "an update of rows by SGD") \
+    K(adagrad_rows, ONE_PASS, "an update of rows by Adagrad") \
+    K(adamw_rows, ONE_PASS, "an update of rows by Adam") \
+    K(norm_rows, SUMMING, "a norm of rows") \
     K(interaction, ONE_PASS, "an interaction") \
     K(interaction_backward, ONE_PASS, "the backward of an interaction") \
     K(cross, ONE_PASS, "a cross") \
@@ -247,11 +258,12 @@
 #define MEMBERS_batch_norm(M) M(in) M(gain) M(offset) M(rows) M(counted) M(channels) M(has_relu) M(add)
 #define MEMBERS_upsampling(M) M(batch) M(height) M(width) M(channels) M(factor)
 #define MEMBERS_bags(M) M(ids) M(ends) M(weights) M(places) M(count) M(most) M(rows) M(columns) M(is_mean)
+#define MEMBERS_row_list(M) M(count) M(numbers) M(places) M(sums) M(room) M(rows) M(columns)
 #define MEMBERS_interaction(M) M(bottom) M(vectors) M(samples) M(count) M(columns)
 #define MEMBERS_binary_cross_entropy(M) M(logits) M(targets) M(rows) M(scale)
 #define KERNEL_STRUCTS(T) T(matmul) T(layer_norm) T(embedding) T(attention) T(cross_entropy) T(cross_entropy_parts) \
     T(clip) T(optimizer_span) T(dropout) T(adamw) T(sgd) T(adagrad) T(factored_span) T(eight_bit_span) T(lars) \
-    T(lamb) T(adafactor) T(convolution) T(pooling) T(batch_norm) T(upsampling) T(bags) T(interaction) \
+    T(lamb) T(adafactor) T(convolution) T(pooling) T(batch_norm) T(upsampling) T(bags) T(row_list) T(interaction) \
     T(binary_cross_entropy)
 
 // What varies in a struct from pass to pass: V(struct, address, type, word, condition). The word, which is made of the

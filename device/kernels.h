@@ -267,6 +267,7 @@ struct optimizer_span {
 struct adamw {
     float rate, beta1, beta2, epsilon, decay;  // decoupled weight decay: the W in AdamW
     bool is_coupled;                           // Adam: the gradient includes the decay, decay * weight
+    bool is_lazy;    // torch.optim.SparseAdam: `epsilon` is added to the root before that is corrected
     uint64_t update;                           // from 1; both moments are corrected for their start at zero
     // Both moments stay as they are, the second since this update. 0: neither is frozen.
     uint64_t frozen;

@@ -7,6 +7,7 @@
 #define DEVICE_TABLE_KERNELS_H
 
 #include "device/kernels.h"
+#include "device/row_list.h"
 
 // torch.nn.EmbeddingBag: a bag is a list of ids, which are rows of one matrix. Bags lie one behind the other:
 //
@@ -30,6 +31,29 @@ void kernel_bag(struct queue *queue, const struct bags *bags, struct values *out
 // the sum goes on over several calls with the bits of one call with all bags.
 void kernel_bag_backward(struct queue *queue, const struct bags *bags, float *matrix_gradient,
                          const struct values *out_gradient);
+
+// Adds the rows that bags name to a list. Those that are new there get sums of 0. The queue fails if there is no room.
+// With the list's places and sums, kernel_bag_backward() then adds up the gradient by rows.
+void kernel_list_rows(struct queue *queue, const struct row_list *list, const struct bags *bags);
+
+// Updates of the rows in a list, whose sums are their gradients; `gradients` of the span is not read. The span is the
+// whole matrix, and other rows of it are neither read nor written. SGD and Adagrad give each row the bits that
+// kernel_sgd() and kernel_adagrad() give it.
+//
+// With `is_by_row`, Adagrad keeps one number for each row (FBGEMM's exact row-wise Adagrad), to which it adds the mean of
+// the squares. They are added up in sums 0 to 15, column c in c % 16, and those by halves. Nothing decays then.
+//
+// Adam is that of torch.optim.SparseAdam (is_lazy in struct adamw): moments of rows without a gradient stay as they are.
+void kernel_sgd_rows(struct queue *queue, const struct sgd *sgd, const struct row_list *list,
+                     const struct optimizer_span *span);
+void kernel_adagrad_rows(struct queue *queue, const struct adagrad *adagrad, const struct row_list *list,
+                         const struct optimizer_span *span, bool is_by_row);
+void kernel_adamw_rows(struct queue *queue, const struct adamw *adamw, const struct row_list *list,
+                       const struct optimizer_span *span);
+
+// The norm of the gradient, in double. The squares of a row are added up as above, and then row by row in the order of
+// their numbers, whatever their order in the list. On a GPU that order depends on the number of rows of the matrix.
+void kernel_norm_rows(struct queue *queue, float *norm, const struct row_list *list);
 
 // The interaction of DLRM. With T = [bottom; vector 1; ..; vector n] of each sample:
 //

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Weir's lookup in embedding tables against PyTorch's EmbeddingBag, one thread each, in one run.
+"""Weir's embedding tables against PyTorch's EmbeddingBag, one thread each, in one run: lookups, and updates of rows.
 
     compare_tables.py [BUILD [ROUNDS]]        (default: build/release, 15)
 
 The two take turns, case by case, as in compare_layers.py. Weir looks up in all tables at once, which are one matrix.
 PyTorch does so too, or table by table; the faster of the two counts. Ids are uniform, so that hardly a row is in a cache.
+
+An update is the backward of the lookup and the optimizer's step, by gradients of the rows that have one: in PyTorch
+with EmbeddingBag(sparse=True) and torch.optim's SGD, Adagrad or SparseAdam, of all tables as one matrix or table by
+table, again whichever is faster.
 
 A number over 1 means that Weir is faster. Needs PyTorch where this Python finds it (pip install torch, PYTHONPATH);
 exits with 1 when it is not there.
@@ -20,6 +24,9 @@ import time
 RUNS = 5
 # Tables, rows and columns of each, samples, ids in each slot.
 CASES = [(8, 100_000, 32, 2048, 1), (8, 100_000, 32, 2048, 10)]
+UPDATES = [(8, 100_000, 32, 2048, 1), (1, 1_000_000, 32, 20_480, 1)]
+# As Weir answers, and the peer of each.
+OPTIMIZERS = [('sgd', 'SGD'), ('adagrad', 'Adagrad'), ('adagrad-rows', 'Adagrad'), ('adam-rows', 'SparseAdam')]
 
 
 class Weir:
@@ -27,9 +34,15 @@ class Weir:
         self.process = subprocess.Popen([f'{build}/bench/bench_layers', 'cpu'], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, bufsize=1)
 
+    def ask(self, kind, case):
+        self.process.stdin.write(f'{kind} ' + ' '.join(map(str, case)) + '\n')
+        return [float(word) for word in self.process.stdout.readline().split()]
+
     def time(self, case):
-        self.process.stdin.write('bags ' + ' '.join(map(str, case)) + '\n')
-        return float(self.process.stdout.readline().split()[0])
+        return self.ask('bags', case)[0]
+
+    def update_times(self, case):
+        return self.ask('update', case)
 
 
 class PyTorch:
@@ -60,6 +73,31 @@ class PyTorch:
         with torch.no_grad():
             return min(best_ns(by_table), best_ns(at_once))
 
+    def update_times(self, case):
+        torch = self.torch
+        tables, rows, columns, samples, ids = case
+        chosen = torch.randint(rows, (samples, tables, ids))
+        whole = chosen + rows * torch.arange(tables)[:, None]
+        each = [(rows, chosen[:, t].reshape(-1, ids)) for t in range(tables)]
+        at_once = [(tables * rows, whole.reshape(-1, ids))]
+        return [min(self.update_ns(peer, columns, lists) for lists in (each, at_once)) for _, peer in OPTIMIZERS]
+
+    def update_ns(self, peer, columns, lists):
+        torch = self.torch
+        bags = [torch.nn.EmbeddingBag(rows, columns, mode='sum', sparse=True) for rows, _ in lists]
+        optimizer = getattr(torch.optim, peer)([bag.weight for bag in bags], lr=0.1)
+        gradients = [torch.randn(len(ids), columns) for _, ids in lists]
+        best = None
+        for _ in range(RUNS + 1):
+            optimizer.zero_grad()
+            outputs = [bag(ids) for bag, (_, ids) in zip(bags, lists)]
+            start = time.thread_time_ns()
+            torch.autograd.backward(outputs, gradients)
+            optimizer.step()
+            taken = time.thread_time_ns() - start
+            best = taken if best is None else min(best, taken)
+        return best
+
 
 def best_ns(run):
     run()
@@ -71,13 +109,15 @@ def best_ns(run):
     return min(taken)
 
 
-def main():
-    if importlib.util.find_spec('torch') is None:
-        print('compare_tables.py: no PyTorch here (pip install torch, or set PYTHONPATH to where it is)')
-        return 1
-    build = sys.argv[1] if len(sys.argv) > 1 else os.path.join('build', 'release')
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
-    sides = Weir(build), PyTorch()
+def rates(ids, *times):
+    return ' '.join(f'{ids * 1e3 / statistics.median(one):8.1f}' for one in times)
+
+
+def ratio(ours, theirs):
+    return statistics.median(their / our for our, their in zip(ours, theirs))
+
+
+def compare_lookups(sides, rounds):
     turns = {case: ([], []) for case in CASES}
     for _ in range(rounds):
         for case, taken in turns.items():
@@ -86,10 +126,30 @@ def main():
     print(f'{"lookup in 8 tables":24} {"weir":>8} {"pytorch":>8}  million rows a second; medians of {rounds} rounds')
     for case, (ours, theirs) in turns.items():
         tables, rows, columns, samples, ids = case
-        looked_up = tables * samples * ids
-        rates = ' '.join(f'{looked_up * 1e3 / statistics.median(times):8.1f}' for times in (ours, theirs))
-        ratio = statistics.median(their / our for our, their in zip(ours, theirs))
-        print(f'{f"{rows:,} x {columns}, {ids} id" + "s" * (ids > 1):24} {rates}  weir over pytorch {ratio:.2f}')
+        print(f'{f"{rows:,} x {columns}, {ids} id" + "s" * (ids > 1):24} {rates(tables * samples * ids, ours, theirs)}'
+              f'  weir over pytorch {ratio(ours, theirs):.2f}')
+
+
+def compare_updates(sides, rounds):
+    for case in UPDATES:
+        tables, rows, columns, samples, ids = case
+        taken = [[side.update_times(case) for side in sides] for _ in range(rounds)]
+        what = f'{tables} x {rows:,} x {columns}'
+        print(f'{what:24} {"weir":>8} {"pytorch":>8}  million ids a second, backward and update')
+        for i, (name, peer) in enumerate(OPTIMIZERS):
+            ours, theirs = ([both[side][i] for both in taken] for side in range(2))
+            print(f'  {name:22} {rates(tables * samples * ids, ours, theirs)}  weir over {peer} {ratio(ours, theirs):.2f}')
+
+
+def main():
+    if importlib.util.find_spec('torch') is None:
+        print('compare_tables.py: no PyTorch here (pip install torch, or set PYTHONPATH to where it is)')
+        return 1
+    build = sys.argv[1] if len(sys.argv) > 1 else os.path.join('build', 'release')
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
+    sides = Weir(build), PyTorch()
+    compare_lookups(sides, rounds)
+    compare_updates(sides, rounds)
     return 0
 
 

@@ -257,6 +257,9 @@ static void look_for_failure(struct queue *queue)
     case CUDA_FAILURE_ANSWER:
         queue_fail(queue, "a target of a yes or no is neither 0 nor 1");
         break;
+    case CUDA_FAILURE_LIST:
+        queue_fail(queue, "a list of rows is full");
+        break;
     default:
         break;
     }

@@ -35,7 +35,7 @@ enum { CUDA_SCRATCH_BYTES = 32 << 20 };
 // An error that a kernel found while it ran. The host sees it when it next looks.
 enum cuda_failure {
     CUDA_FAILURE_NONE = 0, CUDA_FAILURE_TOKEN = 1, CUDA_FAILURE_TARGET = 2, CUDA_FAILURE_ID = 3, CUDA_FAILURE_BAG = 4,
-    CUDA_FAILURE_ANSWER = 5,
+    CUDA_FAILURE_ANSWER = 5, CUDA_FAILURE_LIST = 6,
 };
 
 struct cuda_launch {

@@ -177,6 +177,121 @@ cudaError_t cuda_bag_backward(const struct cuda_launch *launch, const struct bag
     return add_rows<1>(launch, bags, matrix_gradient, gradient);
 }
 
+// --- lists of rows ---------------------------------------------------------------------------------
+
+// Rows of ids from `start` on; NO_KEY behind the last bag.
+struct row_key {
+    struct bags bags;
+    uint32_t start;
+    uint32_t *failure;
+
+    __device__ uint32_t at(uint32_t i) const
+    {
+        const bag_range last = range_of(bags, bags.count - 1, failure);
+        return start + i < last.end ? place_of(bags, start + i, failure) : NO_KEY;
+    }
+};
+
+struct listing {
+    struct row_list list;
+    const uint32_t *keys;  // rows, sorted
+    uint32_t count;
+    uint32_t *found;       // by chunk of keys: how many rows are new
+    uint32_t *failure;
+
+    // Whether the key at `i` is the first of its row, which is not in the list yet.
+    __device__ bool is_new(uint32_t i) const
+    {
+        if (i >= count || keys[i] == NO_KEY || (i > 0 && keys[i - 1] == keys[i]))
+            return false;
+        const uint32_t place = (uint32_t)list.places[keys[i]];
+        return place >= *list.count || (uint32_t)list.numbers[place] != keys[i];
+    }
+};
+
+static __global__ void __launch_bounds__(BLOCK) count_new_kernel(const listing x)
+{
+    const uint32_t mine = x.is_new(blockIdx.x * BLOCK + threadIdx.x) ? 1 : 0;
+    const uint32_t all = over_group<BLOCK>(mine, added());
+    if (threadIdx.x == 0)
+        x.found[blockIdx.x] = all;
+}
+
+// New rows go behind those of earlier chunks, in the order of the keys.
+static __global__ void __launch_bounds__(BLOCK) place_new_kernel(const listing x)
+{
+    SHARED(uint32_t, news, [BLOCK]);
+    const uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
+    const bool is_new = x.is_new(i);
+    uint32_t before = 0;
+    for (uint32_t chunk = threadIdx.x; chunk < blockIdx.x; chunk += BLOCK)
+        before += x.found[chunk];
+    before = over_group<BLOCK>(before, added());
+    news[threadIdx.x] = is_new ? 1 : 0;
+    __syncthreads();
+    for (uint32_t thread = 0; thread < threadIdx.x; thread++)
+        before += news[thread];
+    const uint32_t place = *x.list.count + before;
+    if (is_new && place >= x.list.room)
+        *x.failure = CUDA_FAILURE_LIST;
+    if (is_new && place < x.list.room)
+        x.list.numbers[place] = (int32_t)x.keys[i];
+    if (is_new)
+        x.list.places[x.keys[i]] = place < x.list.room ? (int32_t)place : -1;
+}
+
+// A place behind the old count is that of a new row.
+struct new_sums_body {
+    listing x;
+
+    template <int>
+    __device__ void at(size_t i) const
+    {
+        const size_t key = row_of(i, x.list.columns), column = i - key * x.list.columns;
+        const bool is_first = x.keys[key] != NO_KEY && (key == 0 || x.keys[key - 1] != x.keys[key]);
+        const int32_t place = is_first ? x.list.places[x.keys[key]] : -1;
+        if (place >= 0 && (uint32_t)place >= *x.list.count)
+            x.list.sums[place * x.list.columns + column] = 0;
+    }
+};
+
+static __global__ void __launch_bounds__(BLOCK) add_found_kernel(const listing x, uint32_t chunks)
+{
+    uint32_t found = 0;
+    for (uint32_t chunk = threadIdx.x; chunk < chunks; chunk += BLOCK)
+        found += x.found[chunk];
+    found = over_group<BLOCK>(found, added());
+    const size_t all = (size_t)*x.list.count + found;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        *x.list.count = (uint32_t)(all < x.list.room ? all : x.list.room);
+}
+
+cudaError_t cuda_list_rows(const struct cuda_launch *launch, const struct row_list *list, const struct bags *bags)
+{
+    uint32_t *const found = (uint32_t *)launch->scratch + SORT_BYTES / sizeof(uint32_t);
+    static_assert(SORT_BYTES + PART / BLOCK * sizeof *found <= CUDA_SCRATCH_BYTES, "the chunks of a part fit, too");
+    struct bags by_row = *bags;
+    by_row.places = NULL;
+    cudaError_t status = cudaSuccess;
+    for (size_t start = 0; status == cudaSuccess && bags->count > 0 && start < bags->most; start += PART) {
+        const uint32_t count = (uint32_t)(bags->most - start < PART ? bags->most - start : PART);
+        const sorting sort = sorting_in(launch, count);
+        const listing x = { *list, sort.keys, count, found, launch->failure };
+        const size_t chunks = blocks_for(count, BLOCK);
+        status = sort_rows(launch, sort, row_key{ by_row, (uint32_t)start, launch->failure });
+        if (status == cudaSuccess)
+            status = launch_blocks(launch, count_new_kernel, chunks, BLOCK, 0, x);
+        if (status == cudaSuccess)
+            status = launch_blocks(launch, place_new_kernel, chunks, BLOCK, 0, x);
+        if (status == cudaSuccess)
+            status = launch_each<1>(launch, new_sums_body{ x }, count * list->columns, 0);
+        if (status == cudaSuccess)
+            status = launch_blocks(launch, add_found_kernel, 1, BLOCK, 0, x, (uint32_t)chunks);
+    }
+    return status;
+}
+
 // --- interaction -----------------------------------------------------------------------------------
 
 // Row `row` of T of a sample.
@@ -436,9 +551,15 @@ static cudaError_t load_of_rows()
                         merge_kernel<place_key>, row_sums_kernel<PACK>, row_sums_kernel<1>);
 }
 
+static cudaError_t load_of_lists()
+{
+    return load_kernels(rank_kernel<row_key>, merge_kernel<row_key>, count_new_kernel, place_new_kernel,
+                        each_kernel<1, new_sums_body>, add_found_kernel);
+}
+
 cudaError_t cuda_load_tables(void)
 {
-    return first_bad(load_of_rows(),
+    return first_bad(first_bad(load_of_rows(), load_of_lists()),
                      load_kernels(each_kernel<1, interaction_body>, each_kernel<PACK, interaction_backward_body>,
                                   each_kernel<PACK, cross_body>, each_kernel<PACK, cross_backward_body>,
                                   sum_rows_kernel, each_kernel<1, spread_body>, each_kernel<PACK, log_counts_body>,
