@@ -79,6 +79,7 @@ struct layer_sizes layer_sizes(const struct layer *layer)
         = held_in_both(&kind) + max_u64(kind.input_workspace_bytes, kind.weight_workspace_bytes),
         .state_bytes = kind.state_bytes,
         .statistics_bytes = kind.statistics_bytes,
+        .touched_rows = kind.touched_rows,
         .flops = kind.flops,
     };
     if (has_weight_pass(layer))

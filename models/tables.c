@@ -3,7 +3,8 @@
 //     output   [sample][slot][column]   the sum, or the mean, of the rows that the slot's ids name; 0 without ids
 //
 // All tables are one matrix, one behind the other. The first value of a row comes from the seed, the table and the row
-// alone. The backward reads no rows. Tables do not decay, since rows that no id names are to stay as they are.
+// alone. The backward reads no rows. Tables do not decay, since rows that no id names are to stay as they are. Members
+// that own rows add up whole gradients, and rows of tables on the host have them; all others can have lists of rows.
 //
 // Members that own rows may have parts of the tables (table_places.h). They then look up vectors for each other.
 #include "common/random.h"
@@ -74,6 +75,11 @@ static struct kept kept_of(const struct layer *layer, struct walk *walk)
     return kept;
 }
 
+static bool has_lists(const struct layer *layer)
+{
+    return !layer_owns_rows(layer) && layer->shape.tables.room == 0;
+}
+
 static struct kind_sizes tables_sizes(const struct layer *layer)
 {
     struct walk kept = { 0 };
@@ -84,6 +90,7 @@ static struct kind_sizes tables_sizes(const struct layer *layer)
         .input = INPUT_NEVER,
         .held_bytes = kept.bytes,
         .copied_bytes = kept.bytes,
+        .touched_rows = has_lists(layer) ? layer->shape.batch * layer->shape.tables.most : 0,
     };
     if (layer->shape.tables.places.are_given) {
         sizes.held_bytes += placed_held_bytes(layer);
@@ -154,8 +161,15 @@ static void tables_backward_weight(const struct layer *layer, const struct layer
 {
     void *ids = pass->is_both ? pass->base.saved : held_ids(layer, pass);
     const struct kept kept = kept_of(layer, &(struct walk){ ids, 0 });
-    const struct bags bags = bags_in(layer, &kept);
-    kernel_bag_backward(pass->base.queue, &bags, pass->base.gradients,
+    struct bags bags = bags_in(layer, &kept);
+    float *gradients = pass->base.gradients;
+    if (pass->base.gradient_rows > 0) {
+        const struct row_list list = row_list_in(gradients, pass->base.gradient_rows, bags.rows, bags.columns);
+        kernel_list_rows(pass->base.queue, &list, &bags);
+        bags.places = list.places;
+        gradients = list.sums;
+    }
+    kernel_bag_backward(pass->base.queue, &bags, gradients,
                         layer->shape.tables.places.are_given ? pass->base.held : pass->base.output_gradient);
 }
 

@@ -60,6 +60,9 @@ struct profile_layer {
     uint64_t backward_workspace_bytes;
     uint64_t state_bytes;            // kept without a gradient, such as running statistics
     uint64_t statistics_bytes;       // that a micro-batch's F leaves for that state, until STEP
+    // For tables of vectors of ids: the most rows of each shape that a micro-batch has a gradient of, or 0 if all have
+    // one, and the bytes of a row
+    uint64_t touched_rows, row_bytes;
     uint64_t update_ns;              // of the variant that it is run as; 0 as read (cost/variant.h)
     uint64_t flops;
     struct shape *shapes;  // of its parameters, if they are known

@@ -1,5 +1,6 @@
 // Reads the profile document. The range of a single number is checked where the number is read. What concerns several
 // layers (repeated names, sums) is checked at the end.
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,6 +143,21 @@ static void read_shapes(struct reader *reader, struct json *object, struct profi
         layer->shapes[layer->shape_count++] = read_shape(&item);
 }
 
+// Every shape must be whole rows, of which lists of rows consist.
+static void read_touched_rows(struct json *object, const struct profile *profile, struct profile_layer *layer)
+{
+    if (!json_has(object, "touched_rows"))
+        return;
+    layer->touched_rows = json_u64(object, "touched_rows", 1, UINT32_MAX);
+    layer->row_bytes = json_u64(object, "row_bytes", 1, UINT32_MAX);
+    if (layer->shape_count == 0)
+        json_refuse_key(object, "touched_rows", "is of \"shapes\", which are missing");
+    for (size_t i = 0; i < layer->shape_count && layer->row_bytes > 0; i++)
+        if (layer->shapes[i].rows * layer->shapes[i].columns * profile_dtype_bytes(profile->dtype) % layer->row_bytes)
+            json_refuse_key(object, "row_bytes", "is %" PRIu64 ", of which shapes[%zu] has no whole number",
+                            layer->row_bytes, i);
+}
+
 static void read_shares_output(struct json *object, struct profile_variant *variant)
 {
     if (!json_has(object, "shares_output"))
@@ -196,6 +212,7 @@ static void read_layers(struct reader *reader, struct json *root)
         layer->kind = read_text(reader, &item, "kind");
         read_numbers(reader, &item, layer);
         read_shapes(reader, &item, layer);
+        read_touched_rows(&item, profile, layer);
         read_spread(&item, layer);
         read_variants(reader, &item, layer);
         json_end(&item);
@@ -275,6 +292,10 @@ static void read_one_owner(struct reader *reader, struct json *root)
 {
     struct profile *profile = reader->profile;
     profile->one_owner = read_pairs(reader, root, "one_owner", &profile->one_owner_count);
+    for (size_t i = 0; profile->one_owner && i < profile->one_owner_count; i++)
+        if (profile->layers[profile->one_owner[i].from].touched_rows > 0)
+            json_refuse_key(root, "one_owner", "[%u, %u] is of a layer with touched_rows, whose parameters no other"
+                            " layer reads", profile->one_owner[i].from, profile->one_owner[i].to);
     for (size_t i = 0; profile->one_owner && i < profile->one_owner_count; i++)
         if (profile->tied_count == 0
             || !bsearch(&profile->one_owner[i], profile->tied, profile->tied_count, sizeof profile->tied[0],

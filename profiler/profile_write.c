@@ -47,6 +47,10 @@ static void write_numbers(const struct profile_layer *layer, struct json_writer 
         json_put_u64(writer, "state_bytes", layer->state_bytes);
     if (layer->statistics_bytes)
         json_put_u64(writer, "statistics_bytes", layer->statistics_bytes);
+    if (layer->touched_rows) {
+        json_put_u64(writer, "touched_rows", layer->touched_rows);
+        json_put_u64(writer, "row_bytes", layer->row_bytes);
+    }
     json_put_u64(writer, "flops", layer->flops);
     profile_transfers_write(layer, writer);
 }

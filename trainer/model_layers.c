@@ -493,6 +493,7 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         .workspace_bytes = binding->batch_at + batch_bytes(binding),
         .backward_workspace_bytes = sizes.backward_workspace_bytes,
         .flops = sizes.flops,
+        .touched_rows = sizes.touched_rows,
         .undecayed = binding->undecayed,
         .undecayed_count = find_undecayed(binding),
         .tensors = binding->tensors,

@@ -103,6 +103,9 @@ struct weir_pass {
 
     const void *parameters, *tied_parameters;
     void *gradients, *tied_gradients;
+    // In backwards of a layer with touched_rows: `gradients` is a list of rows, with room for this many. 0: they are as
+    // large as the parameters
+    uint64_t gradient_rows;
     // A layer that reads several inputs finds them in `inputs`, in the order of its own `inputs`. The first of them is
     // also `input`.
     union {
@@ -215,6 +218,18 @@ struct weir_layer {
     uint64_t flops;                     // of F; 0: not counted
     const struct weir_range *undecayed;  // parameters without weight decay: biases, norms
     size_t undecayed_count;
+    // For tables of vectors of ids: the most rows of each of `tensors` that a micro-batch has a gradient of. 0: all
+    // parameters have one. A plan that can have it (docs/memory.md) makes `gradients` a list of rows:
+    //
+    //     count      1 number              how many rows are in the list
+    //     numbers    gradient_rows         which row each of them is, counted over all tensors
+    //     places     rows of all tensors   where each row is in the list
+    //     sums       gradient_rows times the columns of a row, floats
+    //
+    // All but the sums are of 32 bits, and each of the four begins at a multiple of 256 bytes. A row is in the list if
+    // its place is below the count and has its number. W adds to the sums of such a row, and takes a place for any
+    // other. The tensors have equal columns and no gaps, they do not decay, and no layer is tied to theirs.
+    uint64_t touched_rows;
     // The learning rate of this layer's updates is the run's rate times this. 0: the run's rate.
     float rate_factor;
     // A frozen layer's parameters stay as they are: nothing updates them, decay included, and the optimizer's state for

@@ -118,6 +118,17 @@ static uint64_t state_of(const struct stage_view *view, uint32_t layer, const st
     return bytes;
 }
 
+// The bytes of its gradients, and of those of the copies it brings, in a stage of one copy.
+static uint64_t gradients_of(const struct stage_view *view, uint32_t layer, const struct storage *storage)
+{
+    const struct profile *profile = view->profile;
+    uint64_t bytes = storage_layer_gradients(storage, profile, layer);
+    for (size_t i = 0; i < profile->one_owner_count; i++)
+        if (profile->one_owner[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
+            bytes = add_clamped(bytes, storage_layer_gradients(storage, profile, profile->one_owner[i].from));
+    return bytes;
+}
+
 // The time for which devices add up the gradients of the layer, and of those it brings a copy of.
 static uint64_t update_of(const struct stage_view *view, uint32_t layer)
 {
@@ -194,6 +205,7 @@ static struct stage_states states_of(const struct stage_view *view, const struct
         states.with_weights += weights > 0;
         states.weights = add_clamped(states.weights, weights);
         states.optimizer = add_clamped(states.optimizer, state_of(view, l, storage));
+        states.gradients = add_clamped(states.gradients, gradients_of(view, l, storage));
         states.largest = max_u64(states.largest, weights);
         const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
         states.state = add_clamped(states.state, layer.state);

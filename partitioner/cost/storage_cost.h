@@ -1,5 +1,6 @@
 // The costs of a stage's states by its `storage`: bytes on its device and on its host, and time. W and G are the
-// bytes of its weights and gradients (G is 2 W for optimizers that keep fp32 beside 16-bit weights, else W). O is
+// bytes of its weights and gradients (G is 2 W for optimizers that keep fp32 beside 16-bit weights, else W; less where
+// the only copy of a stage has lists of rows, storage_list_room()). O is
 // the bytes of the optimizer's state, and r the number of replicas. A share is s(x) = ceil(x / r) and up to a block
 // or tensor more, rounded up to 256 (storage_share(); for O storage_state_share()):
 //
@@ -38,6 +39,7 @@ struct stage_states {
     uint32_t layers;
     uint32_t with_weights;  // how many of the layers have weights
     uint64_t weights, optimizer;
+    uint64_t gradients;  // of one copy, where those of tables may be lists of rows (storage_layer_gradients())
     uint64_t largest;  // weights of the largest layer
     uint64_t tensor;   // weights of the largest tensor, for replicas that share by whole tensors
     uint64_t window;   // weights of the largest window; of a stage with fewer layers, all of them

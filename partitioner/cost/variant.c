@@ -92,6 +92,8 @@ static bool take_variants(struct profile *profile, const char *name, struct erro
                              " output, as others have: all layers need one", l, name);
         if (variant)
             take_variant(&profile->layers[l], variant);
+        if (name)  // the devices of a group add up whole gradients
+            profile->layers[l].touched_rows = 0;
         found |= variant != NULL;
     }
     if (!found)

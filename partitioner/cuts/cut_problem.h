@@ -72,7 +72,7 @@ enum view_sum {
     SUM_FORWARD, SUM_BACKWARD, SUM_INPUT, SUM_WEIGHT,  // ns of F, B, I, W
     SUM_AGAIN,                                         // ns of R, if all layers are recomputed
     SUM_WITH_WEIGHTS,                                  // the number of layers with weights
-    SUM_WEIGHTS, SUM_OPTIMIZER, SUM_SAVED, SUM_SHARED_BY_PARTS, SUM_HELD,  // bytes (layer_memory.h)
+    SUM_WEIGHTS, SUM_OPTIMIZER, SUM_GRADIENTS, SUM_SAVED, SUM_SHARED_BY_PARTS, SUM_HELD,  // bytes (layer_memory.h)
     SUM_STATE, SUM_STATISTICS,
     SUM_UPDATE,                                        // ns in which devices add up gradients (variant.h)
     SUM_OUTPUTS,                                       // bytes of all outputs and workspaces, each layer's own

@@ -414,6 +414,7 @@ static struct held_bytes held_of(const struct cut_problem *problem, uint32_t sta
                                              - places_size(problem->places, from),
                                          .weights = cut_sum(problem, stage, SUM_WEIGHTS, from, to),
                                          .optimizer = cut_sum(problem, stage, SUM_OPTIMIZER, from, to),
+                                         .gradients = cut_sum(problem, stage, SUM_GRADIENTS, from, to),
                                          .state = cut_sum(problem, stage, SUM_STATE, from, to),
                                          .statistics = cut_sum(problem, stage, SUM_STATISTICS, from, to) };
     return storage_bytes(&problem->request->storage, view->intervals->replicas, &states);

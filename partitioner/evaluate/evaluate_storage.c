@@ -177,6 +177,38 @@ static uint64_t gradients_for(const struct scope *scope, uint64_t weights)
     return wide ? weights / 2 * (said ? said - 14 : 4) : weights;
 }
 
+// Bytes of a list of rows instead of a gradient of all of a table; 0: there is none. Lists are for weights in fp32 that
+// an update moves only by their gradients, on the only device of a stage. Each table has room for what all
+// micro-batches name, or for all its rows. Behind a number come those of the rows, a place of each row of the tables,
+// and the rows.
+static uint64_t listed_for(const struct scope *scope, uint32_t layer)
+{
+    const struct storage *storage = &scope->plan->storage;
+    const struct profile_layer *profiled = &scope->profile->layers[layer];
+    const bool is_by_rows = storage->optimizer == OPTIMIZER_SGD || storage->optimizer == OPTIMIZER_ADAGRAD;
+    uint64_t room = 0, rows = 0;
+    if (!is_by_rows || scope->stage->variant || storage->shard || storage->optimizer_on_host || storage->window
+        || replicas_of(scope) > 1 || scope->plan->weights != WEIGHTS_FLUSH || !strstr(scope->profile->dtype, "32") || !profiled->touched_rows)
+        return 0;
+    for (size_t i = 0; i < profiled->shape_count; i++) {
+        const uint64_t all = 4 * profiled->shapes[i].rows * profiled->shapes[i].columns / profiled->row_bytes;
+        const uint64_t named = scope->plan->micro_batches * profiled->touched_rows;
+        room += all < named ? all : named;
+        rows += all;
+    }
+    return 256 + round_to_256(4 * room) + round_to_256(4 * rows) + round_to_256(room * profiled->row_bytes);
+}
+
+static uint64_t all_gradients(const struct scope *scope)
+{
+    uint64_t sum = 0;
+    for (uint32_t l = scope->first; l < scope->end; l++) {
+        const uint64_t own = weights_of(scope, l), listed = listed_for(scope, l);
+        sum += gradients_for(scope, evaluate_weights(scope, l) - own) + (listed ? listed : gradients_for(scope, own));
+    }
+    return sum;
+}
+
 static uint64_t all_weights(const struct scope *scope)
 {
     uint64_t sum = 0;
@@ -268,7 +300,7 @@ void evaluate_storage(const struct scope *scope, struct sizes *sizes)
     const uint64_t weights = all_weights(scope), states = all_states(scope);
     const uint64_t room = most_in_a_row(scope, storage->window > 1 ? storage->window : 1);
     sizes->weights = sizes->version = weights;
-    sizes->gradients = gradients_for(scope, weights);
+    sizes->gradients = all_gradients(scope);
     sizes->optimizer = has_shard(scope, SHARD_OPTIMIZER) ? state_part_of(scope, states, part_of(scope, weights))
                                                          : states;
     if (has_shard(scope, SHARD_GRADIENTS))

@@ -43,7 +43,7 @@ enum optimizer_formula {
 
 // ROW(KIND, name, fields of struct optimizer_row). Documents name optimizers, so that the order here is free.
 #define OPTIMIZERS(ROW)                                                                                            \
-    ROW(SGD, "sgd", .formula = FORMULA_SGD, .master = OPTIMIZER_SGD_MASTER)                                        \
+    ROW(SGD, "sgd", .formula = FORMULA_SGD, .master = OPTIMIZER_SGD_MASTER, .is_by_rows = true)                    \
     ROW(MOMENTUM, "momentum", .formula = FORMULA_SGD, .moments = 1, .master = OPTIMIZER_MOMENTUM_MASTER)           \
     ROW(ADAMW, "adamw", .formula = FORMULA_ADAM, .moments = 2)                                                     \
     ROW(ADAM, "adam", .formula = FORMULA_ADAM, .moments = 2, .is_coupled = true)                                   \
@@ -52,7 +52,8 @@ enum optimizer_formula {
     ROW(ADAFACTOR, "adafactor", .formula = FORMULA_ADAFACTOR, .is_factored = true, .unit = UPDATES_TENSORS)        \
     ROW(ADAM_8BIT, "adam8bit", .formula = FORMULA_ADAM_8BIT, .codes = 2, .unit = UPDATES_BLOCKS)                   \
     ROW(ADAM_1BIT, "adam1bit", .formula = FORMULA_ADAM, .moments = 2, .unit = UPDATES_TENSORS, .compresses = true) \
-    ROW(ADAGRAD, "adagrad", .formula = FORMULA_ADAGRAD, .moments = 1, .is_coupled = true, .epsilon = 1e-10f)       \
+    ROW(ADAGRAD, "adagrad", .formula = FORMULA_ADAGRAD, .moments = 1, .is_coupled = true, .epsilon = 1e-10f,       \
+        .is_by_rows = true)                                                                                        \
     ROW(SGD_MASTER, "sgd-master", .formula = FORMULA_SGD, .is_master = true)                                       \
     ROW(MOMENTUM_MASTER, "momentum-master", .formula = FORMULA_SGD, .moments = 1, .is_master = true)               \
     ROW(ADAMW_MASTER, "adamw-master", .formula = FORMULA_ADAM, .moments = 2, .is_master = true)
@@ -68,6 +69,7 @@ struct optimizer_row {
     bool is_master;              // for 16-bit weights: a copy of them, gradients and moments, all in fp32
     bool compresses;             // replicas send a compressed momentum, not gradients, and keep what that leaves out
     bool is_coupled;             // weight decay is added to the gradient
+    bool is_by_rows;             // without a gradient, and without decay, weights and state stay as they are
     enum optimizer_unit unit;
     enum optimizer_kind master;  // its counterpart with fp32 copies; OPTIMIZER_SGD: none (optimizer_master)
     float epsilon;               // usual; 0: 1e-8

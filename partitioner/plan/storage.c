@@ -86,6 +86,51 @@ uint64_t storage_gradient_bytes(const struct storage *storage, uint64_t weights)
     return optimizer_is_master(storage->optimizer) ? multiply_clamped(bytes, weights / OF_A_WEIGHT) : weights;
 }
 
+void storage_meet_schedule(struct storage *storage, bool flushes, uint32_t micro_batches)
+{
+    storage->update_micro_batches = flushes ? micro_batches : 0;
+}
+
+static uint64_t rows_of(const struct profile *profile, const struct profile_layer *layer, size_t shape)
+{
+    const uint64_t numbers = multiply_clamped(layer->shapes[shape].rows, layer->shapes[shape].columns);
+    return multiply_clamped(numbers, profile_dtype_bytes(profile->dtype)) / layer->row_bytes;
+}
+
+uint64_t storage_list_room(const struct storage *storage, const struct profile *profile, uint32_t layer)
+{
+    const struct profile_layer *profiled = &profile->layers[layer];
+    const bool lists = optimizer_rows[storage->optimizer].is_by_rows && storage->shard == SHARD_NONE
+                    && !storage->optimizer_on_host && storage->window == 0;
+    uint64_t room = 0;
+    if (!lists || profile_dtype_bytes(profile->dtype) != sizeof(float) || profiled->row_bytes == 0)
+        return 0;
+    for (size_t i = 0; profiled->touched_rows > 0 && i < profiled->shape_count; i++)
+        room = add_clamped(room, min_u64(rows_of(profile, profiled, i),
+                                         multiply_clamped(storage->update_micro_batches, profiled->touched_rows)));
+    return room;
+}
+
+// Behind a count: the numbers of the rows in the list, where each row of the tables is in it, and the rows' sums.
+static uint64_t list_bytes(const struct profile *profile, const struct profile_layer *layer, uint64_t room)
+{
+    const uint64_t number = sizeof(uint32_t), count = round_to_256(number);
+    uint64_t rows = 0;
+    for (size_t i = 0; i < layer->shape_count; i++)
+        rows = add_clamped(rows, rows_of(profile, layer, i));
+    const uint64_t index = add_clamped(round_to_256(multiply_clamped(room, number)),
+                                       round_to_256(multiply_clamped(rows, number)));
+    return add_clamped(add_clamped(count, index), round_to_256(multiply_clamped(room, layer->row_bytes)));
+}
+
+uint64_t storage_layer_gradients(const struct storage *storage, const struct profile *profile, uint32_t layer)
+{
+    const struct profile_layer *profiled = &profile->layers[layer];
+    const uint64_t room = storage_list_room(storage, profile, layer);
+    return room > 0 ? list_bytes(profile, profiled, room)
+                    : storage_gradient_bytes(storage, round_to_256(profiled->parameter_bytes));
+}
+
 uint64_t storage_state_bytes(const struct storage *storage, const struct profile *profile, uint32_t layer)
 {
     const struct optimizer_row *row = &optimizer_rows[storage->optimizer];

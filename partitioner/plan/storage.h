@@ -27,6 +27,9 @@ struct storage {
     // Layers of a stage whose weights are on its device at a time. All its weights are on the host, or, with sharded
     // gradients, in shares. 0: all layers; of layers in shares, one.
     uint32_t window;
+    // The micro-batches of an update, if gradients of tables may be lists of rows; 0: they are as large as the tables.
+    // It follows from the schedule (storage_meet_schedule()), and no document has it.
+    uint32_t update_micro_batches;
     uint64_t step_rate;        // bytes per second at which an update reads and writes; 0: it takes no time
     // For adamw-master, and for planning alone: gradients have what weights and states leave of it. 0: 18.
     uint32_t bytes_per_parameter;
@@ -50,6 +53,17 @@ bool optimizer_check_split(enum optimizer_kind optimizer, struct error *error);
 
 // Bytes of the gradients of this many bytes of weights.
 uint64_t storage_gradient_bytes(const struct storage *storage, uint64_t weights);
+
+// Sets what depends on the schedule. Only a flush has lists of rows: elsewhere an update writes a new version.
+void storage_meet_schedule(struct storage *storage, bool flushes, uint32_t micro_batches);
+
+// How many rows a layer's gradient has room for if it is a list of rows (device/row_list.h); 0: it is no list. A table
+// counts all its rows, or as many as the micro-batches of an update touch if that is less. Only a stage of one copy has
+// lists.
+uint64_t storage_list_room(const struct storage *storage, const struct profile *profile, uint32_t layer);
+
+// Bytes of a layer's gradients in a stage of one copy, rounded up to 256.
+uint64_t storage_layer_gradients(const struct storage *storage, const struct profile *profile, uint32_t layer);
 
 // Bytes of the optimizer's state of a layer, rounded up to 256. If the optimizer updates each parameter by itself,
 // states that devices outside the plan keep are not counted.

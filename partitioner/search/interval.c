@@ -66,6 +66,8 @@ static void sum_layers(struct intervals *intervals)
             .with_weights = sums->with_weights + (memory.weights > 0),
             .weights = sums->weights + memory.weights,
             .optimizer = add_clamped(sums->optimizer, storage_state_bytes(&intervals->storage, intervals->profile, l)),
+            .gradients = add_clamped(sums->gradients,
+                                     storage_layer_gradients(&intervals->storage, intervals->profile, l)),
             .kept = sums->kept + memory.kept,
             .shared_by_parts = sums->shared_by_parts + memory.shared_by_parts,
             .held = sums->held + memory.held,
@@ -188,6 +190,7 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
                                    .with_weights = (uint32_t)(to->with_weights - from->with_weights),
                                    .weights = to->weights - from->weights,
                                    .optimizer = to->optimizer - from->optimizer,
+                                   .gradients = to->gradients - from->gradients,
                                    .state = to->state - from->state,
                                    .statistics = to->statistics - from->statistics,
                                    .update_ns = to->update_ns - from->update_ns };
@@ -196,6 +199,8 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
         if (!stage_brings_copy(profile, first, end, i))
             continue;
         states.optimizer = add_clamped(states.optimizer, storage_state_bytes(&intervals->storage, profile, owner));
+        states.gradients = add_clamped(states.gradients,
+                                       storage_layer_gradients(&intervals->storage, profile, owner));
         states.update_ns = add_clamped(states.update_ns, profile->layers[owner].update_ns);
     }
     states.weights += copies_within(intervals, first, end, first, end);

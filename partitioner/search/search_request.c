@@ -82,7 +82,10 @@ bool search_offers(const struct generator *generator, const struct profile *prof
 
 bool search_resolve(struct search_request *request, struct error *error)
 {
-    return generator_for(request->schedule, request->given, &request->generator, error);
+    if (!generator_for(request->schedule, request->given, &request->generator, error))
+        return false;
+    storage_meet_schedule(&request->storage, request->generator.weights == WEIGHTS_FLUSH, request->micro_batches);
+    return true;
 }
 
 const struct generator *search_generator(const struct search_request *request)

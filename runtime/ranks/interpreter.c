@@ -135,6 +135,17 @@ static bool can_freeze(const struct interpreter_needs *needs, struct error *erro
     return true;
 }
 
+// An update of one's own gets gradients as large as the weights.
+static bool can_list(const struct interpreter_needs *needs, struct error *error)
+{
+    for (uint32_t s = 0; needs->optimizer->own && s < needs->schedule->stages; s++)
+        if (needs->stages[s].list_bytes > 0)
+            return error_set(error, "the gradients of tables on stage %u are lists of rows, which an update of one's"
+                             " own does not read: plan with momentum or adamw, whose gradients are as large as the"
+                             " tables", s);
+    return true;
+}
+
 static bool can_run(const struct interpreter_needs *needs, struct error *error)
 {
     const struct schedule *schedule = needs->schedule;
@@ -151,7 +162,7 @@ static bool can_run(const struct interpreter_needs *needs, struct error *error)
                              "%u take whole sequences only", schedule->splits, s);
     const struct action_list *list = &schedule->lists[needs->rank];
     const struct action *end = list_end(list);
-    if (!can_measure_norm(needs, error) || !can_freeze(needs, error))
+    if (!can_measure_norm(needs, error) || !can_freeze(needs, error) || !can_list(needs, error))
         return false;
     for (const struct action *action = list->at; action < end; action += group_size(action, end))
         if (!can_do(needs, (struct group){ action, group_size(action, end) }, error)

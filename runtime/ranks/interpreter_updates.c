@@ -12,6 +12,24 @@ bool end_update(struct interpreter *interpreter, const struct recording *recordi
     return is_well(interpreter, span->action, error);
 }
 
+// The stage's gradients without its lists of rows, which are behind them: a float for each weight.
+static uint64_t float_count(const struct local *local)
+{
+    return (local->memory->bytes.gradients - local->does->list_bytes) / sizeof(float);
+}
+
+// The next layer, from part `i` on, whose gradient is a list of rows; NULL: there is none.
+static const struct stage_part *next_list(const struct local *local, size_t i)
+{
+    while (i < local->does->part_count && local->does->parts[i].room == 0)
+        i++;
+    return i < local->does->part_count ? &local->does->parts[i] : NULL;
+}
+
+#define FOR_LISTS(part, local)                                       \
+    for (const struct stage_part *part = next_list(local, 0); part;  \
+         part = next_list(local, (size_t)(part - (local)->does->parts) + 1))
+
 // Without a flush, the last update of a run may have fewer micro-batches than the losses are averaged over. (With
 // several copies, their REDUCE has corrected this.)
 static void average(struct interpreter *interpreter, struct local *local)
@@ -21,7 +39,7 @@ static void average(struct interpreter *interpreter, struct local *local)
     const bool is_sum = placement_copies(plan->placement, stage) == 1 || local_shares_gradients(local);
     const uint32_t all = local_shares_gradients(local) ? local->contributed_by_all : local->contributed;
     const uint32_t contributed = all / plan->schedule->splits;
-    const uint64_t count = local->memory->bytes.gradients / sizeof(float);
+    const uint64_t count = float_count(local);
     if (plan->schedule->weights != WEIGHTS_FLUSH && is_sum && contributed > 0 && contributed != samples && count > 0)
         kernel_scale(interpreter->needs.queue, local->memory->gradients, local->memory->gradients,
                      (float)samples / (float)contributed, count);
@@ -29,8 +47,20 @@ static void average(struct interpreter *interpreter, struct local *local)
 
 static void forget_gradients(struct interpreter *interpreter, const struct local *local)
 {
-    if (local->memory->bytes.gradients > 0)
-        queue_zero(interpreter->needs.queue, local->memory->gradients, local->memory->bytes.gradients);
+    struct queue *queue = interpreter->needs.queue;
+    if (float_count(local) > 0)
+        queue_zero(queue, local->memory->gradients, float_count(local) * sizeof(float));
+    FOR_LISTS (part, local)
+        queue_zero(queue, stage_part_rows(part, local->memory->gradients).count, sizeof(uint32_t));
+}
+
+// Multiplies a list's sums; those that are not in use as well.
+static void clip_lists(struct interpreter *interpreter, const struct local *local)
+{
+    FOR_LISTS (part, local) {
+        const struct row_list list = stage_part_rows(part, local->memory->gradients);
+        clipping_clip(&interpreter->clipping, interpreter->needs.queue, list.sums, list.room * list.columns);
+    }
 }
 
 // The number of the stage's next update, from 1.
@@ -82,9 +112,11 @@ static void optimize(struct interpreter *interpreter, struct local *local, uint3
     const struct slab_stage *memory = local->memory;
     const struct optimizer_buffers buffers = buffers_of(interpreter, local, next);
     const uint64_t number = next_update(interpreter, local);
-    if (buffers.count > 0 && interpreter->clipping.measures)
-        clipping_clip(&interpreter->clipping, interpreter->needs.queue, (float *)(uintptr_t)buffers.gradients,
-                      buffers.count);
+    const uint64_t floats = local->does->list_bytes > 0 ? float_count(local) : buffers.count;
+    if (floats > 0 && interpreter->clipping.measures)
+        clipping_clip(&interpreter->clipping, interpreter->needs.queue, (float *)(uintptr_t)buffers.gradients, floats);
+    if (interpreter->clipping.measures)
+        clip_lists(interpreter, local);
     if (buffers.count > 0 && is_updated_on_host(memory))
         host_updates_make(&interpreter->host_updates, interpreter->needs.queue, interpreter->needs.optimizer, number,
                           memory, &buffers);
@@ -146,19 +178,18 @@ static bool begin_step(struct interpreter *interpreter, struct action action, ui
 void warm_up_update(struct interpreter *interpreter, struct local *local)
 {
     float *gradients = local->memory->gradients;
-    const uint64_t count = local->memory->bytes.gradients / sizeof *gradients;
+    const uint64_t count = float_count(local);
     if (count > 0) {
         kernel_add_floats(interpreter->needs.queue, gradients, gradients, gradients, count);
         kernel_scale(interpreter->needs.queue, gradients, gradients, 1, count);
     }
     if (interpreter->clipping.measures) {
         clipping_begin(&interpreter->clipping, interpreter->needs.queue);
-        for (size_t i = 0; i < local->does->part_count; i++) {
-            const struct stage_part *part = &local->does->parts[i];
-            clipping_measure_part(&interpreter->clipping, interpreter->needs.queue, part,
-                                  local_shares_gradients(local) ? local->memory->window_gradients
-                                                                : gradients + part->first);
-        }
+        if (!local_shares_gradients(local))
+            clipping_measure(&interpreter->clipping, interpreter->needs.queue, local->does, gradients);
+        for (size_t i = 0; local_shares_gradients(local) && i < local->does->part_count; i++)
+            clipping_measure_part(&interpreter->clipping, interpreter->needs.queue, &local->does->parts[i],
+                                  local->memory->window_gradients);
     }
     optimize(interpreter, local, local->ring.newest);
 }
@@ -298,10 +329,16 @@ static bool measure_shared(struct interpreter *interpreter, struct local *local,
 // Divides the gradients by the loss scale, before anything else reads them.
 static void unscale(struct interpreter *interpreter, const struct local *local)
 {
-    const uint64_t count = local->memory->bytes.gradients / sizeof(float);
+    const uint64_t count = float_count(local);
+    const float scale = interpreter->scaling.scale;
     float *gradients = local->memory->gradients;
-    if (interpreter->scaling.scale > 0 && count > 0)
-        kernel_scale(interpreter->needs.queue, gradients, gradients, 1 / interpreter->scaling.scale, count);
+    if (scale > 0 && count > 0)
+        kernel_scale(interpreter->needs.queue, gradients, gradients, 1 / scale, count);
+    FOR_LISTS (part, local) {
+        const struct row_list list = stage_part_rows(part, gradients);
+        if (scale > 0)
+            kernel_scale(interpreter->needs.queue, list.sums, list.sums, 1 / scale, list.room * list.columns);
+    }
 }
 
 // Decides whether all stages step. That is known when all norms are there, so the host waits for them. (If gradients

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "runtime/stages/layer_table.h"
 
 bool chain_note_shapes(const struct weir_layer *layer, uint64_t number_bytes, struct profile_layer *to,
                        struct error *error)
@@ -42,6 +43,8 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
         to->shared_by_parts_bytes = from->shared_by_parts_bytes;
         to->input_kept = (enum input_kept)from->input_kept;
         to->held_for_weight_bytes = from->held_for_weight_bytes;
+        to->touched_rows = from->touched_rows;
+        to->row_bytes = layer_table_of(from).columns * profile_dtype_bytes(dtype);
         to->state_bytes = from->state_bytes;
         to->statistics_bytes = from->statistics_bytes;
         to->workspace_bytes = from->workspace_bytes;
@@ -262,6 +265,9 @@ static bool measure_stage(struct chain *chain, const struct weir_layer *layers, 
     if (good) {
         chain->window = chain->stage.bytes.streams || chain->stage.bytes.comes_ahead ? storage->window : 0;
         chain_find_tied(chain);
+        good = chain_find_lists(chain, profile, storage, replicas, error);
+    }
+    if (good) {
         lay_out(chain);
         good = chain_collect_shared(chain, layers, profile, error)
             && chain_collect_parts(chain, layers, profile, storage, error)
@@ -344,6 +350,7 @@ void chain_free(struct chain *chain)
     free(chain->shared);
     free(chain->parts);
     free(chain->copies);
+    free(chain->homes);
     free(chain);
 }
 

@@ -18,6 +18,7 @@ struct home {  // where a layer's parameters are in this stage: the layer's own 
     const struct weir_layer *layer;
     uint64_t parameters;  // offsets within weights and
     uint64_t gradients;   // gradients
+    uint64_t room;        // rows of the gradient, if it is a list of rows; else 0
 };
 
 struct placed {  // a layer of the chain, and where its tensors are
@@ -62,6 +63,7 @@ struct chain {
     struct exempt *exempt;
     struct shared *shared;
     struct stage_part *parts;
+    struct home **homes;  // all of these and of its own, in the order of the weights
     struct home *copies;  // parameters that layers of other stages lend to layers of this one (tied), behind its own
     size_t copy_count;
     struct placed links[];  // end - first of them
@@ -87,13 +89,16 @@ static inline void *chain_offset(const void *base, uint64_t bytes)
 
 // These are called in this order when a chain is made. They find which copies the stage needs, check that tied layers
 // may be on different stages, that replicas may shard them, and that folds find them. They also find the parameters
-// of tied layers. The last one gives all parameters their places and returns the bytes in all.
+// of tied layers, and which gradients are lists of rows. The last one gives all parameters their places, tables behind
+// all others, and returns the bytes in all.
 bool chain_find_copies(struct chain *chain, const struct weir_layer *layers, const struct profile *profile,
                        struct error *error);
 bool chain_check_together(const struct chain *chain, const struct storage *storage, struct error *error);
 bool chain_check_shared(const struct chain *chain, struct error *error);
 bool chain_check_folds(const struct chain *chain, struct error *error);
 void chain_find_tied(struct chain *chain);
+bool chain_find_lists(struct chain *chain, const struct profile *profile, const struct storage *storage,
+                      uint32_t replicas, struct error *error);
 uint64_t chain_lay_out_weights(struct chain *chain);
 
 // Called next: which weights other stages have as well, which have no weight decay, and which belong to which layer.

@@ -361,6 +361,7 @@ static bool run_call(const struct step *step, const struct stage_pass *pass, str
     struct weir_pass layer_pass = pass->base;
     layer_pass.parameters = at_spot(pass, step->spots[SPOT_PARAMETERS]);
     layer_pass.gradients = at_spot(pass, step->spots[SPOT_GRADIENTS]);
+    layer_pass.gradient_rows = link->home.room;
     layer_pass.tied_parameters = link->tied ? chain_offset(pass->base.parameters, link->tied->parameters) : NULL;
     layer_pass.tied_gradients = link->tied ? offset_or_null(pass->base.gradients, link->tied->gradients) : NULL;
     layer_pass.output = at_spot(pass, step->spots[SPOT_OUTPUT]);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/stages/chain_parts.h"
+#include "runtime/stages/layer_table.h"
 
 static bool note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile, struct error *error)
 {
@@ -81,19 +82,51 @@ bool chain_check_shared(const struct chain *chain, struct error *error)
     return true;
 }
 
-static struct home take_home(const struct chain *chain, const struct weir_layer *layer, uint64_t *used)
+// Only a stage of one copy has lists (storage_list_room()).
+bool chain_find_lists(struct chain *chain, const struct profile *profile, const struct storage *storage,
+                      uint32_t replicas, struct error *error)
 {
-    const uint64_t offset = chain_take(used, layer->parameter_bytes);
-    return (struct home){ layer, offset, offset / chain->number_bytes * sizeof(float) };
+    struct home **to = chain->homes = calloc(chain_length(chain) + chain->copy_count + 1, sizeof(struct home *));
+    if (!to)
+        return error_no_memory(error, "a stage");
+    for (size_t i = 0; i < chain_length(chain); i++) {
+        struct placed *link = &chain->links[i];
+        link->home.layer = link->layer;
+        link->home.room = replicas == 1 ? storage_list_room(storage, profile, chain->first + (uint32_t)i) : 0;
+        if (link->layer->touched_rows == 0)
+            *to++ = &link->home;
+    }
+    for (size_t i = 0; i < chain->copy_count; i++)
+        *to++ = &chain->copies[i];
+    for (size_t i = 0; i < chain_length(chain); i++)
+        if (chain->links[i].layer->touched_rows > 0)
+            *to++ = &chain->links[i].home;
+    return true;
 }
 
+static size_t home_count(const struct chain *chain)
+{
+    return chain_length(chain) + chain->copy_count;
+}
+
+static uint64_t list_bytes(const struct home *home)
+{
+    const struct layer_table table = layer_table_of(home->layer);
+    return home->room > 0 ? row_list_bytes(home->room, table.rows, table.columns) : 0;
+}
+
+// Lists of rows are behind all other gradients, which have a float for each weight in the order of the weights.
 uint64_t chain_lay_out_weights(struct chain *chain)
 {
-    uint64_t used = 0;
-    for (size_t i = 0; i < chain_length(chain); i++)
-        chain->links[i].home = take_home(chain, chain->links[i].layer, &used);
-    for (size_t i = 0; i < chain->copy_count; i++)
-        chain->copies[i] = take_home(chain, chain->copies[i].layer, &used);
+    uint64_t used = 0, gradients = 0;
+    for (size_t i = 0; i < home_count(chain); i++) {
+        struct home *home = chain->homes[i];
+        home->parameters = chain_take(&used, home->layer->parameter_bytes);
+        home->gradients = home->room > 0 ? gradients : home->parameters / chain->number_bytes * sizeof(float);
+        gradients = home->room > 0 ? gradients + list_bytes(home) : used / chain->number_bytes * sizeof(float);
+        chain->stage.list_bytes += list_bytes(home);
+    }
+    assert(chain->stage.list_bytes == 0 || gradients == chain->stage.bytes.gradients);
     return used;
 }
 
@@ -132,10 +165,8 @@ bool chain_initialize(void *self, struct queue *queue, void *weights, struct err
 {
     const struct chain *chain = self;
     bool good = true;
-    for (size_t i = 0; good && i < chain_length(chain); i++)
-        good = initialize(&chain->links[i].home, queue, weights, error);
-    for (size_t i = 0; good && i < chain->copy_count; i++)
-        good = initialize(&chain->copies[i], queue, weights, error);
+    for (size_t i = 0; good && i < home_count(chain); i++)
+        good = initialize(chain->homes[i], queue, weights, error);
     return good;
 }
 
@@ -143,10 +174,8 @@ bool chain_initialize_share(void *self, struct queue *queue, const struct first_
 {
     const struct chain *chain = self;
     bool good = true;
-    for (size_t i = 0; good && i < chain_length(chain); i++)
-        good = initialize_share(chain, &chain->links[i].home, queue, to, error);
-    for (size_t i = 0; good && i < chain->copy_count; i++)
-        good = initialize_share(chain, &chain->copies[i], queue, to, error);
+    for (size_t i = 0; good && i < home_count(chain); i++)
+        good = initialize_share(chain, chain->homes[i], queue, to, error);
     return good;
 }
 
@@ -205,17 +234,13 @@ static struct exempt *add_exempt(const struct chain *chain, const struct home *h
 bool chain_collect_exempt(struct chain *chain, struct error *error)
 {
     size_t count = 0;
-    for (size_t i = 0; i < chain_length(chain); i++)
-        count += chain->links[i].layer->undecayed_count;
-    for (size_t i = 0; i < chain->copy_count; i++)
-        count += chain->copies[i].layer->undecayed_count;
+    for (size_t i = 0; i < home_count(chain); i++)
+        count += chain->homes[i]->layer->undecayed_count;
     struct exempt *to = chain->exempt = calloc(count + 1, sizeof *to);
     if (!to)
         return error_no_memory(error, "a stage");
-    for (size_t i = 0; i < chain_length(chain); i++)
-        to = add_exempt(chain, &chain->links[i].home, to);
-    for (size_t i = 0; i < chain->copy_count; i++)
-        to = add_exempt(chain, &chain->copies[i], to);
+    for (size_t i = 0; i < home_count(chain); i++)
+        to = add_exempt(chain, chain->homes[i], to);
     chain->stage.exempt = chain->exempt;
     chain->stage.exempt_count = count;
     return true;
@@ -224,7 +249,10 @@ bool chain_collect_exempt(struct chain *chain, struct error *error)
 static struct stage_part part_of(const struct chain *chain, const struct home *home, const struct weir_layer *layers)
 {
     const uint64_t first = home->parameters / chain->number_bytes;
+    const struct layer_table table = layer_table_of(home->layer);
     return (struct stage_part){ .layer = (uint32_t)(home->layer - layers), .first = first,
+                                .rows = table.rows, .columns = table.columns, .room = home->room,
+                                .list = home->room > 0 ? home->gradients / sizeof(float) : 0,
                                 .end = first + round_to_256(home->layer->parameter_bytes) / chain->number_bytes,
                                 .numbers = home->layer->parameter_bytes / chain->number_bytes,
                                 .is_frozen = home->layer->is_frozen, .rate_factor = home->layer->rate_factor,
@@ -238,11 +266,10 @@ bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, c
     struct stage_part *to = chain->parts = calloc(chain->copy_count + chain_length(chain) + 1, sizeof *to);
     if (!to)
         return error_no_memory(error, "a stage");
-    for (size_t i = 0; i < chain_length(chain); i++)
-        *to++ = part_of(chain, &chain->links[i].home, layers);
-    for (size_t i = 0; i < chain->copy_count; i++) {
-        *to = part_of(chain, &chain->copies[i], layers);
-        to++->is_copy = true;
+    for (size_t i = 0; i < home_count(chain); i++) {
+        const struct home *home = chain->homes[i];
+        *to = part_of(chain, home, layers);
+        to++->is_copy = home >= chain->copies && home < chain->copies + chain->copy_count;
     }
     uint64_t state = 0;
     for (struct stage_part *part = chain->parts; part < to; part++) {

@@ -8,6 +8,7 @@
 #include "runtime/stages/layer_inputs.h"
 #include "runtime/stages/layer_kept.h"
 #include "runtime/stages/layer_state.h"
+#include "runtime/stages/layer_table.h"
 
 // A piece of device memory, and what the device counted for it.
 struct piece {
@@ -207,6 +208,8 @@ static bool describe(void *self, size_t l, struct profile_layer *into, struct er
     into->workspace_bytes = measured->workspace.bytes;
     into->backward_workspace_bytes =
         layer_planned_room(chain->layers, chain->has_backward, l, measured->backward_workspace.bytes);
+    into->touched_rows = layer->touched_rows;
+    into->row_bytes = layer_table_of(layer).columns * precision_bytes(device_precision(chain->device));
     into->flops = layer->flops;
     return ((into->name && into->kind) || error_no_memory(error, "a layer's name"))
         && chain_note_shapes(layer, precision_bytes(device_precision(chain->device)), into, error);

@@ -81,6 +81,28 @@ static bool has_sound_state(const struct weir_layer *layer, struct error *error)
     return has_sound_states(layer, error);
 }
 
+// Tables are one matrix, which does not decay.
+static bool has_sound_rows(const struct weir_layer *layer, struct error *error)
+{
+    uint64_t bytes = 0, undecayed = 0;
+    if (layer->touched_rows == 0)
+        return true;
+    for (size_t t = 0; layer->tensors && t < layer->tensor_count; t++) {
+        const struct weir_tensor *tensor = &layer->tensors[t];
+        if (tensor->columns != layer->tensors[0].columns || tensor->first_byte != bytes)
+            return error_set(error, "touched_rows: tensor %s is not right behind the one before it with as many"
+                             " columns", tensor->name);
+        bytes += (tensor->rows > 0 ? tensor->rows : 1) * tensor->columns * sizeof(float);
+    }
+    for (size_t r = 0; r < layer->undecayed_count; r++)
+        undecayed += layer->undecayed[r].end - layer->undecayed[r].first;
+    if (bytes == 0)
+        return error_set(error, "touched_rows: needs tensors, whose rows they are");
+    return undecayed >= bytes
+        || error_set(error, "touched_rows: rows without a gradient stay as they are, so that none may decay: name all"
+                     " parameters in undecayed");
+}
+
 static bool is_sound(const struct weir_layer *layer, bool is_last, struct error *error)
 {
     if (!layer->name || !layer->name[0] || !layer->kind)
@@ -105,7 +127,11 @@ static bool is_sound(const struct weir_layer *layer, bool is_last, struct error 
     if (!isfinite(layer->rate_factor) || layer->rate_factor < 0)
         return error_set(error, "rate_factor: %g is no rate: needs a number above 0, or 0 for the run's own rate",
                          (double)layer->rate_factor);
-    return has_sound_ranges(layer, error) && has_sound_tensors(layer, error) && has_sound_state(layer, error);
+    if (layer->tied && layer->tied->touched_rows > 0)
+        return error_set(error, "tied: layer %s has touched_rows, and only it may read its parameters",
+                         layer->tied->name);
+    return has_sound_ranges(layer, error) && has_sound_tensors(layer, error) && has_sound_state(layer, error)
+        && has_sound_rows(layer, error);
 }
 
 static bool has_sound_inputs(const struct weir_layer *layers, size_t layer, struct error *error)

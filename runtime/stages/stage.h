@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/public/weir_layer.h"
 #include "device/device.h"
+#include "device/row_list.h"
 #include "partitioner/cost/stage_cost.h"
 #include "runtime/stages/stopwatch.h"
 
@@ -110,6 +111,10 @@ struct stage_part {
     float rate_factor;  // of its updates; 0: the usual rate
     uint64_t numbers;  // how many numbers the layer has, from the first on; zeros follow
     uint64_t state, state_end;  // range of bytes in the stage's optimizer state, if that is in blocks
+    uint64_t rows, columns;  // of a layer of tables; else 0
+    // A list of rows begins at this float of the stage's gradients, and has room for so many rows. room 0: the gradient
+    // is no list, but as large as the weights
+    uint64_t list, room;
     const struct weir_tensor *tensors;  // tensors by bytes from the first; none: one vector. Borrowed
     size_t tensor_count;
 };
@@ -120,10 +125,18 @@ static inline uint64_t stage_part_end(const struct stage_part *part)
     return part->numbers > 0 ? part->first + part->numbers : part->end;
 }
 
+// The gradient of a layer of tables by rows, of which a stage has `gradients`.
+static inline struct row_list stage_part_rows(const struct stage_part *part, float *gradients)
+{
+    return part->room > 0 ? row_list_in(gradients + part->list, part->room, part->rows, part->columns)
+                          : row_list_of_all(gradients + part->first, part->rows, part->columns);
+}
+
 struct stage {
     const struct stage_functions *functions;
     void *self;
     struct stage_bytes bytes;  // of one replica
+    uint64_t list_bytes;       // of its gradients, the last, which are lists of rows and not a float for each weight
     enum shard shard;          // which of its states replicas shard
     enum optimizer_unit unit;  // which units of a layer's numbers are never cut by a share
     const struct exempt *exempt;  // ascending, without overlap; borrowed

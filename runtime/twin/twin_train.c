@@ -1,8 +1,9 @@
 #include <stdlib.h>
 
-#include "device/kernels.h"
+#include "device/table_kernels.h"
 #include "runtime/ranks/weight_plan.h"
 #include "runtime/stages/layer_state.h"
+#include "runtime/stages/layer_table.h"
 #include "runtime/twin/twin_parts.h"
 
 // Adds a sum of gradients to those before it. After the last one, `gradients` is what the update reads: the whole
@@ -140,9 +141,13 @@ static void measure_layer(struct twin *twin, size_t l)
     const struct split_norms *split = twin->settings.split;
     const uint32_t shards = split ? split->layers[l].members : 1;
     const uint64_t count = number_count(twin, l) / shards;
+    const struct layer_table table = layer_table_of(&twin->layers[l]);
     for (uint32_t m = 0; m < shards; m++) {
         const struct norm_range measured = split_measured(split, (uint32_t)l, m, count);
-        if (measured.count > 0)
+        const struct row_list rows = row_list_of_all(twin->own[l].gradients + m * count, table.rows, table.columns);
+        if (measured.count > 0 && table.rows > 0)
+            kernel_norm_rows(twin->queue, &twin->norms[l * members_of(twin) + m], &rows);
+        else if (measured.count > 0)
             kernel_norm(twin->queue, &twin->norms[l * members_of(twin) + m],
                         twin->own[l].gradients + m * count + measured.first, measured.count);
     }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
-#include "device/kernels.h"
+#include "device/table_kernels.h"
 
 static uint32_t count_layers(const struct stage *stages, uint32_t stage_count)
 {
@@ -72,7 +72,10 @@ void clipping_measure_part(const struct clipping *clipping, struct queue *queue,
 {
     const struct norm_range measured = split_measured(clipping->split, part->layer, clipping->member,
                                                       part->end - part->first);
-    if (!part->is_copy && !part->is_frozen && measured.count > 0)
+    const struct row_list rows = row_list_of_all((float *)(uintptr_t)gradients, part->rows, part->columns);
+    if (!part->is_copy && !part->is_frozen && measured.count > 0 && part->rows > 0)
+        kernel_norm_rows(queue, &clipping->norms[(size_t)part->layer * clipping->members + clipping->member], &rows);
+    else if (!part->is_copy && !part->is_frozen && measured.count > 0)
         kernel_norm(queue, &clipping->norms[(size_t)part->layer * clipping->members + clipping->member],
                     gradients + measured.first, measured.count);
 }
@@ -80,8 +83,15 @@ void clipping_measure_part(const struct clipping *clipping, struct queue *queue,
 void clipping_measure(const struct clipping *clipping, struct queue *queue, const struct stage *stage,
                       const float *gradients)
 {
-    for (size_t i = 0; i < stage->part_count; i++)
-        clipping_measure_part(clipping, queue, &stage->parts[i], gradients + stage->parts[i].first);
+    for (size_t i = 0; i < stage->part_count; i++) {
+        const struct stage_part *part = &stage->parts[i];
+        const struct row_list list = stage_part_rows(part, (float *)(uintptr_t)gradients);
+        if (part->room > 0 && !part->is_frozen)
+            kernel_norm_rows(queue, &clipping->norms[(size_t)part->layer * clipping->members + clipping->member],
+                             &list);
+        else if (part->room == 0)
+            clipping_measure_part(clipping, queue, part, gradients + part->first);
+    }
 }
 
 struct reduction clipping_sum(const struct clipping *clipping, uint32_t group)

@@ -8,6 +8,9 @@
 // wherever a plan cuts. Each rank measures the layers of which it has the first copy; tied parameters count in the
 // layer that owns them, and frozen layers not at all. The floats are outside the slab: one for each layer of the model.
 //
+// The norm of a layer of tables is that of its rows, in the order of their numbers. It has the same bits whether the
+// gradient is a list of rows or as large as the tables.
+//
 // If layers are split over the members of a tensor-parallel group (shard_pipelines.h), each layer has a norm for each
 // member. The first member measures everything it has of the layer, the others only what they alone have. The norms
 // of all members are added up as well.
@@ -74,7 +77,7 @@ void clipping_begin(const struct clipping *clipping, struct queue *queue);
 void clipping_measure(const struct clipping *clipping, struct queue *queue, const struct stage *stage,
                       const float *gradients);
 void clipping_measure_part(const struct clipping *clipping, struct queue *queue, const struct stage_part *part,
-                           const float *gradients);  // of one layer, with its gradients
+                           const float *gradients);  // of one layer, with its gradients, which are no list of rows
 struct reduction clipping_sum(const struct clipping *clipping, uint32_t group);
 void clipping_add_members(const struct clipping *clipping, struct queue *queue, uint32_t rank);
 void clipping_clip(const struct clipping *clipping, struct queue *queue, float *gradients, uint64_t count);

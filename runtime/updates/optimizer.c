@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "common/public/weir_layer.h"
+#include "device/table_kernels.h"
 
 _Static_assert((int)EIGHT_BIT_BLOCK == (int)OPTIMIZER_8BIT_BLOCK, "plans count blocks of another size");
 
@@ -310,6 +311,28 @@ static void update_block(const struct work *work, const struct stage_part *part)
         update_by_adam8bit(work, part, state);
 }
 
+// --- rows ------------------------------------------------------------------------------
+
+// A list of rows updates the same weights that it was made with.
+static void update_rows(const struct work *work, const struct stage_part *part)
+{
+    const struct optimizer *optimizer = work->optimizer;
+    const struct optimizer_buffers *buffers = work->buffers;
+    const struct row_list list = stage_part_rows(part, (float *)(uintptr_t)buffers->gradients);
+    const struct optimizer_span span = {
+        .next = values_at(buffers->next, PRECISION_FP32, part->first),
+        .weights = values_at(buffers->weights, PRECISION_FP32, part->first),
+        .first = moments_of(optimizer->kind) > 0 ? buffers->state + part->first : NULL,
+        .count = part->rows * part->columns,
+    };
+    assert(buffers->next == buffers->weights);
+    if (optimizer_rows[optimizer->kind].formula == FORMULA_ADAGRAD)
+        kernel_adagrad_rows(work->queue, &(struct adagrad){ .rate = optimizer->rate, .epsilon = optimizer->epsilon },
+                            &list, &span, false);
+    else
+        kernel_sgd_rows(work->queue, &(struct sgd){ .rate = optimizer->rate }, &list, &span);
+}
+
 // --- of one's own ------------------------------------------------------------------------
 
 struct own_call {
@@ -369,6 +392,8 @@ static void update_part(const struct work *work, const struct stage_part *part)
         keep(work, part);
     else if (optimizer->own)
         update_by_own(work, part);
+    else if (part->room > 0)
+        update_rows(work, part);
     else if (optimizer_keeps_blocks(optimizer->kind))
         update_block(work, part);
     else if (is_by_tensor(optimizer->kind))
@@ -381,7 +406,8 @@ static void update_part(const struct work *work, const struct stage_part *part)
 static bool goes_with(const struct optimizer *optimizer, const struct stage_part *part, const struct stage_part *next)
 {
     const bool is_alike = part->is_frozen == next->is_frozen && part->rate_factor == next->rate_factor;
-    return !optimizer->own && !is_by_tensor(optimizer->kind) && (is_alike || next->first == next->end);
+    const bool are_lists = part->room > 0 || next->room > 0;
+    return !optimizer->own && !is_by_tensor(optimizer->kind) && !are_lists && (is_alike || next->first == next->end);
 }
 
 void optimizer_update(const struct optimizer *optimizer, uint64_t update, struct queue *queue,

@@ -12,10 +12,19 @@ said() {
 }
 dlrm="dlrm,numbers=4,rows=50/7/300,columns=8,ids=3,bottom=16,top=16,micro_batch=8"
 profile dlrm.json "$dlrm"
-for optimizer in sgd adamw; do
+for optimizer in sgd adagrad adamw; do
     for schedule in gpipe 1f1b interleaved zb-h1 chimera pipedream pipedream-2bw; do
         plan $schedule.json dlrm.json 2 $schedule --optimizer $optimizer
         echo "dlrm by $schedule, $optimizer: $(weir verify $schedule.json --steps 3 2>&1 | said)"
+    done
+done
+# Gradients are lists of rows here, beside a sequential run's as large as the tables.
+profile large.json "dlrm,numbers=4,rows=5000/7/3000,columns=8,ids=3,bottom=16,top=16,micro_batch=8"
+profile few.json "dlrm,numbers=4,rows=2/3/4,columns=8,ids=3,bottom=16,top=16,micro_batch=16"
+for model in large few; do
+    for optimizer in sgd adagrad; do
+        plan lists.json $model.json 2 zb-h1 --optimizer $optimizer
+        echo "$model tables, lists of rows, $optimizer, clipped: $(weir verify lists.json --steps 4 --clip 0.01 2>&1 | said)"
     done
 done
 profile crosses.json "dlrm,numbers=3,rows=50/7/300,columns=8,cross=2,rank=4,weighted,ids=2,bottom=8,top=16,micro_batch=8"

@@ -63,6 +63,8 @@ static inline void small_lend(struct profile *profile)
     assert_non_null(profile->one_owner);
     memcpy(profile->one_owner, profile->tied, profile->tied_count * sizeof profile->one_owner[0]);
     profile->one_owner_count = profile->tied_count;
+    for (size_t i = 0; i < profile->tied_count; i++)
+        profile->layers[profile->tied[i].from].touched_rows = 0;  // no other layer reads tables
 }
 
 // Edges in order of (from, to).
@@ -104,6 +106,24 @@ static inline void small_random_states(uint64_t seed, struct profile *profile)
     for (size_t l = 0; l < profile->layer_count && has_states; l++) {
         profile->layers[l].state_bytes = 100 * random_below(&seed, 4);
         profile->layers[l].statistics_bytes = profile->layers[l].state_bytes > 0 ? 100 * random_below(&seed, 3) : 0;
+    }
+}
+
+// Some layers are two tables with rows of 64 bytes.
+static inline void small_random_tables(uint64_t seed, struct profile *profile)
+{
+    for (size_t l = 0; l < profile->layer_count; l++) {
+        struct profile_layer *layer = &profile->layers[l];
+        const uint64_t rows = layer->parameter_bytes / 64;
+        if (rows < 2 || random_below(&seed, 4) > 0)
+            continue;
+        layer->shapes = calloc(2, sizeof layer->shapes[0]);
+        assert_non_null(layer->shapes);
+        layer->shape_count = 2;
+        layer->shapes[0] = (struct shape){ 1 + random_below(&seed, rows - 1), 16 };
+        layer->shapes[1] = (struct shape){ rows - layer->shapes[0].rows, 16 };
+        layer->touched_rows = 1 + random_below(&seed, 8);
+        layer->row_bytes = 64;
     }
 }
 

@@ -494,6 +494,42 @@ static void state_without_a_gradient_is_read(void **state)
     free(plain);
 }
 
+static void must_refuse_rows(const char *plain, const char *at, const char *keys, const char *why)
+{
+    struct error error = { 0 };
+    char text[8192];
+    snprintf(text, sizeof text, "%.*s%s, %s", (int)(at - plain), plain, keys, at);
+    assert_null(profile_read(text, strlen(text), "p.json", &error));
+    assert_non_null(strstr(error.text, why));
+}
+
+static void the_rows_that_a_micro_batch_touches_are_read(void **state)
+{
+    (void)state;
+    char *plain = test_document("docs/formats/profile.md"), text[8192];
+    const char *at = strstr(strstr(plain, "\"flops\"") + 1, "\"flops\"");  // of layer 1
+    char *own = strstr(at, "\"shapes\"");
+    if (own && own < strstr(at + 1, "\"flops\""))
+        memcpy(own, "\"shaped\"", 8);
+    snprintf(text, sizeof text, "%.*s\"shapes\": [[100, 8], [8, 1]], \"touched_rows\": 20, \"row_bytes\": 16, %s",
+             (int)(at - plain), plain, at);
+    struct profile *profile = read_text(text);
+    assert_int_equal(profile->layers[1].touched_rows, 20);
+    assert_int_equal(profile->layers[1].row_bytes, 16);
+    assert_int_equal(profile->layers[0].touched_rows, 0);
+    char *again = written(profile);
+    struct profile *third = read_text(again);
+    assert_string_equal(third->hash, profile->hash);
+    must_refuse_rows(plain, at, "\"touched_rows\": 20, \"row_bytes\": 16",
+                     "touched_rows: is of \"shapes\", which are missing");
+    must_refuse_rows(plain, at, "\"shapes\": [[100, 8], [9, 1]], \"touched_rows\": 20, \"row_bytes\": 16",
+                     "row_bytes: is 16, of which shapes[1] has no whole number");
+    profile_free(third);
+    profile_free(profile);
+    free(again);
+    free(plain);
+}
+
 static void what_parts_of_sequences_share_is_read(void **state)
 {
     (void)state;
@@ -573,6 +609,7 @@ int main(void)
         cmocka_unit_test(outputs_that_devices_share_are_read),
         cmocka_unit_test(states_that_are_elsewhere_are_read),
         cmocka_unit_test(state_without_a_gradient_is_read),
+        cmocka_unit_test(the_rows_that_a_micro_batch_touches_are_read),
         cmocka_unit_test(what_parts_of_sequences_share_is_read),
     };
     enum { TRANSFERS = sizeof transfer_refusals / sizeof transfer_refusals[0] };

@@ -7,25 +7,33 @@
 static void plans_of_the_search_hold(void **state)
 {
     (void)state;
-    uint64_t seed = 21, held = 0, recomputing = 0;
+    uint64_t seed = 21, held = 0, recomputing = 0, listing = 0;
     const uint64_t trials = test_trials(400, 5000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         const uint32_t layers = 1 + (uint32_t)random_below(&seed, 9);
         const uint32_t ranks = 1 + (uint32_t)random_below(&seed, layers < 4 ? layers : 4);
         struct instance instance = instance_create(&seed, layers, ranks, false);
         struct error error = { 0 };
+        if (trial % 2) {
+            small_random_tables(seed, instance.profile);
+            instance.request.storage.optimizer = trial % 4 == 1 ? OPTIMIZER_SGD : OPTIMIZER_ADAGRAD;
+        }
         struct plan *plan = instance.network ? NULL : plan_search(&instance.request, &error);
         error = (struct error){ 0 };
         if (plan && !plan_evaluate(plan, instance.request.profile, &error))
             fail_msg("trial %d (%s): %s", (int)trial, instance.request.schedule, error.text);
         held += plan != NULL;
-        for (size_t s = 0; plan && s < plan->stage_count; s++)
+        for (size_t s = 0; plan && s < plan->stage_count; s++) {
             recomputing += plan->stages[s].recompute_count > 0;
+            for (uint32_t l = plan->stages[s].first; plan->stages[s].device_count == 1 && l < plan->stages[s].end; l++)
+                listing += storage_list_room(&plan->storage, instance.request.profile, l) > 0;
+        }
         plan_free(plan);
         instance_clear(&instance);
     }
-    print_message("# %d plans hold, %d of their stages recompute\n", (int)held, (int)recomputing);
-    assert_true(held > trials / 4 && recomputing > trials / 20);
+    print_message("# %d plans hold, %d of their stages recompute, %d of their gradients are lists of rows\n", (int)held,
+                  (int)recomputing, (int)listing);
+    assert_true(held > trials / 4 && recomputing > trials / 20 && listing > trials / 20);
 }
 
 static const struct small_layer rows[] = {

@@ -47,6 +47,7 @@ static void intervals_cost_what_plain_loops_say(void **state)
     uint64_t seed = 2;
     for (uint64_t trial = 0; trial < test_trials(150, 1500); trial++) {
         struct profile *profile = small_random_chain(&seed, 1 + random_below(&seed, 12), 1000);
+        small_random_tables(seed, profile);
         lend_something(&seed, profile);
         const struct storage storage = {
             .optimizer = (enum optimizer_kind)random_below(&seed, OPTIMIZER_ADAM_1BIT + 1),
@@ -54,6 +55,7 @@ static void intervals_cost_what_plain_loops_say(void **state)
             .optimizer_on_host = random_below(&seed, 2),
             .activations_on_host = random_below(&seed, 2),
             .window = random_below(&seed, 2) ? 1 + (uint32_t)random_below(&seed, 4) : 0,
+            .update_micro_batches = (uint32_t)(trial % 5),
         };
         const uint32_t replicas = 1 + (uint32_t)random_below(&seed, 4);
         compare_all_intervals(profile, &storage, replicas, trial);
