@@ -61,6 +61,7 @@ struct lasting_model *keeping_lasting(const struct weir_layer *layers, size_t co
         lasting->layers[l] = (struct lasting_layer){ .name = layer->name, .tensors = first,
                                                      .tensor_count = tensors_of(layer),
                                                      .numbers = layer->parameter_bytes / sizeof(float),
+                                                     .is_table = layer->touched_rows > 0,
                                                      .states = states, .state_count = states_of(layer),
                                                      .state_numbers = layer->state_bytes / sizeof(float) };
     }

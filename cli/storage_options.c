@@ -9,7 +9,8 @@ enum { KEY_OPTIMIZER = KEY_STORAGE, KEY_SHARD, KEY_HOST, KEY_WINDOW, KEY_STEP_RA
 
 static const struct argp_option options[] = {
     { "optimizer", KEY_OPTIMIZER, "NAME", 0,
-      "adamw (usual), adam, adagrad, sgd, momentum, lamb, lars, adafactor, adam8bit, adam1bit, ..-master", 0 },
+      "adamw (usual), adam, adagrad, sgd, momentum, lars, lamb, adafactor, adam8bit, adam1bit, ..-master, ..-rows",
+      0 },
     { "shard", KEY_SHARD, "WHAT", 0,
       "What replicas hold once between them: none, optimizer, gradients, weights (ZeRO 1, 2, 3)", 0 },
     { "host", KEY_HOST, "LIST", 0, "What the host holds: optimizer,activations", 0 },
@@ -18,7 +19,7 @@ static const struct argp_option options[] = {
     { "step-rate", KEY_STEP_RATE, "RATE", 0,
       "Rate of an update, as 1.5TB/s (it takes no time)", 0 },
     { "tied", KEY_TIED, "HOW", 0,
-      "Tied layers: together, or apart (where that can be)", 0 },
+      "Tied layers: together, or apart (if that can be)", 0 },
     { 0 },
 };
 

@@ -95,6 +95,7 @@ struct lasting_model *lasting_model_create(const struct model *model, enum optim
             .tensors = tensors,
             .tensor_count = describe(layer, tensors, has_names ? names + (tensors - lasting->tensors) : NULL),
             .numbers = layer_sizes(layer).parameter_bytes / precision_bytes(model->sizes.precision),
+            .is_table = layer_sizes(layer).touched_rows > 0,
             .state_numbers = layer_sizes(layer).state_bytes / sizeof(float),
         };
         tensors += lasting->layers[l].tensor_count;

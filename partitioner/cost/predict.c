@@ -234,10 +234,26 @@ static void fill_numbers(struct plan *plan, uint32_t s, const struct profile *pr
     stage->memory.capacity_bytes = memory;
 }
 
+// Several copies of a stage have whole gradients of tables, not lists of rows.
+static bool check_copies(const struct plan *plan, uint32_t s, const struct profile *profile,
+                         const struct counting *with, struct error *error)
+{
+    const struct plan_stage *stage = &plan->stages[s];
+    for (uint32_t l = stage->first; optimizer_rows[plan->storage.optimizer].is_lazy && l < stage->end; l++)
+        if (profile->layers[l].touched_rows > 0 && placement_copies(with->placement, s) > 1)
+            return error_set(error, "optimizer %s: stage %u with layer %.80s has %u copies, which do not add up lists"
+                             " of the rows to update; use one copy, or take adagrad-rows",
+                             optimizer_names[plan->storage.optimizer], s, profile->layers[l].name,
+                             placement_copies(with->placement, s));
+    return true;
+}
+
 static bool fill_stage(struct plan *plan, uint32_t s, const struct profile *profile, const struct counting *with,
                        const struct slots *slots, struct error *error)
 {
     const struct plan_stage *stage = &plan->stages[s];
+    if (!check_copies(plan, s, profile, with, error))
+        return false;
     if (variant_devices(profile, stage->variant) != plan_stage_group(stage))
         return error_set(error, "stages[%u]: groups of %u devices, but \"%.60s\" takes %u", s, plan_stage_group(stage),
                          stage->variant ? stage->variant : "no variant", variant_devices(profile, stage->variant));

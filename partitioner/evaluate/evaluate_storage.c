@@ -49,7 +49,8 @@ static bool is_in_blocks(const struct scope *scope)
 static bool is_in_tensors(const struct scope *scope)
 {
     const enum optimizer_kind kind = scope->plan->storage.optimizer;
-    return kind == OPTIMIZER_LARS || kind == OPTIMIZER_LAMB || kind == OPTIMIZER_ADAFACTOR;
+    return kind == OPTIMIZER_LARS || kind == OPTIMIZER_LAMB || kind == OPTIMIZER_ADAFACTOR
+        || kind == OPTIMIZER_ADAGRAD_ROWS || kind == OPTIMIZER_ADAM_ROWS;
 }
 
 // A replica's part, rounded up like a tensor. If an even part would end within a block, or something larger, all of
@@ -114,6 +115,8 @@ static uint64_t kept_of(const struct scope *scope, uint32_t layer)
     case OPTIMIZER_ADAFACTOR:
     case OPTIMIZER_ADAM_8BIT:
     case OPTIMIZER_ADAM_1BIT:
+    case OPTIMIZER_ADAGRAD_ROWS:
+    case OPTIMIZER_ADAM_ROWS:
         return profiled->parameter_bytes;
     default:
         return profiled->parameter_bytes - profiled->states_elsewhere_bytes;
@@ -137,6 +140,15 @@ static uint64_t adafactor_of(const struct profile_layer *layer)
     return round_to_256(bytes);
 }
 
+// A number of each row of a table, and of each weight of other layers.
+static uint64_t by_rows_of(const struct profile_layer *layer, uint64_t weights)
+{
+    uint64_t rows = 0;
+    for (size_t i = 0; layer->touched_rows && i < layer->shape_count; i++)
+        rows += 4 * layer->shapes[i].rows * layer->shapes[i].columns / layer->row_bytes;
+    return layer->touched_rows ? round_to_256(4 * rows) : weights;
+}
+
 static uint64_t state_of(const struct scope *scope, uint32_t layer)
 {
     const uint64_t weights = round_to_256(kept_of(scope, layer)), parameters = parameters_of(scope, layer);
@@ -149,8 +161,11 @@ static uint64_t state_of(const struct scope *scope, uint32_t layer)
         return weights;
     case OPTIMIZER_ADAMW:
     case OPTIMIZER_ADAM:
+    case OPTIMIZER_ADAM_ROWS:
     case OPTIMIZER_LAMB:
         return 2 * weights;
+    case OPTIMIZER_ADAGRAD_ROWS:
+        return by_rows_of(&scope->profile->layers[layer], weights);
     case OPTIMIZER_ADAM_1BIT:
         return 3 * weights;
     case OPTIMIZER_ADAFACTOR:
@@ -185,7 +200,8 @@ static uint64_t listed_for(const struct scope *scope, uint32_t layer)
 {
     const struct storage *storage = &scope->plan->storage;
     const struct profile_layer *profiled = &scope->profile->layers[layer];
-    const bool is_by_rows = storage->optimizer == OPTIMIZER_SGD || storage->optimizer == OPTIMIZER_ADAGRAD;
+    const bool is_by_rows = storage->optimizer == OPTIMIZER_SGD || storage->optimizer == OPTIMIZER_ADAGRAD
+                         || storage->optimizer == OPTIMIZER_ADAGRAD_ROWS || storage->optimizer == OPTIMIZER_ADAM_ROWS;
     uint64_t room = 0, rows = 0;
     if (!is_by_rows || scope->stage->variant || storage->shard || storage->optimizer_on_host || storage->window
         || replicas_of(scope) > 1 || scope->plan->weights != WEIGHTS_FLUSH || !strstr(scope->profile->dtype, "32") || !profiled->touched_rows)
@@ -275,7 +291,7 @@ static uint64_t state_part_of(const struct scope *scope, uint64_t bytes, uint64_
     if (is_in_blocks(scope))
         return min_u64(bytes, block_part_of(scope, weights));
     if (is_in_tensors(scope))
-        return min_u64(bytes, kind == OPTIMIZER_LAMB ? 2 * weights : weights);
+        return min_u64(bytes, kind == OPTIMIZER_LAMB || kind == OPTIMIZER_ADAM_ROWS ? 2 * weights : weights);
     while (part % whole != 0)
         part++;
     return round_to_256(part);

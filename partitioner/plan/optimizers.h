@@ -7,6 +7,8 @@
 //     adam            Kingma and Ba 2015 (arXiv 1412.6980)
 //     adamw           Loshchilov and Hutter 2019 (1711.05101)
 //     adagrad         Duchi et al. 2011 (JMLR 12): the sum of all squares of the gradient
+//     adagrad-rows    the same; tables by FBGEMM's exact row-wise Adagrad (TorchRec's RowWiseAdagrad)
+//     adam-rows       adam; tables by torch.optim.SparseAdam
 //     lars            You et al. 2017 (1708.03888)
 //     lamb            You et al. 2020 (1904.00962)
 //     adafactor       Shazeer and Stern 2018 (1804.04235), without a first moment: a row and a column of fp32 for each
@@ -54,6 +56,10 @@ enum optimizer_formula {
     ROW(ADAM_1BIT, "adam1bit", .formula = FORMULA_ADAM, .moments = 2, .unit = UPDATES_TENSORS, .compresses = true) \
     ROW(ADAGRAD, "adagrad", .formula = FORMULA_ADAGRAD, .moments = 1, .is_coupled = true, .epsilon = 1e-10f,       \
         .is_by_rows = true)                                                                                        \
+    ROW(ADAGRAD_ROWS, "adagrad-rows", .formula = FORMULA_ADAGRAD, .is_coupled = true, .epsilon = 1e-10f,           \
+        .is_by_rows = true, .keeps_rows = true, .unit = UPDATES_TENSORS)                                           \
+    ROW(ADAM_ROWS, "adam-rows", .formula = FORMULA_ADAM, .moments = 2, .is_coupled = true, .is_by_rows = true,     \
+        .is_lazy = true, .unit = UPDATES_TENSORS)                                                                  \
     ROW(SGD_MASTER, "sgd-master", .formula = FORMULA_SGD, .is_master = true)                                       \
     ROW(MOMENTUM_MASTER, "momentum-master", .formula = FORMULA_SGD, .moments = 1, .is_master = true)               \
     ROW(ADAMW_MASTER, "adamw-master", .formula = FORMULA_ADAM, .moments = 2, .is_master = true)
@@ -70,6 +76,8 @@ struct optimizer_row {
     bool compresses;             // replicas send a compressed momentum, not gradients, and keep what that leaves out
     bool is_coupled;             // weight decay is added to the gradient
     bool is_by_rows;             // without a gradient, and without decay, weights and state stay as they are
+    bool keeps_rows;             // its state is a number of each parameter, but of tables one of each row
+    bool is_lazy;                // of tables it updates only rows with a gradient, and so needs lists of rows
     enum optimizer_unit unit;
     enum optimizer_kind master;  // its counterpart with fp32 copies; OPTIMIZER_SGD: none (optimizer_master)
     float epsilon;               // usual; 0: 1e-8

@@ -14,7 +14,7 @@ const char *const tied_names[] = { "together", "apart", NULL };
 // What an optimizer keeps: copies as large as the parameters, in their own type, and bytes of each parameter.
 static uint32_t copies_of(const struct optimizer_row *row)
 {
-    return row->is_master ? 0 : row->moments + row->compresses;
+    return row->is_master ? 0 : row->moments + row->compresses + row->keeps_rows;
 }
 
 static uint32_t bytes_of(const struct optimizer_row *row)
@@ -91,6 +91,15 @@ void storage_meet_schedule(struct storage *storage, bool flushes, uint32_t micro
     storage->update_micro_batches = flushes ? micro_batches : 0;
 }
 
+bool storage_is_for_rows(const struct storage *storage, const struct profile *profile)
+{
+    const struct optimizer_row *row = &optimizer_rows[storage->optimizer];
+    bool has_tables = false;
+    for (size_t l = 0; l < profile->layer_count; l++)
+        has_tables |= profile->layers[l].touched_rows > 0;
+    return has_tables && (row->keeps_rows || row->is_lazy);
+}
+
 static uint64_t rows_of(const struct profile *profile, const struct profile_layer *layer, size_t shape)
 {
     const uint64_t numbers = multiply_clamped(layer->shapes[shape].rows, layer->shapes[shape].columns);
@@ -111,13 +120,18 @@ uint64_t storage_list_room(const struct storage *storage, const struct profile *
     return room;
 }
 
-// Behind a count: the numbers of the rows in the list, where each row of the tables is in it, and the rows' sums.
-static uint64_t list_bytes(const struct profile *profile, const struct profile_layer *layer, uint64_t room)
+static uint64_t all_rows_of(const struct profile *profile, const struct profile_layer *layer)
 {
-    const uint64_t number = sizeof(uint32_t), count = round_to_256(number);
     uint64_t rows = 0;
     for (size_t i = 0; i < layer->shape_count; i++)
         rows = add_clamped(rows, rows_of(profile, layer, i));
+    return rows;
+}
+
+// Behind a count: the numbers of the rows in the list, where each row of the tables is in it, and the rows' sums.
+static uint64_t list_bytes(const struct profile *profile, const struct profile_layer *layer, uint64_t room)
+{
+    const uint64_t number = sizeof(uint32_t), count = round_to_256(number), rows = all_rows_of(profile, layer);
     const uint64_t index = add_clamped(round_to_256(multiply_clamped(room, number)),
                                        round_to_256(multiply_clamped(rows, number)));
     return add_clamped(add_clamped(count, index), round_to_256(multiply_clamped(room, layer->row_bytes)));
@@ -137,6 +151,8 @@ uint64_t storage_state_bytes(const struct storage *storage, const struct profile
     const struct profile_layer *profiled = &profile->layers[layer];
     if (row->is_factored)
         return round_to_256(factored_bytes(profiled));
+    if (row->keeps_rows && profiled->touched_rows > 0)
+        return round_to_256(multiply_clamped(all_rows_of(profile, profiled), sizeof(float)));
     const uint64_t updated =
         profiled->parameter_bytes - (row->unit == UPDATES_PARAMETERS ? profiled->states_elsewhere_bytes : 0);
     uint64_t bytes = multiply_clamped(copies_of(row), round_to_256(updated));
@@ -288,9 +304,32 @@ static bool check_compressed(const struct storage *storage, const struct profile
                      " schedule has not; use a schedule that flushes, or adamw", name);
 }
 
+// State of rows has no shares, and rows without a gradient are known from a list alone.
+static bool check_rows(const struct storage *storage, const struct profile *profile, bool flushes, struct error *error)
+{
+    const char *name = optimizer_names[storage->optimizer];
+    const bool is_lazy = optimizer_rows[storage->optimizer].is_lazy;
+    if (!storage_is_for_rows(storage, profile))
+        return true;
+    if (profile_dtype_bytes(profile->dtype) != sizeof(float))
+        return error_set(error, "optimizer %s: tables and their state are in fp32, and the profile's are %.40s; use an"
+                         " fp32 profile", name, profile->dtype);
+    if (storage->shard != SHARD_NONE)
+        return error_set(error, "optimizer %s: rows of tables are updated whole, and shares cut through them; do not"
+                         " share its state, or take adagrad", name);
+    if (is_lazy && (storage->optimizer_on_host || storage->window))
+        return error_set(error, "optimizer %s: the rows to update are in a list on the device; leave the optimizer and"
+                         " all layers there, or take adagrad-rows", name);
+    return !is_lazy || flushes
+        || error_set(error, "optimizer %s: only a schedule that flushes has lists of the rows to update; use one, or"
+                     " take adagrad-rows", name);
+}
+
 bool storage_check(const struct storage *storage, const struct profile *profile, const struct cluster *cluster,
                    bool flushes, struct error *error)
 {
+    if (!check_rows(storage, profile, flushes, error))
+        return false;
     if (!check_optimizer(storage, profile, error) || !check_compressed(storage, profile, flushes, error))
         return false;
     if (storage_uses_host(storage) && !cluster->has_host)

@@ -54,6 +54,9 @@ bool optimizer_check_split(enum optimizer_kind optimizer, struct error *error);
 // Bytes of the gradients of this many bytes of weights.
 uint64_t storage_gradient_bytes(const struct storage *storage, uint64_t weights);
 
+// Whether a layer of the model has tables, and an optimizer keeps or updates them by rows.
+bool storage_is_for_rows(const struct storage *storage, const struct profile *profile);
+
 // Sets what depends on the schedule. Only a flush has lists of rows: elsewhere an update writes a new version.
 void storage_meet_schedule(struct storage *storage, bool flushes, uint32_t micro_batches);
 

@@ -41,6 +41,12 @@ static uint64_t scale_count(const struct lasting_layer *layer)
 static uint64_t block_bytes(const struct lasting_form *form, const struct lasting_layer *layer)
 {
     uint64_t floats = 0;
+    if (optimizer_rows[form->optimizer].keeps_rows && !layer->is_table)
+        return round_to_256(layer->numbers * sizeof(float));
+    for (size_t t = 0; optimizer_rows[form->optimizer].keeps_rows && t < layer->tensor_count; t++)
+        floats += layer->tensors[t].rows > 1 ? layer->tensors[t].rows : 1;
+    if (optimizer_rows[form->optimizer].keeps_rows)
+        return round_to_256(floats * sizeof(float));
     if (optimizer_rows[form->optimizer].codes > 0)
         return round_to_256(2 * scale_count(layer) * sizeof(float) + 2 * rounded_numbers(layer));
     for (size_t t = 0; t < layer->tensor_count; t++)
@@ -180,6 +186,21 @@ static void describe_factors(struct described *all, const struct lasting_layer *
     }
 }
 
+// The block of adagrad-rows: a sum of each row of tables; of other layers, of each number where its weight is.
+static void describe_sums(struct described *all, const struct lasting_layer *layer)
+{
+    struct place place = { .part = 1 };
+    for (size_t t = 0; t < layer->tensor_count; t++) {
+        const struct lasting_tensor *from = &layer->tensors[t];
+        const uint64_t rows = from->rows > 1 ? from->rows : 1;
+        if (!layer->is_table)
+            place.first_byte = from->first * sizeof(float);
+        add_tensor(all, name_tensor(all, layer, from, "sum"), place, SAFE_F32, layer->is_table ? 1 : rows,
+                   layer->is_table ? rows : from->columns);
+        place.first_byte += rows * sizeof(float);
+    }
+}
+
 // The block of adam8bit, for the whole layer.
 static void describe_codes(struct described *all, const struct lasting_layer *layer)
 {
@@ -191,6 +212,17 @@ static void describe_codes(struct described *all, const struct lasting_layer *la
         add_tensor(all, join(&all->arrays, layer->name, ".", names[i]), place, type, 1, count);
         place.first_byte += count * safe_type_bytes(type);
     }
+}
+
+static void describe_block(struct described *all, const struct lasting_form *form, const struct lasting_layer *layer)
+{
+    const struct optimizer_row *row = &optimizer_rows[form->optimizer];
+    if (row->keeps_rows)
+        describe_sums(all, layer);
+    else if (row->is_factored)
+        describe_factors(all, layer);
+    else
+        describe_codes(all, layer);
 }
 
 static bool describe(struct described *all, const struct lasting_form *form, const struct lasting_layer *layer,
@@ -207,7 +239,7 @@ static bool describe(struct described *all, const struct lasting_form *form, con
     if (!all->arrays.failed && half->first == 0)
         describe_state(all, layer);
     if (!all->arrays.failed && is_block && layer->tensor_count > 0)
-        (optimizer_rows[form->optimizer].is_factored ? describe_factors : describe_codes)(all, layer);
+        describe_block(all, form, layer);
     if (!all->arrays.failed)
         return true;
     arrays_clear(&all->arrays);

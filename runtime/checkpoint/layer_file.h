@@ -31,6 +31,7 @@ struct lasting_layer {
     const struct lasting_tensor *tensors;
     size_t tensor_count;
     uint64_t numbers;  // including gaps
+    bool is_table;     // some optimizers keep a number of each row of its tensors
     const struct lasting_tensor *states;  // state without a gradient, floats
     size_t state_count;
     uint64_t state_numbers;  // including gaps

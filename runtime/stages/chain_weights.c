@@ -92,6 +92,10 @@ bool chain_find_lists(struct chain *chain, const struct profile *profile, const 
     for (size_t i = 0; i < chain_length(chain); i++) {
         struct placed *link = &chain->links[i];
         link->home.layer = link->layer;
+        if (link->layer->touched_rows > 0 && optimizer_rows[storage->optimizer].is_lazy
+            && (replicas > 1 || storage_list_room(storage, profile, chain->first + (uint32_t)i) == 0))
+            return error_set(error, "layer %s: %s needs a list of the rows to update, and this plan has none: plan with"
+                             " adagrad-rows", link->layer->name, optimizer_names[storage->optimizer]);
         link->home.room = replicas == 1 ? storage_list_room(storage, profile, chain->first + (uint32_t)i) : 0;
         if (link->layer->touched_rows == 0)
             *to++ = &link->home;

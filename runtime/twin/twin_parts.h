@@ -9,6 +9,7 @@
 #include "common/number.h"
 #include "runtime/auxiliary_losses.h"
 #include "runtime/stages/layer_inputs.h"
+#include "runtime/stages/layer_table.h"
 #include "runtime/twin/twin.h"
 #include "runtime/twin/twin_compressed.h"
 
@@ -71,6 +72,17 @@ static inline uint64_t number_bytes(const struct twin *twin)
 static inline uint64_t number_count(const struct twin *twin, size_t layer)
 {
     return parameter_bytes(twin, layer) / number_bytes(twin);
+}
+
+// The gradient of a layer of tables as a list of all its rows, if the optimizer updates only rows with a gradient. Any
+// other optimizer has a gradient as large as the tables, which leaves the same bits: then room is 0.
+static inline struct row_list twin_list(const struct twin *twin, size_t layer)
+{
+    const struct optimizer *optimizer = &twin->settings.optimizer;
+    const struct layer_table table = layer_table_of(&twin->layers[layer]);
+    if (!optimizer_rows[optimizer->kind].is_lazy || optimizer->own || table.rows == 0)
+        return (struct row_list){ .room = 0 };
+    return row_list_in(twin->own[layer].gradients, table.rows, table.rows, table.columns);
 }
 
 static inline void *weights_of(const struct twin *twin, size_t layer, uint64_t version)

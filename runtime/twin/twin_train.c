@@ -3,7 +3,6 @@
 #include "device/table_kernels.h"
 #include "runtime/ranks/weight_plan.h"
 #include "runtime/stages/layer_state.h"
-#include "runtime/stages/layer_table.h"
 #include "runtime/twin/twin_parts.h"
 
 // Adds a sum of gradients to those before it. After the last one, `gradients` is what the update reads: the whole
@@ -92,7 +91,9 @@ static void meet_compressed(struct twin *twin, const bool *stages)
 static void add_sum(struct twin *twin, const bool *stages, const struct accumulation *now)
 {
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (stages[twin->own[l].stage] && sends_compressed(twin, l))
+        if (twin_list(twin, l).room > 0)
+            continue;  // of the only copy of its stage, behind a flush
+        else if (stages[twin->own[l].stage] && sends_compressed(twin, l))
             put_sum_aside(twin, l, now->sum);
         else if (stages[twin->own[l].stage])
             accumulate(twin, now, twin->own[l].gradients, twin->own[l].sum, number_count(twin, l));
@@ -126,13 +127,33 @@ static void add_shares(struct twin *twin)
     }
 }
 
+// The numbers of a layer's gradient, whether they are a list of rows or not.
+static struct twin_numbers {
+    float *at;
+    uint64_t count;
+} numbers_of(const struct twin *twin, size_t l)
+{
+    const struct row_list list = twin_list(twin, l);
+    return list.room > 0 ? (struct twin_numbers){ list.sums, list.room * list.columns }
+                         : (struct twin_numbers){ twin->own[l].gradients, number_count(twin, l) };
+}
+
+static void forget_layer(struct twin *twin, size_t l)
+{
+    const struct row_list list = twin_list(twin, l);
+    if (list.room > 0)
+        queue_zero(twin->queue, list.count, sizeof *list.count);
+    else
+        queue_zero(twin->queue, twin->own[l].gradients, number_count(twin, l) * sizeof(float));
+}
+
 // Divides gradients by the loss scale.
 static void unscale(struct twin *twin)
 {
     for (size_t l = 0; l < twin->layer_count; l++)
         if (twin->layers[l].parameter_bytes > 0)
-            kernel_scale(twin->queue, twin->own[l].gradients, twin->own[l].gradients, 1 / twin->scaling.scale,
-                         number_count(twin, l));
+            kernel_scale(twin->queue, numbers_of(twin, l).at, numbers_of(twin, l).at, 1 / twin->scaling.scale,
+                         numbers_of(twin, l).count);
 }
 
 // Computes a norm for each member that has a shard of the layer.
@@ -144,7 +165,9 @@ static void measure_layer(struct twin *twin, size_t l)
     const struct layer_table table = layer_table_of(&twin->layers[l]);
     for (uint32_t m = 0; m < shards; m++) {
         const struct norm_range measured = split_measured(split, (uint32_t)l, m, count);
-        const struct row_list rows = row_list_of_all(twin->own[l].gradients + m * count, table.rows, table.columns);
+        const struct row_list list = twin_list(twin, l);
+        const struct row_list rows = list.room > 0 ? list : row_list_of_all(twin->own[l].gradients + m * count,
+                                                                            table.rows, table.columns);
         if (measured.count > 0 && table.rows > 0)
             kernel_norm_rows(twin->queue, &twin->norms[l * members_of(twin) + m], &rows);
         else if (measured.count > 0)
@@ -167,7 +190,7 @@ static void clip(struct twin *twin)
     const struct clip clip = { twin->norms, twin_norm_count(twin), twin->settings.optimizer.clip };
     for (size_t l = 0; l < twin->layer_count; l++)
         if (twin->layers[l].parameter_bytes > 0)
-            kernel_clip(twin->queue, &clip, twin->own[l].gradients, number_count(twin, l));
+            kernel_clip(twin->queue, &clip, numbers_of(twin, l).at, numbers_of(twin, l).count);
 }
 
 // Whether the gradients are finite, if the loss is scaled. Without loss scaling this is not checked, and the update
@@ -190,7 +213,7 @@ static bool judge(struct twin *twin, bool *makes, struct error *error)
 static void forget_gradients(struct twin *twin)
 {
     for (size_t l = 0; l < twin->layer_count; l++)
-        queue_zero(twin->queue, twin->own[l].gradients, number_count(twin, l) * sizeof(float));
+        forget_layer(twin, l);
 }
 
 // Makes the next version of a layer's weights, and zeroes its gradients.
@@ -198,8 +221,11 @@ static void optimize(struct twin *twin, size_t l)
 {
     const struct weir_layer *layer = &twin->layers[l];
     struct twin_layer *updated = &twin->own[l];
+    const struct layer_table table = layer_table_of(layer);
     const struct stage_part part = { .layer = (uint32_t)l, .end = number_count(twin, l),
-                                     .numbers = layer->parameter_bytes / number_bytes(twin), .tensors = layer->tensors,
+                                     .numbers = layer->parameter_bytes / number_bytes(twin), .rows = table.rows,
+                                     .columns = table.columns, .room = twin_list(twin, l).room,
+                                     .tensors = layer->tensors,
                                      .tensor_count = layer->tensors ? layer->tensor_count : 0 };
     const struct optimizer_buffers buffers = {
         .next = weights_of(twin, l, updated->newest + 1),
@@ -222,7 +248,7 @@ static void optimize(struct twin *twin, size_t l)
         optimizer_update(&optimizer, updated->newest, twin->queue, &buffers);
     else if (buffers.next != buffers.weights)
         queue_copy(twin->queue, buffers.next, buffers.weights, parameter_bytes(twin, l));
-    queue_zero(twin->queue, updated->gradients, buffers.count * sizeof(float));
+    forget_layer(twin, l);
 }
 
 // Without a flush, an update is the mean of the micro-batches there are. Their losses are shares of a whole update of

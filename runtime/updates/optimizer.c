@@ -49,7 +49,7 @@ uint64_t optimizer_copies(enum optimizer_kind kind)
 
 bool optimizer_keeps_blocks(enum optimizer_kind kind)
 {
-    return optimizer_rows[kind].is_factored || optimizer_rows[kind].codes > 0;
+    return optimizer_rows[kind].is_factored || optimizer_rows[kind].codes > 0 || optimizer_rows[kind].keeps_rows;
 }
 
 uint64_t optimizer_block_count(uint64_t numbers)
@@ -160,6 +160,8 @@ struct work {
     uint64_t update;
     struct queue *queue;
     const struct optimizer_buffers *buffers;
+    float *block;          // state of a part, of adagrad-rows,
+    uint64_t block_first;  // and the element that it begins with
 };
 
 // Updates elements [first, end), all with decay or all without.
@@ -302,10 +304,33 @@ static void update_by_adam8bit(const struct work *work, const struct stage_part 
     kernel_adam8bit(work->queue, &adamw, &span);
 }
 
+static void update_adagrad_block(const struct work *work, uint64_t first, uint64_t end, bool decays)
+{
+    const struct optimizer_span span = {
+        .next = values_at(work->buffers->next, PRECISION_FP32, first),
+        .weights = values_at(work->buffers->weights, PRECISION_FP32, first),
+        .gradients = work->buffers->gradients + first,
+        .first = work->block + (first - work->block_first),
+        .count = end - first,
+    };
+    update_by_adagrad(work->optimizer, work->queue, &span, decays);
+}
+
+// A layer that is no table keeps a number of each weight.
+static void update_by_plain_adagrad(const struct work *work, const struct stage_part *part, float *state)
+{
+    struct work with = *work;
+    with.block = state;
+    with.block_first = part->first;
+    walk_range(&with, part->first, part->end, update_adagrad_block);
+}
+
 static void update_block(const struct work *work, const struct stage_part *part)
 {
     float *state = work->buffers->state + part->state / sizeof(float);
-    if (optimizer_rows[work->optimizer->kind].is_factored)
+    if (optimizer_rows[work->optimizer->kind].keeps_rows)
+        update_by_plain_adagrad(work, part, state);
+    else if (optimizer_rows[work->optimizer->kind].is_factored)
         update_by_adafactor(work, part, state);
     else
         update_by_adam8bit(work, part, state);
@@ -313,22 +338,41 @@ static void update_block(const struct work *work, const struct stage_part *part)
 
 // --- rows ------------------------------------------------------------------------------
 
+// Whether a part is tables that are updated by rows. Without a list these are all rows.
+static bool is_by_rows(const struct optimizer *optimizer, const struct stage_part *part)
+{
+    return part->room > 0 || (part->rows > 0 && optimizer_rows[optimizer->kind].keeps_rows);
+}
+
+static void update_rows_by_adam(const struct work *work, const struct row_list *list, const struct optimizer_span *span)
+{
+    const struct optimizer *optimizer = work->optimizer;
+    const struct adamw adamw = { .rate = optimizer->rate, .beta1 = optimizer->beta1, .beta2 = optimizer->beta2,
+                                 .epsilon = optimizer->epsilon, .update = work->update, .is_lazy = true };
+    kernel_adamw_rows(work->queue, &adamw, list, span);
+}
+
 // A list of rows updates the same weights that it was made with.
 static void update_rows(const struct work *work, const struct stage_part *part)
 {
     const struct optimizer *optimizer = work->optimizer;
+    const struct optimizer_row *row = &optimizer_rows[optimizer->kind];
     const struct optimizer_buffers *buffers = work->buffers;
     const struct row_list list = stage_part_rows(part, (float *)(uintptr_t)buffers->gradients);
     const struct optimizer_span span = {
         .next = values_at(buffers->next, PRECISION_FP32, part->first),
         .weights = values_at(buffers->weights, PRECISION_FP32, part->first),
-        .first = moments_of(optimizer->kind) > 0 ? buffers->state + part->first : NULL,
+        .first = row->keeps_rows ? buffers->state + part->state / sizeof(float)
+               : row->moments > 0 ? buffers->state + part->first : NULL,
+        .second = row->moments > 1 ? buffers->state + buffers->count + part->first : NULL,
         .count = part->rows * part->columns,
     };
-    assert(buffers->next == buffers->weights);
-    if (optimizer_rows[optimizer->kind].formula == FORMULA_ADAGRAD)
+    assert(part->room == 0 || buffers->next == buffers->weights);
+    if (row->formula == FORMULA_ADAM)
+        update_rows_by_adam(work, &list, &span);
+    else if (row->formula == FORMULA_ADAGRAD)
         kernel_adagrad_rows(work->queue, &(struct adagrad){ .rate = optimizer->rate, .epsilon = optimizer->epsilon },
-                            &list, &span, false);
+                            &list, &span, row->keeps_rows);
     else
         kernel_sgd_rows(work->queue, &(struct sgd){ .rate = optimizer->rate }, &list, &span);
 }
@@ -392,7 +436,7 @@ static void update_part(const struct work *work, const struct stage_part *part)
         keep(work, part);
     else if (optimizer->own)
         update_by_own(work, part);
-    else if (part->room > 0)
+    else if (is_by_rows(optimizer, part))
         update_rows(work, part);
     else if (optimizer_keeps_blocks(optimizer->kind))
         update_block(work, part);
@@ -423,6 +467,6 @@ void optimizer_update(const struct optimizer *optimizer, uint64_t update, struct
             part.end = parts[next].end;
         struct optimizer paced = *optimizer;
         paced.rate *= part.rate_factor > 0 ? part.rate_factor : 1;
-        update_part(&(struct work){ &paced, update, queue, buffers }, &part);
+        update_part(&(struct work){ .optimizer = &paced, .update = update, .queue = queue, .buffers = buffers }, &part);
     }
 }

@@ -75,6 +75,7 @@ const char *optimizer_copy_name(enum optimizer_kind kind, uint64_t copy);
 // Whether a kind keeps a block of bytes for each layer instead, of storage_state_bytes() bytes:
 //
 //     adafactor   for each tensor in turn, floats: a moment of each row and of each column; of a vector, of each number
+//     adagrad-rows   floats: a sum of each number; of tables, of each row
 //     adam8bit    | scales of first moments | of second ones | codes of first moments | of second ones |
 bool optimizer_keeps_blocks(enum optimizer_kind kind);
 

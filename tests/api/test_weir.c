@@ -392,7 +392,7 @@ static void what_is_missing_in_a_plan_is_named(void **state)
         { WEIR_OPTIONS(partition, .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b", .micro_batches = 2,
                        .optimizer = "lion"),
           2, "optimizer: \"lion\" is none of sgd, momentum, adamw, adam, lamb, lars, adafactor, adam8bit, adam1bit, "
-             "adagrad, sgd-master, momentum-master, adamw-master" },
+             "adagrad, adagrad-rows, adam-rows, sgd-master, momentum-master, adamw-master" },
         { WEIR_OPTIONS(partition, .cluster = "2 devices, 1MiB, 10GB/s 1us", .schedule = "1f1b", .micro_batches = 2,
                        .ranks = 3),
           2, "ranks: 3, but the cluster has 2 devices" },

@@ -29,6 +29,19 @@ find c -maxdepth 1 -name 'step-*' ! -name step-100 -exec rm -r {} +
 train two c --epochs 4 --resume >c.txt 2>c.err; echo "exit $?"
 same a/step-563 c/step-563
 
+echo '# optimizers of rows, stopped and gone on with'
+for optimizer in adagrad-rows adam-rows; do
+    weir partition profile.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule 1f1b --micro-batches 4 \
+        --optimizer $optimizer -o rows.json >/dev/null
+    weir partition profile.json --cluster "1 devices, 1GiB, 10GB/s 1us" --schedule gpipe --micro-batches 4 \
+        --optimizer $optimizer -o row.json >/dev/null
+    train rows whole-$optimizer --steps 30 >rows.txt 2>&1; echo "exit $?"
+    train rows $optimizer --steps 30 --save-every 10 --keep 9 >rows.txt 2>&1; echo "exit $?"
+    rm -r $optimizer/step-30
+    train row $optimizer --steps 30 --resume >rows.txt 2>&1; echo "exit $?"
+    same whole-$optimizer/step-30 $optimizer/step-30
+done
+
 echo '# two devices for each rank, which share the samples'
 weir profile $model --rows 2 -o profile.json >/dev/null
 weir partition profile.json --cluster "4 devices, 1GiB, 10GB/s 1us" --schedule 1f1b --micro-batches 4 \

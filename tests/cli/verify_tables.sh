@@ -22,7 +22,7 @@ done
 profile large.json "dlrm,numbers=4,rows=5000/7/3000,columns=8,ids=3,bottom=16,top=16,micro_batch=8"
 profile few.json "dlrm,numbers=4,rows=2/3/4,columns=8,ids=3,bottom=16,top=16,micro_batch=16"
 for model in large few; do
-    for optimizer in sgd adagrad; do
+    for optimizer in sgd adagrad adagrad-rows adam-rows; do
         plan lists.json $model.json 2 zb-h1 --optimizer $optimizer
         echo "$model tables, lists of rows, $optimizer, clipped: $(weir verify lists.json --steps 4 --clip 0.01 2>&1 | said)"
     done

@@ -16,7 +16,9 @@ static void plans_of_the_search_hold(void **state)
         struct error error = { 0 };
         if (trial % 2) {
             small_random_tables(seed, instance.profile);
-            instance.request.storage.optimizer = trial % 4 == 1 ? OPTIMIZER_SGD : OPTIMIZER_ADAGRAD;
+            static const enum optimizer_kind kinds[] = { OPTIMIZER_SGD, OPTIMIZER_ADAGRAD, OPTIMIZER_ADAGRAD_ROWS,
+                                                         OPTIMIZER_ADAM_ROWS };
+            instance.request.storage.optimizer = kinds[trial / 2 % 4];
         }
         struct plan *plan = instance.network ? NULL : plan_search(&instance.request, &error);
         error = (struct error){ 0 };

@@ -55,7 +55,7 @@ static struct bad_row {
       "plan.json: stages: are on 2 devices, but there are 3 ranks" },
     { "an unknown optimizer", "\"optimizer\": \"adamw\"", "\"optimizer\": \"lion\"",
       "plan.json: optimizer: is \"lion\", not one of sgd, momentum, adamw, adam, lamb, lars, adafactor, adam8bit,"
-      " adam1bit, adagrad, sgd-master, momentum-master, adamw-master" },
+      " adam1bit, adagrad, adagrad-rows, adam-rows, sgd-master, momentum-master, adamw-master" },
     { "a storage that says nothing", "\"optimizer\": \"adamw\",",
       "\"optimizer\": \"adamw\", \"storage\": {\"shard\": \"none\", \"optimizer_on_host\": false,"
       " \"activations_on_host\": false, \"window\": 0, \"step_bytes_per_second\": 0, \"tied_apart\": false},",

@@ -50,7 +50,7 @@ static void intervals_cost_what_plain_loops_say(void **state)
         small_random_tables(seed, profile);
         lend_something(&seed, profile);
         const struct storage storage = {
-            .optimizer = (enum optimizer_kind)random_below(&seed, OPTIMIZER_ADAM_1BIT + 1),
+            .optimizer = (enum optimizer_kind)random_below(&seed, OPTIMIZER_ADAM_ROWS + 1),
             .shard = (enum shard)random_below(&seed, 4),
             .optimizer_on_host = random_below(&seed, 2),
             .activations_on_host = random_below(&seed, 2),

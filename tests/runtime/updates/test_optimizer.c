@@ -384,6 +384,67 @@ static void updates_are_those_of_pytorch(void **state)
     bench_close(&bench);
 }
 
+// By three updates in PyTorch 2: of torch.optim.SparseAdam, and of TorchRec's RowWiseAdagrad (by its formula, in
+// tensors). Row 3 has no gradient in the second update, and rows 0 and 2 never have one.
+static const struct rows_row {
+    const char *name;
+    enum optimizer_kind kind;
+    size_t kept;  // numbers of state
+    float weights[12];
+} by_rows[] = {
+    { "SparseAdam", OPTIMIZER_ADAM_ROWS, 24,
+      { -0.625f, 0.25f, -0.25f, 0.58530372f, 0.28341895f, -0.59256834f, 0.5f, 0.0f, -0.5f, 0.47048172f, -0.19357127f,
+        -0.49064279f } },
+    { "RowWiseAdagrad", OPTIMIZER_ADAGRAD_ROWS, 4,
+      { -0.625f, 0.25f, -0.25f, 0.63839751f, 0.18273503f, -0.47500002f, 0.5f, 0.0f, -0.5f, 0.39535052f, -0.0990595f,
+        -0.52224272f } },
+};
+
+static struct row_list listed(void *memory, int update)
+{
+    static const int rows[] = { 1, 3 };
+    const struct row_list list = row_list_in(memory, 2, 4, 3);
+    *list.count = update == 1 ? 1 : 2;
+    for (uint32_t k = 0; k < *list.count; k++) {
+        list.numbers[k] = rows[k];
+        list.places[rows[k]] = (int32_t)k;
+        for (int c = 0; c < 3; c++)
+            list.sums[3 * k + (size_t)c] = (float)((rows[k] * 5 + c * 3 + update * 2) % 7 - 3) / 4;
+    }
+    return list;
+}
+
+static void updates_of_rows_are_those_of_pytorch(void **state)
+{
+    (void)state;
+    struct bench bench = bench_open(9);
+    for (size_t n = 0; n < sizeof by_rows / sizeof by_rows[0]; n++) {
+        struct optimizer optimizer = optimizer_default(by_rows[n].kind);
+        float weights[12], state_of[24] = { 0 };
+        _Alignas(256) unsigned char memory[1024] = { 0 };
+        optimizer.rate = 0.1f;
+        for (int i = 0; i < 12; i++)
+            weights[i] = (float)((i * 7) % 11 - 5) / 8;
+        const struct stage_part part = { .end = 12, .rows = 4, .columns = 3, .room = 2 };
+        assert_true(row_list_bytes(2, 4, 3) <= sizeof memory);
+        for (int update = 0; update < 3; update++) {
+            listed(memory, update);
+            optimizer_update(&optimizer, (uint64_t)update + 1, bench.queue,
+                             &(struct optimizer_buffers){ .next = values(weights), .weights = values(weights),
+                                                          .gradients = (const float *)(const void *)memory,
+                                                          .state = state_of, .count = 12, .parts = &part,
+                                                          .part_count = 1 });
+        }
+        for (int i = 0; i < 12; i++)
+            if (!(fabsf(weights[i] - by_rows[n].weights[i]) <= 1e-6f))
+                fail_msg("%s: weight %d is %.9g, and PyTorch has %.9g", by_rows[n].name, i, (double)weights[i],
+                         (double)by_rows[n].weights[i]);
+        for (size_t i = by_rows[n].kept; i < 24; i++)
+            assert_true(state_of[i] == 0);
+    }
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +455,7 @@ int main(void)
         cmocka_unit_test(exempt_elements_do_not_decay),
         cmocka_unit_test(a_tensor_is_scaled_by_its_own_norm),
         cmocka_unit_test(updates_are_those_of_pytorch),
+        cmocka_unit_test(updates_of_rows_are_those_of_pytorch),
         cmocka_unit_test(adafactor_is_that_of_pytorch),
         cmocka_unit_test(adam_in_8_bits_is_near_adamw),
         cmocka_unit_test(adam_in_1_bit_freezes_its_second_moment),
