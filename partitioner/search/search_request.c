@@ -226,6 +226,7 @@ static bool set_head(const struct search_request *request, struct plan *plan, st
     plan->micro_batches = request->micro_batches;
     plan->storage = request->storage;
     plan->weights = generator->weights;
+    storage_meet_schedule(&plan->storage, plan->weights == WEIGHTS_FLUSH, plan->micro_batches);
     snprintf(plan->schedule, sizeof plan->schedule, "%s", generator->name);
     snprintf(plan->profile_hash, sizeof plan->profile_hash, "%s", request->profile->hash);
     plan->model = strdup(request->profile->model);

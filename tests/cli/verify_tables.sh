@@ -39,6 +39,9 @@ done
 weir price dlrm.json --cluster "3 devices, 1GiB, 10GB/s 1us" --schedule zb-h1 --micro-batches 4 --cuts "[1,4,6]" \
     --recompute "[1,3,0]" -o own.json >/dev/null 2>&1
 echo "tables on a stage of their own, run again: $(weir verify own.json --steps 2 2>&1 | said)"
+weir price dlrm.json --cluster "3 devices, 1GiB, 10GB/s 1us" --schedule zb-h1 --micro-batches 4 --cuts "[1,4,6]" \
+    --recompute "[1,3,0]" --optimizer adam-rows -o own.json >/dev/null 2>&1
+echo "the same by a list of rows: $(weir verify own.json --steps 2 2>&1 | said)"
 plan replicas.json dlrm.json 4 1f1b --replicas 2,2
 echo "replicas, clipped: $(weir verify replicas.json --clip 0.01 2>&1 | said)"
 echo "a short last micro-batch: $(weir verify replicas.json --batch 27 2>&1 | said)"
