@@ -654,6 +654,30 @@ static void run_weighted_bags(struct trial *t)
     look_up(t, true, true);
 }
 
+// The rows of a list may come in another order. What updates by it leave in the table has none.
+static void run_row_lists(struct trial *t)
+{
+    struct bags bags = bags_of(t);
+    const size_t count = TABLE_ROWS * t->columns, bytes = row_list_bytes(TABLE_ROWS, TABLE_ROWS, t->columns);
+    const struct row_list list = row_list_in(workspace(t, bytes), TABLE_ROWS, TABLE_ROWS, t->columns);
+    const struct values *gradient = values(t, count_of(t));
+    struct values *weights = (struct values *)(void *)sums(t, count, "weights");
+    const struct optimizer_span span = { .next = weights, .weights = weights, .first = positive(t, count, "first"),
+                                         .second = positive(t, count, "second"), .count = count };
+    const struct optimizer_span plain = { .next = weights, .weights = weights, .count = count };
+    const struct adagrad adagrad = { .rate = 0.5f, .epsilon = 1e-10f };
+    queue_zero(t->queue, list.count, sizeof *list.count);
+    kernel_list_rows(t->queue, &list, &bags);
+    bags.places = list.places;
+    kernel_bag_backward(t->queue, &bags, list.sums, gradient);
+    kernel_norm_rows(t->queue, output(t, FLOATS, 1, "norm of the rows"), &list);
+    kernel_sgd_rows(t->queue, &(struct sgd){ .rate = 0.5f }, &list, &plain);
+    kernel_adagrad_rows(t->queue, &adagrad, &list, &span, false);
+    kernel_adagrad_rows(t->queue, &adagrad, &list, &span, true);
+    kernel_adamw_rows(t->queue, &(struct adamw){ .rate = 0.5f, .beta1 = 0.9f, .beta2 = 0.99f, .epsilon = 1e-3f,
+                                                 .update = 3, .is_lazy = true }, &list, &span);
+}
+
 // A few samples: a vector has no more columns than models have.
 static void run_interaction(struct trial *t)
 {
@@ -815,6 +839,7 @@ static const struct {
     { "upsample, copy_columns", run_branches, ROWS, true },
     { "bags", run_bags, ROWS, true },
     { "bags, weighted means", run_weighted_bags, ROWS, true },
+    { "lists of rows", run_row_lists, ROWS, true },
     { "interaction", run_interaction, ROWS, true },
     { "cross, sums of rows", run_cross, ROWS, true },
     { "binary cross entropy", run_answers, ROWS, true },
