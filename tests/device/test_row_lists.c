@@ -118,7 +118,8 @@ struct updated {
 static float *copy_of(struct rig *rig, const float *from, size_t count)
 {
     float *copy = rig_output(rig, count);
-    memcpy(copy, from, count * sizeof *copy);
+    if (count > 0)
+        memcpy(copy, from, count * sizeof *copy);
     return copy;
 }
 
