@@ -44,7 +44,7 @@ static const struct argp_option options[] = {
     OPTION_PAD_VOCABULARY,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
     { "sizes", KEY_SIZES, "A,B,C", 0, "Three micro-batches, from which times follow", 0 },
-    { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall; of GPUs: by their events", 0 },
+    { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall", 0 },
     { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices (variants)", 0 },
     { "rows", KEY_ROWS, "N,...", 0, "Also whole layers on N that share samples", 0 },
     { "tables", KEY_TABLES, "P,...", 0, "With --rows: also tables split as P says", 0 },
@@ -161,7 +161,7 @@ static const struct argp argp = {
            "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split, and, sequence"
            " parallel, \"tensor2sp\", ..; their sums take what they take here, or over the innermost link of --cluster."
            " --rows 2 adds \"rows2\": whole layers on two devices, which share the samples."
-           " --tables slots,rows,columns adds \"rows2:slots\", ..: tables on one device each, or split.\n\n"
+           " --tables slots,rows,columns adds \"rows2:slots\", ..: tables split; alone, host50000: on the host.\n\n"
            "--sizes 16,32,64 puts the times of MODEL,micro_batch=48 on lines through 16 and 64, and prints how they"
            " miss 32.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one;"
@@ -169,7 +169,6 @@ static const struct argp argp = {
            "Exit code 1: a finding makes the profile untrusted.\n\n"
            "Examples:\n  weir profile gpt-nano -o profile.json\n"
            "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n"
-           "  weir profile --calibrate -o here.json\n"
            "  weir profile --lint profile.json\n"
            "  weir profile dlrm,rows=200 --data clicks.json -o profile.json\n",
 };

@@ -221,11 +221,11 @@ static bool can_have_room(const struct plan *plan, struct error *error)
         return error_set(error, "the plan has tables on the host, whose rows come and go between iterations, and %s"
                          " does not end any: plan by a schedule that flushes", plan->schedule);
     if (plan->storage.optimizer != OPTIMIZER_SGD && plan->storage.optimizer != OPTIMIZER_ADAGRAD)
-        return error_set(error, "the plan has tables on the host, and %s also changes rows that no id names: plan with"
-                         " --optimizer sgd or adagrad", optimizer_names[plan->storage.optimizer]);
+        return error_set(error, "the plan has tables on the host, which sgd and adagrad update, and its optimizer is"
+                         " %s: plan with weir partition --optimizer adagrad", optimizer_names[plan->storage.optimizer]);
     return plan->storage.shard == SHARD_NONE
         || error_set(error, "the plan has tables on the host, whose rows come and go, and replicas that share what"
-                     " they hold: plan without --shard");
+                     " they hold: plan without weir partition --shard");
 }
 
 static bool open_split(struct split_layers *layers, const struct plan *plan, const struct model *model,
