@@ -23,6 +23,28 @@ static const uint32_t *members_of(const struct table_plan *plan, uint32_t t)
     return &plan->placement.member[(size_t)t * plan->problem.members];
 }
 
+// The word of a table in the places that profiles measure and plans run (models/table_places.h). False if there is
+// none: the table is on the host.
+static bool add_place(const struct table_plan *plan, uint32_t t, struct text *text)
+{
+    const struct table_way *way = way_of(plan, t);
+    const bool is_cut = way->kind == TABLE_ROWS || way->kind == TABLE_COLUMNS;
+    const bool has_members = way->kind == TABLE_WHOLE || (is_cut && way->parts < plan->problem.members);
+    const char *word = way->kind == TABLE_COPIED ? "all" : is_cut ? table_kind_names[way->kind] : "";
+    text_add(text, "%s%s", t > 0 ? "/" : "", word);
+    for (uint32_t j = 0; has_members && j < way->parts; j++)
+        text_add(text, "%s%u", j > 0 ? "+" : "", members_of(plan, t)[j]);
+    return way->kind != TABLE_HOST;
+}
+
+static bool add_places(const struct table_plan *plan, struct text *text)
+{
+    bool good = true;
+    for (uint32_t t = 0; t < plan->problem.tables; t++)
+        good &= add_place(plan, t, text);
+    return good;
+}
+
 // --- for people -----------------------------------------------------------------------------------
 
 static void print_members(const struct table_plan *plan, uint32_t t, struct text *text)
@@ -170,6 +192,17 @@ static void print_why(const struct table_plan *plan, struct text *text)
         print_split(plan, &plan->splits[i], text);
 }
 
+// One member has all tables without a word.
+static void print_places(const struct table_plan *plan, struct text *text)
+{
+    struct text places = { 0 };
+    if (plan->problem.members > 1 && add_places(plan, &places) && places.data)
+        text_add(text, "\nTo profile it, and then plan and run: weir profile --rows %u --tables %s\n",
+                 plan->problem.members, places.data);
+    text->failed |= places.failed;
+    text_clear(&places);
+}
+
 void table_plan_print(const struct table_plan *plan, struct text *text)
 {
     print_tables(plan, text);
@@ -177,6 +210,7 @@ void table_plan_print(const struct table_plan *plan, struct text *text)
     print_value(plan, text);
     print_rules(plan, text);
     print_why(plan, text);
+    print_places(plan, text);
 }
 
 // --- the document -----------------------------------------------------------------------------------
@@ -250,6 +284,15 @@ static void write_splits(const struct table_plan *plan, struct json_writer *writ
     json_close(writer);
 }
 
+static void write_places(const struct table_plan *plan, struct json_writer *writer, struct text *text)
+{
+    struct text places = { 0 };
+    if (add_places(plan, &places) && places.data)
+        json_put_string(writer, "places", places.data);
+    text->failed |= places.failed;
+    text_clear(&places);
+}
+
 void table_plan_write(const struct table_plan *plan, struct text *text)
 {
     struct json_writer writer = json_writer(text);
@@ -259,6 +302,7 @@ void table_plan_write(const struct table_plan *plan, struct text *text)
     cluster_write_part(plan->problem.cluster, &writer, "cluster");
     json_put_string(&writer, "optimizer", table_optimizer_names[plan->problem.optimizer]);
     write_tables(plan, &writer);
+    write_places(plan, &writer, text);
     write_members(plan, &writer);
     json_put_u64(&writer, "read_ns", placement_ns(plan->cost.read_ps));
     json_put_u64(&writer, "link_ns", placement_ns(plan->cost.link_ps));

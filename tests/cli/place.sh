@@ -70,3 +70,12 @@ weir place profile.json --cluster "$four" -m 4 --layer wide 2>&1; echo "exit $?"
 weir place tables.json --cluster "$four" -m 4 2>&1; echo "exit $?"
 python3 -c 'import json; profile = json.load(open("profile.json")); del profile["reads"]; print(json.dumps(profile))' >unread.json
 weir place unread.json --cluster "$four" -m 4 2>&1; echo "exit $?"
+
+echo "# its placement, profiled, planned and run"
+weir place profile.json --cluster "4 devices, 1GiB, 12GB/s 5us" -m 4 --seconds 0 --json -o found.json
+places=$(sed -n 's/^  "places": "\(.*\)",$/\1/p' found.json)
+weir profile $model --rows 4 --tables $places -o placed.json >/dev/null
+sed -i 's/"whole_ns": [0-9]*/"whole_ns": 0/' placed.json
+weir partition placed.json --cluster "4 devices, 1GiB, 12GB/s 5us" --ranks 1 --schedule gpipe --micro-batches 4 \
+    --variants rows4:$places -o placed.plan.json >plan.txt || cat plan.txt
+weir verify placed.plan.json | tail -n 1
