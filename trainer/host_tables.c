@@ -30,6 +30,8 @@ struct host_tables {
     size_t count;
     uint64_t turn, moved_bytes;
     struct table_store *stores;
+    struct device *device;  // the host's processor, opened when it is first needed
+    struct queue *queue;
 };
 
 // --- making ----------------------------------------------------------------------
@@ -104,25 +106,30 @@ void host_tables_free(struct host_tables *tables)
         return;
     for (size_t i = 0; i < tables->count; i++)
         close_store(&tables->stores[i]);
+    queue_free(tables->queue);
+    device_close(tables->device);
     free(tables->stores);
     free(tables);
 }
 
+static bool open_queue(struct host_tables *tables, struct error *error)
+{
+    tables->device = tables->device ? tables->device : device_open("cpu", error);
+    if (tables->device && !tables->queue)
+        tables->queue = queue_create(tables->device, error);
+    return tables->queue != NULL;
+}
+
 // The rows themselves, which only a process that has the layer needs.
-static bool fill_store(const struct host_tables *tables, struct table_store *store, struct error *error)
+static bool fill_store(struct host_tables *tables, struct table_store *store, struct error *error)
 {
     const struct layer *layer = &tables->model->layers[store->layer];
     if (store->parts[0])
         return true;
-    struct device *host = device_open("cpu", error);
-    struct queue *queue = host ? queue_create(host, error) : NULL;
-    bool good = queue && open_parts(store, layer, error);
-    if (good)
-        layer_initialize(layer, queue, store->parts[0], tables->seed);
-    good = good && queue_wait(queue, error);
-    queue_free(queue);
-    device_close(host);
-    return good;
+    if (!open_queue(tables, error) || !open_parts(store, layer, error))
+        return false;
+    layer_initialize(layer, tables->queue, store->parts[0], tables->seed);
+    return queue_wait(tables->queue, error);
 }
 
 static struct table_store *store_of(const struct host_tables *tables, uint32_t layer)
@@ -285,6 +292,17 @@ static bool bring(struct host_tables *tables, struct table_store *store, const s
     return true;
 }
 
+bool host_tables_take_back(struct host_tables *tables, const struct pipeline *pipeline, struct error *error)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < tables->count; i++) {
+        struct table_store *store = &tables->stores[i];
+        if (pipeline_has_any(pipeline, store->layer))
+            good = fill_store(tables, store, error) && take_back(tables, store, pipeline, error);
+    }
+    return good;
+}
+
 bool host_tables_turn(struct host_tables *tables, const struct model_layers *layers, struct pipeline *pipeline,
                       struct error *error)
 {
@@ -299,6 +317,43 @@ bool host_tables_turn(struct host_tables *tables, const struct model_layers *lay
             good = fill_store(tables, store, error) && take_back(tables, store, pipeline, error)
                 && bring(tables, store, pipeline, error);
     }
+    return good;
+}
+
+// --- on the host -----------------------------------------------------------------
+
+bool host_tables_has(const struct host_tables *tables, uint32_t layer)
+{
+    for (size_t i = 0; i < tables->count; i++)
+        if (tables->stores[i].layer == layer)
+            return true;
+    return false;
+}
+
+bool host_tables_look_up(struct host_tables *tables, uint32_t layer, const struct click_batch *batch,
+                         struct queue *queue, void *output, struct error *error)
+{
+    const struct table_store *store = store_of(tables, layer);
+    const struct layer *whole = &tables->model->layers[layer];
+    const struct table_shape *shape = &whole->shape.tables;
+    const uint64_t bytes = layer_bags(whole) * row_bytes(store);
+    const struct bags bags = { .ids = batch->rows, .ends = batch->ends, .count = layer_bags(whole),
+                               .weights = shape->has_weights ? batch->weights : NULL,
+                               .most = layer_most_ids(whole), .rows = store->rows, .columns = store->columns,
+                               .is_mean = shape->is_mean };
+    float *vectors = malloc(bytes);
+    bool good = ((vectors && store->parts[0]) || error_no_memory(error, "vectors of tables on the host"))
+             && open_queue(tables, error);
+    if (good) {
+        kernel_bag(tables->queue, &bags, (struct values *)(void *)vectors,
+                   (const struct values *)(const void *)store->parts[0]);
+        good = queue_wait(tables->queue, error);
+    }
+    if (good) {
+        queue_upload(queue, output, vectors, bytes);
+        good = queue_wait(queue, error);
+    }
+    free(vectors);
     return good;
 }
 

@@ -14,6 +14,7 @@
 #include "models/model.h"
 #include "profiler/measure.h"
 #include "runtime/pipeline.h"
+#include "trainer/click_batch.h"
 #include "trainer/model_layers.h"
 
 struct host_tables;
@@ -31,6 +32,13 @@ const int32_t *host_tables_slots(const struct host_tables *tables, uint32_t laye
 // than there is room for; then nothing was changed.
 bool host_tables_turn(struct host_tables *tables, const struct model_layers *layers, struct pipeline *pipeline,
                       struct error *error);
+
+// Between two steps: what is on the device is on the host as well. All vectors of a micro-batch's ids then come from
+// there to `output` on a device, if this process has the layer.
+bool host_tables_take_back(struct host_tables *tables, const struct pipeline *pipeline, struct error *error);
+bool host_tables_has(const struct host_tables *tables, uint32_t layer);
+bool host_tables_look_up(struct host_tables *tables, uint32_t layer, const struct click_batch *batch,
+                         struct queue *queue, void *output, struct error *error);
 
 // Bytes that have gone to the device and back.
 uint64_t host_tables_moved_bytes(const struct host_tables *tables);

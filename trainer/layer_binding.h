@@ -28,6 +28,7 @@ struct layer_binding {
     float *pixels;              // likewise, for a source of pictures
     void *own;                  // of these, those of a member that owns rows; of all members, one behind the other
     struct click_batch *clicks; // likewise, for a source of numbers or ids
+    struct host_tables *host;   // that computes the forward; NULL: the device does
     const int32_t *slots;       // where each row of tables that are on the host is on the device; else NULL
     uint64_t batch_at;          // byte offset of these in the forward's workspace on the device, after the layer's own
     struct weir_range *undecayed;

@@ -1,5 +1,6 @@
 #include "trainer/model_layers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -390,6 +391,20 @@ static bool forward(void *self, const struct weir_pass *pass, struct weir_error 
     return is_well(binding, error);
 }
 
+// Reads tables on the host, and sends their vectors.
+static bool forward_on_host(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const struct layer_binding *binding = self;
+    struct click_batch *batch = &binding->clicks[pass->copy];
+    struct error reason = { 0 };
+    gather_clicks(binding, &binding->layer, pass, batch);
+    if (host_tables_look_up(binding->host, binding->layer.index, batch, pass->queue, pass->output, &reason))
+        return true;
+    error->code = (int)reason.kind;
+    snprintf(error->text, sizeof error->text, "%s", reason.text);
+    return false;
+}
+
 static bool backward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     const struct layer_binding *binding = self;
@@ -516,6 +531,12 @@ static struct weir_layer layer_of(struct layer_binding *binding)
     }
     if (binding->all)
         binding_join_shards(binding, &layer);
+    if (binding->host) {
+        layer.parameter_bytes = 0;
+        layer.tensors = NULL;
+        layer.tensor_count = layer.undecayed_count = 0;
+        layer.forward = forward_on_host;
+    }
     return layer;
 }
 
@@ -544,6 +565,8 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
     const uint32_t shards = shards_of(splitting, whole->index);
     struct sharding sharding = splitting->how;
     sharding.shards = shards;
+    if (splitting->looks_up && host_tables_has(splitting->host, whole->index))
+        binding->host = splitting->host;
     if (splitting->rooms && splitting->rooms[whole->index] > 0) {
         binding->slots = host_tables_slots(splitting->host, whole->index);
         return layer_shard(whole, (struct sharding){ .shards = 1, .room = splitting->rooms[whole->index] }, 0,

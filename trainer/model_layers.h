@@ -70,6 +70,7 @@ struct splitting {
     const uint32_t *shards;         // by layer, the number of shards; 0 and 1: the layer is whole. NULL: all are whole
     const size_t *rooms;            // by layer, rows of tables on the device; 0: all. NULL: all of all tables
     struct host_tables *host;       // that has the others; NULL: nobody has
+    bool looks_up;                  // layers with tables there compute on the host, and have no parameters here
     struct sharding how;            // its `shards` aside
     uint32_t shard;                 // which shard; a layer split into too few shards to have it is not run
     struct shard_group *group;  // with at least layers * copies places; borrowed. NULL: all shards run as one layer

@@ -4,6 +4,8 @@
 
 #include "common/number.h"
 #include "runtime/groups/agreement.h"
+#include "runtime/pipeline_shards.h"
+#include "trainer/host_tables.h"
 
 struct sample_range predictions_range(const struct predictions *predictions)
 {
@@ -43,6 +45,17 @@ void predictions_close(struct predictions *predictions)
     *predictions = (struct predictions){ 0 };
 }
 
+// Whether tables on the host are read there. The first rank computes, so that it has to have them; if it has not, it is
+// sent them whole.
+static bool looks_up(const struct predictions *predictions)
+{
+    bool all = predictions->host != NULL;
+    for (uint32_t l = 0; predictions->host && l < predictions->model->layer_count; l++)
+        if (host_tables_has(predictions->host, l))
+            all &= pipeline_rank_of(predictions->pipeline, l, 0) == 0;
+    return all;
+}
+
 // Layers that are split do not run without the other members, which have no part in an evaluation.
 static bool make_whole(struct predictions *predictions, struct error *error)
 {
@@ -51,7 +64,9 @@ static bool make_whole(struct predictions *predictions, struct error *error)
         return true;
     predictions->course = (struct sample_course){ .data = predictions->data, .evaluated = predictions->range,
                                                   .evaluation_samples = predictions_samples(predictions) };
-    predictions->whole = model_layers_create(predictions->model, predictions->device, &batches, error);
+    const struct splitting splitting = { .host = predictions->host, .looks_up = looks_up(predictions) };
+    predictions->whole = model_layers_create_split(predictions->model, predictions->device, &batches, &splitting,
+                                                   error);
     return ranks_all_good(predictions->settings->group, predictions->whole != NULL, error);
 }
 
@@ -59,7 +74,8 @@ static bool make_whole(struct predictions *predictions, struct error *error)
 static bool run_alone(struct predictions *predictions, uint64_t number, const struct forward_results *into,
                       struct error *error)
 {
-    if (!make_whole(predictions, error))
+    if (!make_whole(predictions, error)
+        || (predictions->host && !host_tables_take_back(predictions->host, predictions->pipeline, error)))
         return false;
     const struct forward_request request = { .pipeline = predictions->pipeline, .device = predictions->device,
                                              .group = predictions->settings->group,

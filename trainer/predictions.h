@@ -19,6 +19,7 @@ struct predictions {
     const struct pipeline *pipeline;
     struct device *device;
     const struct session_settings *settings;  // of the pipeline's session
+    struct host_tables *host;                 // tables that are there; NULL: none are
     struct evaluation *evaluation;            // NULL: it is opened by the first call, if it fits
     // If the pipeline's layers are split over devices: whole ones, which one processor runs, and their data
     struct model_layers *whole;

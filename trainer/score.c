@@ -76,8 +76,8 @@ static bool open_pipelines(struct scoring *scoring, struct error *error)
                                            .grid = &scoring->layers->grid, .device = scoring->device,
                                            .runs = 1, .settings = &scoring->session };
     scoring->pipelines = shard_pipelines_create(&request, error);
-    if (scoring->pipelines && scoring->layers->members > 1)
-        shard_pipelines_join(scoring->pipelines, &scoring->layers->joining);
+    if (scoring->pipelines && split_layers_joining(scoring->layers))
+        shard_pipelines_join(scoring->pipelines, split_layers_joining(scoring->layers));
     return scoring->pipelines;
 }
 
@@ -88,6 +88,7 @@ static bool open_predictions(struct scoring *scoring, struct error *error)
     *predictions = (struct predictions){
         .model = scoring->model, .data = settings->data, .range = score_range(settings->data, settings->split),
         .pipeline = scoring->pipelines->first, .device = scoring->device, .settings = &scoring->session,
+        .host = scoring->layers->host,
     };
     if (!predictions_open(predictions, settings->most > 0 ? settings->most : USUAL_MICRO_BATCHES, error))
         return false;

@@ -575,7 +575,7 @@ static bool open_held(struct training *training, struct error *error)
     if (settings->samples) {
         training->held_samples = (struct predictions){
             .model = training->model, .data = settings->samples, .pipeline = training->pipeline,
-            .device = training->device, .settings = &training->session,
+            .device = training->device, .settings = &training->session, .host = training->layers->host,
         };
         return held_samples_open(&training->held_samples, error);
     }

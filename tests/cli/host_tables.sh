@@ -52,6 +52,11 @@ cp -r whole there && rm -r there/step-10
 train there host900,-
 same there
 
+for plan in whole host; do
+    weir score $plan.json --weights host --data clicks.json -o $plan.tsv >/dev/null || echo "exit $?"
+done
+cmp whole.tsv host.tsv && echo "the same scores of $(grep -vc '^#' host.tsv) samples"
+
 echo "# refused"
 plan plan.json profile.json pipedream host300,- --ranks 2
 weir verify plan.json; echo "exit $?"
