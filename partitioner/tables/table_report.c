@@ -197,8 +197,7 @@ static void print_places(const struct table_plan *plan, struct text *text)
 {
     struct text places = { 0 };
     if (plan->problem.members > 1 && add_places(plan, &places) && places.data)
-        text_add(text, "\nTo profile it, and then plan and run: weir profile --rows %u --tables %s\n",
-                 plan->problem.members, places.data);
+        text_add(text, "\nIn the words of a profile's variant: rows%u:%s\n", plan->problem.members, places.data);
     text->failed |= places.failed;
     text_clear(&places);
 }
