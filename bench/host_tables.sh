@@ -14,7 +14,7 @@ uptime
 [ -e "$out/clicks.json" ] || weir data make-clicks --ids 1400000 --samples 60000 -o "$out/clicks.json" >/dev/null
 weir profile $model --tables host30000 -o "$out/profile.json" | tail -n 1
 weir partition "$out/profile.json" --cluster '2 devices, 256MiB, 10GB/s 1us' --schedule 1f1b --micro-batches 4 \
-    --optimizer adagrad --variants host30000,- -o "$out/plan.json" >/dev/null
+    --optimizer adagrad --variants host30000,host30000 -o "$out/plan.json" >/dev/null
 weir train $model --plan "$out/plan.json" --data "$out/clicks.json" --steps 50 --rate 0.02 --pin >"$out/train.txt" 2>/dev/null ||
     { tail -n 3 "$out/train.txt"; exit 1; }
 grep -E '^  (iteration time|peak bytes)' "$out/train.txt"

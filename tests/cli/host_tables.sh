@@ -13,10 +13,10 @@ sed -i 's/"whole_ns": [0-9]*/"whole_ns": 0/' profile.json
 
 echo "# by schedules that flush"
 for schedule in gpipe 1f1b zb-h1 chimera; do
-    plan plan.json profile.json $schedule host300,- --ranks 2 --optimizer adagrad
+    plan plan.json profile.json $schedule host300,host300 --ranks 2 --optimizer adagrad
     echo "$schedule: $(weir verify plan.json --steps 5 2>&1 | said)"
 done
-plan plan.json profile.json 1f1b host300,- --replicas 2,1 --optimizer adagrad
+plan plan.json profile.json 1f1b host300,host300 --replicas 2,1 --optimizer adagrad
 echo "replicas, clipped: $(weir verify plan.json --steps 3 --clip 0.01 2>&1 | said), a short last micro-batch:" \
     "$(weir verify plan.json --steps 3 --batch 27 2>&1 | said)"
 echo "on queues: $(weir verify plan.json --device cpu:queued,cpu:queued,cpu:queued 2>&1 | said)"
@@ -41,15 +41,15 @@ train() {  # FOLDER VARIANTS
 }
 same() { diff -r -x manifest.json whole/step-10 $1/step-10 && echo "the same bits"; }
 train whole -,-
-train host host900,-
+train host host900,host900
 same host
 cp -r host back && rm -r back/step-10
 train back -,-
 same back
-train apart host900,- --device cpu:queued,cpu:queued
+train apart host900,host900 --device cpu:queued,cpu:queued
 same apart
 cp -r whole there && rm -r there/step-10
-train there host900,-
+train there host900,host900
 same there
 
 for plan in whole host; do
@@ -58,11 +58,11 @@ done
 cmp whole.tsv host.tsv && echo "the same scores of $(grep -vc '^#' host.tsv) samples"
 
 echo "# refused"
-plan plan.json profile.json pipedream host300,- --ranks 2
+plan plan.json profile.json pipedream host300,host300 --ranks 2
 weir verify plan.json; echo "exit $?"
-plan plan.json profile.json 1f1b host300,- --ranks 2 --optimizer adamw
+plan plan.json profile.json 1f1b host300,host300 --ranks 2 --optimizer adamw
 weir verify plan.json; echo "exit $?"
-plan plan.json profile.json 1f1b host30,- --ranks 2 --optimizer sgd
+plan plan.json profile.json 1f1b host30,host30 --ranks 2 --optimizer sgd
 weir verify plan.json; echo "exit $?"
 weir profile $model --tables host4000; echo "exit $?"
 weir profile $model --tables host0; echo "exit $?"
