@@ -1,7 +1,7 @@
 // Training on one thread: tokens per second of the sequential loop, for both GPTs, with 16 micro-batches and one
 // AdamW update per step.
 //
-//     bench_train [MODEL STEPS]
+//     bench_train [MODEL STEPS [DEVICE]]        cpu, cpu:bf16, ..
 //
 // A step's time is the thread's CPU time, of which the median over the steps is taken. On an idle machine this equals
 // the wall-clock time, and on a busy one it is disturbed less. GFLOP/s counts a forward, and a backward as twice a
@@ -61,11 +61,12 @@ static bool time_steps(const struct model *model, struct sequential *run, size_t
     return true;
 }
 
-static bool bench(const char *name, size_t steps, struct error *error)
+static bool bench(const char *name, size_t steps, const char *device_name, struct error *error)
 {
-    struct model *model = model_create(name, &(struct model_sizes){ 0 }, error);
-    struct device *device = device_open("cpu", error);
-    struct sequential *run = model && device ? sequential_create(device, model, MICRO_BATCHES, 1, error) : NULL;
+    struct device *device = device_open(device_name, error);
+    const struct model_sizes sizes = { .precision = device ? device_precision(device) : PRECISION_FP32 };
+    struct model *model = device ? model_create(name, &sizes, error) : NULL;
+    struct sequential *run = model ? sequential_create(device, model, MICRO_BATCHES, 1, error) : NULL;
     const bool good = run && time_steps(model, run, steps, error);
     sequential_free(run);
     device_close(device);
@@ -78,8 +79,9 @@ int main(int count, char **arguments)
     struct error error = { 0 };
     const long asked = count > 2 ? strtol(arguments[2], NULL, 10) : 0;
     const size_t steps = asked > 0 && asked < STEPS_MOST ? (size_t)asked : 0;
-    const bool good = count > 1 ? bench(arguments[1], steps ? steps : 10, &error)
-                                : bench("gpt-nano", 20, &error) && bench("gpt-10m", 5, &error);
+    const char *device = count > 3 ? arguments[3] : "cpu";
+    const bool good = count > 1 ? bench(arguments[1], steps ? steps : 10, device, &error)
+                                : bench("gpt-nano", 20, device, &error) && bench("gpt-10m", 5, device, &error);
     if (!good)
         fprintf(stderr, "%s\n", error.text);
     return good ? 0 : 3;

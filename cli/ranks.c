@@ -82,9 +82,13 @@ bool devices_explain(const char *names, struct error *error)
         else
             command_say("%s=%s is set (%s)", setting->name, setting->value, setting->why);
     }
-    if (count == 0)
-        command_say("device %s reads nothing from the environment", name);
-    return true;
+    if (count > 0)
+        return true;
+    struct device *device = device_open(name, error);
+    if (device)
+        command_say("device %s reads nothing from the environment, and is: %s", name, device_description(device));
+    device_close(device);
+    return device != NULL;
 }
 
 bool ranks_run(struct ranks *ranks, const struct ranks_request *request, struct error *error)

@@ -36,7 +36,7 @@ bool ranks_run(struct ranks *ranks, const struct ranks_request *request, struct 
 int ranks_part(struct ranks *ranks, int code);
 
 // Prints on stderr, a line each, the environment variables that the libraries of the devices read: as Weir has set
-// them, or as the user has.
+// them, or as the user has. A device whose libraries read none is described instead.
 bool devices_explain(const char *names, struct error *error);
 
 #endif

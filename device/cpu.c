@@ -14,6 +14,7 @@ enum { ALIGNMENT = 256 };
 void cpu_close(struct device *device)
 {
     cpu_forget_convolutions(device->own);
+    cpu_forget_products(device->own);
     free(device->own);
 }
 

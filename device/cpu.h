@@ -12,6 +12,8 @@ struct cpu {  // a device's own
     uint64_t link_rate;                            // bytes per second to and from the host; 0: no such link
     struct empty_hall *empty_halls;                // of communicators without an end yet; under the device's lock
     struct cpu_convolution *_Atomic convolutions;  // those that convolution_bytes() was asked about
+    bool has_amx;                                  // AMX multiplies its matrices in bf16
+    struct cpu_product *_Atomic products;          // those that it has computed so far
 };
 
 // Also used by the device that runs ahead (cpu_queued.h).
@@ -33,6 +35,14 @@ extern const struct kernel_functions cpu_half_kernels;
 // The matrix product alone, without epilogues. All instruction sets share it: oneDNN finds the instruction set
 // itself.
 void cpu_product(struct queue *queue, const struct matmul *matmul);
+
+// Whether this processor multiplies tiles of bf16, and oneDNN may use that (ONEDNN_MAX_CPU_ISA).
+bool cpu_has_amx(void);
+
+// The product in bf16 by AMX, with its epilogues. GELU is that of the rounded before_gelu, as in the backward. False if
+// that is not possible: then nothing was done.
+bool cpu_bf16_product(struct queue *queue, const struct matmul *matmul);
+void cpu_forget_products(struct cpu *cpu);
 
 // oneDNN's number of threads is a setting of the calling thread. It is one from begin to end, and then what it was.
 int cpu_begin_alone(void);

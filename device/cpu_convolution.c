@@ -61,39 +61,10 @@ void cpu_forget_convolutions(struct cpu *cpu)
 
 // --- primitives ----------------------------------------------------------------------------
 
-// An argument of a primitive, and its address.
-struct bound {
-    int argument;
-    const void *address;
-};
-
-static dnnl_status_t run(dnnl_engine_t engine, dnnl_primitive_t primitive, const struct bound *bounds, size_t count)
-{
-    enum { MOST = 5 };
-    dnnl_exec_arg_t arguments[MOST] = { { 0 } };
-    dnnl_stream_t stream = NULL;
-    dnnl_status_t status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
-    for (size_t i = 0; status == dnnl_success && i < count; i++) {
-        arguments[i].arg = bounds[i].argument;
-        status = dnnl_memory_create(&arguments[i].memory, onednn_layout_wanted(primitive, bounds[i].argument), engine,
-                                    (void *)(uintptr_t)bounds[i].address);
-    }
-    if (status == dnnl_success)
-        status = dnnl_primitive_execute(primitive, stream, (int)count, arguments);
-    if (status == dnnl_success)
-        status = dnnl_stream_wait(stream);
-    for (size_t i = 0; i < count; i++)
-        if (arguments[i].memory)
-            dnnl_memory_destroy(arguments[i].memory);
-    if (stream)
-        dnnl_stream_destroy(stream);
-    return status;
-}
-
 static dnnl_status_t reorder(dnnl_engine_t engine, dnnl_primitive_t primitive, const void *from, void *to)
 {
-    const struct bound bounds[] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, to } };
-    return run(engine, primitive, bounds, 2);
+    const struct onednn_bound bounds[] = { { DNNL_ARG_FROM, from }, { DNNL_ARG_TO, to } };
+    return onednn_run(engine, primitive, bounds, 2);
 }
 
 // The convolution that the queue's device was asked about. Fails the queue if it was not.
@@ -120,10 +91,11 @@ static void check(struct queue *queue, dnnl_status_t status)
 
 // The forward, or the gradients of its input. The weights are first reordered if need be.
 static void run_with_weights(struct queue *queue, const struct cpu_convolution *convolution, enum onednn_pass which,
-                             const struct bound *bounds, size_t count, const struct values *weights, void *workspace)
+                             const struct onednn_bound *bounds, size_t count, const struct values *weights,
+                             void *workspace)
 {
     const struct convolution_pass *pass = &convolution->passes[which];
-    struct bound all[5] = { { DNNL_ARG_WEIGHTS, pass->reorder ? workspace : (const void *)weights },
+    struct onednn_bound all[5] = { { DNNL_ARG_WEIGHTS, pass->reorder ? workspace : (const void *)weights },
                             { DNNL_ARG_SCRATCHPAD, scratchpad(pass, workspace) } };
     memcpy(all + 2, bounds, count * sizeof *bounds);
     const int threads = cpu_begin_alone();
@@ -131,7 +103,7 @@ static void run_with_weights(struct queue *queue, const struct cpu_convolution *
     if (pass->reorder)
         status = reorder(convolution->engine, pass->reorder, weights, workspace);
     if (status == dnnl_success)
-        status = run(convolution->engine, pass->primitive, all, count + 2);
+        status = onednn_run(convolution->engine, pass->primitive, all, count + 2);
     cpu_end_alone(threads);
     check(queue, status);
 }
@@ -141,12 +113,12 @@ static void run_for_weights(struct queue *queue, const struct cpu_convolution *c
                             const struct values *out_gradient, const struct values *in, void *workspace)
 {
     const struct convolution_pass *pass = &convolution->passes[ONEDNN_WEIGHT];
-    const struct bound bounds[] = { { DNNL_ARG_SRC, in },
+    const struct onednn_bound bounds[] = { { DNNL_ARG_SRC, in },
                                     { DNNL_ARG_DIFF_DST, out_gradient },
                                     { DNNL_ARG_DIFF_WEIGHTS, workspace },
                                     { DNNL_ARG_SCRATCHPAD, scratchpad(pass, workspace) } };
     const int threads = cpu_begin_alone();
-    dnnl_status_t status = run(convolution->engine, pass->primitive, bounds, sizeof bounds / sizeof bounds[0]);
+    dnnl_status_t status = onednn_run(convolution->engine, pass->primitive, bounds, sizeof bounds / sizeof bounds[0]);
     if (status == dnnl_success)
         status = reorder(convolution->engine, pass->reorder, workspace, weights_gradient);
     cpu_end_alone(threads);
@@ -195,7 +167,7 @@ void cpu_convolution(struct queue *queue, const struct convolution *shape, struc
     const struct cpu_convolution *convolution = asked_for(queue, shape);
     if (!convolution)
         return;
-    const struct bound bounds[] = { { DNNL_ARG_SRC, in },
+    const struct onednn_bound bounds[] = { { DNNL_ARG_SRC, in },
                                     { DNNL_ARG_BIAS, bias ? (const void *)bias : convolution->zeros },
                                     { DNNL_ARG_DST, out } };
     run_with_weights(queue, convolution, ONEDNN_FORWARD, bounds, 3, weights, workspace);
@@ -214,7 +186,7 @@ void cpu_convolution_input(struct queue *queue, const struct convolution *shape,
     const struct cpu_convolution *convolution = asked_for(queue, shape);
     if (!convolution)
         return;
-    const struct bound bounds[] = { { DNNL_ARG_DIFF_DST, out_gradient }, { DNNL_ARG_DIFF_SRC, in_gradient } };
+    const struct onednn_bound bounds[] = { { DNNL_ARG_DIFF_DST, out_gradient }, { DNNL_ARG_DIFF_SRC, in_gradient } };
     run_with_weights(queue, convolution, ONEDNN_INPUT, bounds, 2, weights, workspace);
 }
 

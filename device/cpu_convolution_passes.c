@@ -70,23 +70,6 @@ static dnnl_status_t describe_attributes(struct making *making)
     return status;
 }
 
-static dnnl_status_t make_primitive(dnnl_primitive_t *primitive, dnnl_status_t status, dnnl_primitive_desc_t described)
-{
-    if (status == dnnl_success)
-        status = dnnl_primitive_create(primitive, described);
-    if (described)
-        dnnl_primitive_desc_destroy(described);
-    return status;
-}
-
-onednn_layout onednn_layout_wanted(dnnl_primitive_t primitive, int argument)
-{
-    const_dnnl_primitive_desc_t described = NULL;
-    return dnnl_primitive_get_primitive_desc(primitive, &described) == dnnl_success
-             ? dnnl_primitive_desc_query_md(described, dnnl_query_exec_arg_md, argument)
-             : NULL;
-}
-
 // Weights whose order is another one than ours are reordered. Gradients are always reordered, since that adds them.
 static dnnl_status_t make_reorder(struct convolution_pass *pass, const struct making *making, bool is_gradient)
 {
@@ -104,7 +87,7 @@ static dnnl_status_t make_reorder(struct convolution_pass *pass, const struct ma
                       : dnnl_reorder_primitive_desc_create(&described, ours, making->engine, theirs, making->engine,
                                                            NULL);
     pass->reordered_bytes = round_to_256(dnnl_memory_desc_get_size(theirs));
-    return make_primitive(&pass->reorder, status, described);
+    return onednn_make_primitive(&pass->reorder, status, described);
 }
 
 // Whether our order of the weights is the faster one.
@@ -112,12 +95,6 @@ static bool keeps_order(const struct convolution *shape, enum onednn_pass which)
 {
     enum { FEW_PIXELS = 64 };
     return which != ONEDNN_WEIGHT && shape->groups == 1 && convolution_pixels(shape) <= FEW_PIXELS;
-}
-
-static uint64_t scratchpad_bytes(const struct convolution_pass *pass)
-{
-    const onednn_layout scratchpad = onednn_layout_wanted(pass->primitive, DNNL_ARG_SCRATCHPAD);
-    return scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
 }
 
 static dnnl_status_t make_pass(struct convolution_pass *pass, const struct making *making, enum onednn_pass which)
@@ -128,11 +105,11 @@ static dnnl_status_t make_pass(struct convolution_pass *pass, const struct makin
     dnnl_status_t status = onednn_describe(&described, which, &making->tensors, weights, &making->window,
                                            making->attributes, making->engine,
                                            which == ONEDNN_FORWARD ? NULL : making->forward);
-    status = make_primitive(&pass->primitive, status, described);
+    status = onednn_make_primitive(&pass->primitive, status, described);
     if (status == dnnl_success)
         status = make_reorder(pass, making, which == ONEDNN_WEIGHT);
     if (status == dnnl_success)
-        pass->bytes = pass->reordered_bytes + scratchpad_bytes(pass);
+        pass->bytes = pass->reordered_bytes + onednn_scratchpad_bytes(pass->primitive);
     return status;
 }
 

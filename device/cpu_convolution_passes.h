@@ -34,7 +34,4 @@ struct cpu_convolution {
 struct cpu_convolution *cpu_convolution_create(const struct convolution *shape, struct error *error);
 void cpu_convolution_free(struct cpu_convolution *convolution);
 
-// How a primitive wants an argument (DNNL_ARG_SRC, ...) to be laid out. NULL if that cannot be known.
-onednn_layout onednn_layout_wanted(dnnl_primitive_t primitive, int argument);
-
 #endif

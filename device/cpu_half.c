@@ -124,6 +124,8 @@ static size_t reach(size_t rows, size_t columns, size_t stride)
 
 static void halves_matmul(struct queue *queue, const struct matmul *matmul)
 {
+    if (cpu_bf16_product(queue, matmul))
+        return;
     struct call call = { .queue = queue };
     struct matmul x = *matmul;
     x.a = input(&call, x.a, x.transpose_a ? reach(x.k, x.m, x.lda) : reach(x.m, x.k, x.lda));

@@ -142,13 +142,15 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     struct cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return error_no_memory(error, "a device");
-    char name[sizeof device->description - 40];
+    char name[sizeof device->description - 48];
     processor_name(name, sizeof name);
     device->precision = wishes.fp16 ? PRECISION_FP16 : wishes.bf16 ? PRECISION_BF16 : PRECISION_FP32;
     const bool is_half = device->precision != PRECISION_FP32;
     const char *half = is_half ? precision_name(device->precision) : "";
-    snprintf(device->description, sizeof device->description, "%s, %s%s%s%s%s%s", name, wishes.set->name,
-             is_half ? ", " : "", half, wishes.queued ? ", queued" : "", wishes.graphs ? ", graphs" : "",
+    cpu->has_amx = wishes.bf16 && wishes.set == &instruction_sets[0] && cpu_has_amx();
+    const char *by = !is_half ? "" : cpu->has_amx ? " by AMX" : " by fp32";
+    snprintf(device->description, sizeof device->description, "%s, %s%s%s%s%s%s%s", name, wishes.set->name,
+             is_half ? ", " : "", half, by, wishes.queued ? ", queued" : "", wishes.graphs ? ", graphs" : "",
              wishes.mpi ? ", mpi" : "");
     snprintf(device->host, sizeof device->host, "cpu:%s%s%s", wishes.set->name, is_half ? "," : "", half);
     cpu->float_kernels = wishes.set->kernels;

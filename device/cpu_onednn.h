@@ -4,6 +4,9 @@
 #ifndef DEVICE_CPU_ONEDNN_H
 #define DEVICE_CPU_ONEDNN_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <oneapi/dnnl/dnnl.h>
 
 // The tensors of a convolution. `any_weights` leaves the order of the weights to oneDNN.
@@ -17,6 +20,12 @@ struct onednn_window {
 };
 
 enum onednn_pass { ONEDNN_FORWARD, ONEDNN_INPUT, ONEDNN_WEIGHT, ONEDNN_PASSES };
+
+// The tensors of a matrix product: out = left right + bias. They may be transposed, or have gaps between their rows.
+struct onednn_product {
+    dnnl_memory_desc_t left, right, bias, out;
+    bool has_bias;
+};
 
 #if DNNL_VERSION_MAJOR < 3
 
@@ -63,6 +72,28 @@ static inline dnnl_status_t onednn_describe(dnnl_primitive_desc_t *described, en
 static inline dnnl_status_t onednn_add_result(dnnl_post_ops_t after)
 {
     return dnnl_post_ops_append_sum(after, 1);
+}
+
+static inline dnnl_status_t onednn_matrix(dnnl_memory_desc_t *matrix, const dnnl_dims_t sizes,
+                                          const dnnl_dims_t strides, dnnl_data_type_t type)
+{
+    return dnnl_memory_desc_init_by_strides(matrix, 2, sizes, type, strides);
+}
+
+static inline void onednn_product_clear(struct onednn_product *product)
+{
+    (void)product;
+}
+
+static inline dnnl_status_t onednn_describe_product(dnnl_primitive_desc_t *described, const struct onednn_product *x,
+                                                    const_dnnl_primitive_attr_t attributes, dnnl_engine_t engine)
+{
+    dnnl_matmul_desc_t operation;
+    const dnnl_status_t status
+        = dnnl_matmul_desc_init(&operation, &x->left, &x->right, x->has_bias ? &x->bias : NULL, &x->out);
+    if (status != dnnl_success)
+        return status;
+    return dnnl_primitive_desc_create(described, &operation, attributes, engine, NULL);
 }
 
 #else
@@ -116,6 +147,48 @@ static inline dnnl_status_t onednn_add_result(dnnl_post_ops_t after)
     return dnnl_post_ops_append_sum(after, 1, 0, dnnl_data_type_undef);
 }
 
+static inline dnnl_status_t onednn_matrix(dnnl_memory_desc_t *matrix, const dnnl_dims_t sizes,
+                                          const dnnl_dims_t strides, dnnl_data_type_t type)
+{
+    return dnnl_memory_desc_create_with_strides(matrix, 2, sizes, type, strides);
+}
+
+static inline void onednn_product_clear(struct onednn_product *product)
+{
+    dnnl_memory_desc_t *const all[] = { &product->left, &product->right, &product->bias, &product->out };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (*all[i])
+            dnnl_memory_desc_destroy(*all[i]);
+}
+
+static inline dnnl_status_t onednn_describe_product(dnnl_primitive_desc_t *described, const struct onednn_product *x,
+                                                    const_dnnl_primitive_attr_t attributes, dnnl_engine_t engine)
+{
+    return dnnl_matmul_primitive_desc_create(described, engine, x->left, x->right, x->has_bias ? x->bias : NULL, x->out,
+                                             attributes);
+}
+
 #endif
+
+// --- the same in both ------------------------------------------------------------------------
+
+// Makes the primitive, unless the status is an error, and frees its description.
+dnnl_status_t onednn_make_primitive(dnnl_primitive_t *primitive, dnnl_status_t status, dnnl_primitive_desc_t described);
+
+// How a primitive wants an argument (DNNL_ARG_SRC, ...) to be laid out. NULL if that cannot be known.
+onednn_layout onednn_layout_wanted(dnnl_primitive_t primitive, int argument);
+
+// Bytes of the scratchpad that the caller of a primitive gives it.
+uint64_t onednn_scratchpad_bytes(dnnl_primitive_t primitive);
+
+// An argument of a primitive, and its address.
+struct onednn_bound {
+    int argument;
+    const void *address;
+};
+
+// Runs a primitive with its arguments, at most five.
+dnnl_status_t onednn_run(dnnl_engine_t engine, dnnl_primitive_t primitive, const struct onednn_bound *bounds,
+                         size_t count);
 
 #endif

@@ -20,12 +20,20 @@ static double product(const struct made *made, size_t row, size_t column)
     return sum;
 }
 
-// Of any size, its rows `gap` further apart than they are long.
+// Rows of half of the trials have a gap after them.
+static size_t gap_of(uint64_t trial)
+{
+    return trial / 4 % 2 ? 1 + trial % 3 : 0;
+}
+
+// Makes a product of any size, whose rows are `gap` further apart than they are long. Every sixth is larger than a tile
+// of any processor.
 static struct made make(struct rig *rig, uint64_t trial, size_t gap)
 {
     struct made made = { .x = { .transpose_a = trial & 1, .transpose_b = trial & 2 } };
     struct matmul *x = &made.x;
-    x->m = rig_size(rig, 40), x->n = rig_size(rig, 70), x->k = rig_size(rig, 50);
+    const size_t most = random_below(&rig->seed, 6) ? 1 : 4;
+    x->m = rig_size(rig, 40 * most), x->n = rig_size(rig, 70 * most), x->k = rig_size(rig, 50 * most);
     x->lda = (x->transpose_a ? x->m : x->k) + gap;
     x->ldb = (x->transpose_b ? x->k : x->n) + gap;
     x->ldc = x->n + gap;
@@ -59,7 +67,7 @@ static double gelu_of(double x)
 
 static void check_matmul(struct rig *rig, uint64_t trial)
 {
-    const size_t gap = trial % 4;
+    const size_t gap = gap_of(trial);
     struct made made = make(rig, trial, gap);
     const struct matmul *x = &made.x;
     const size_t count = x->m * x->ldc;
@@ -87,7 +95,7 @@ static void check_matmul(struct rig *rig, uint64_t trial)
 
 static void check_sums(struct rig *rig, uint64_t trial)
 {
-    const size_t gap = trial % 4;
+    const size_t gap = gap_of(trial);
     struct made made = make(rig, trial, gap);
     const struct matmul *x = &made.x;
     float *before, *sums = rig_sums(rig, x->m * x->ldc, &before);
