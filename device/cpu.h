@@ -1,6 +1,6 @@
-// Private to the cpu maker: the same kernels, compiled for three instruction sets. A device gets the best one that this
-// processor has, or the one that its name asks for, as in "cpu:avx2". Results differ between instruction sets in the
-// last bits, but never between runs.
+// Private to the cpu maker: the same kernels, compiled for three instruction sets, each for floats and 16-bit numbers.
+// A device gets the best set that this processor has, or the one that its name asks for, as in "cpu:avx2". Results
+// differ between instruction sets in the last bits, but never between runs.
 #ifndef DEVICE_CPU_H
 #define DEVICE_CPU_H
 
@@ -24,13 +24,13 @@ void cpu_zero(struct queue *queue, void *memory, uint64_t bytes);
 void cpu_copy(struct queue *queue, void *to, const void *from, uint64_t bytes);
 void cpu_transfer(struct queue *queue, void *to, const void *from, uint64_t bytes);
 
-extern const struct kernel_functions cpu_kernels_baseline;
+extern const struct kernel_functions cpu_kernels_baseline, cpu_kernels_bf16_baseline, cpu_kernels_fp16_baseline;
 #if defined(__x86_64__)
-extern const struct kernel_functions cpu_kernels_avx2;    // and FMA
-extern const struct kernel_functions cpu_kernels_avx512;  // F, BW, DQ, VL
+// with FMA
+extern const struct kernel_functions cpu_kernels_avx2, cpu_kernels_bf16_avx2, cpu_kernels_fp16_avx2;
+// F, BW, DQ, VL
+extern const struct kernel_functions cpu_kernels_avx512, cpu_kernels_bf16_avx512, cpu_kernels_fp16_avx512;
 #endif
-
-extern const struct kernel_functions cpu_half_kernels;
 
 // The matrix product alone, without epilogues. All instruction sets share it: oneDNN finds the instruction set
 // itself.
@@ -59,7 +59,7 @@ bool cpu_convolution_bytes(struct device *device, const struct convolution *conv
                            struct convolution_bytes *bytes, struct error *error);
 void cpu_forget_convolutions(struct cpu *cpu);
 
-// These kernels compute in float, and their values are float.
+// The values of kernels for floats.
 static inline float *floats(struct values *values)
 {
     return (float *)values;

@@ -12,6 +12,8 @@
 #ifndef DEVICE_CPU_ATTENTION_H
 #define DEVICE_CPU_ATTENTION_H
 
+#include <stdlib.h>
+
 #include "device/cpu_rows.h"
 
 // A tile of the result stays in registers: TILE_ROWS by TILE_VECTORS of the 16 or 32 that there are.
@@ -149,6 +151,26 @@ INLINE void clear_unseen(const struct head *head, float *row, size_t query, size
         row[j] = 0;
 }
 
+INLINE float scores_largest(const float *scores, size_t count)
+{
+    vec largest = vec_all(-INFINITY);
+    FOR_VECTORS (i, left, count)
+        largest = vec_max(largest, vec_load_first(scores + i, left, -INFINITY));
+    return vec_largest(largest);
+}
+
+// scores = exp(factor * scores - shift). Returns their sum.
+INLINE float scores_exp(float *scores, size_t count, float factor, float shift)
+{
+    vec sum = vec_all(0);
+    FOR_VECTORS (i, left, count) {
+        const vec y = vec_exp(vec_load_first(scores + i, left, -INFINITY) * factor - shift);
+        vec_store_first(scores + i, y, left);
+        sum += y;
+    }
+    return vec_sum(sum);
+}
+
 static void head_forward(const struct head *head, float *out, float *log_sums)
 {
     const float factor = 1 / sqrtf((float)head->size);
@@ -159,8 +181,8 @@ static void head_forward(const struct head *head, float *out, float *log_sums)
         multiply_seen(head, head->scores, head->q + first * head->stride, head->stride, first, rows, head->keys);
         for (size_t r = 0; r < rows; r++) {
             float *row = head->scores + r * head->across;
-            const float shift = factor * row_largest(row, first + r + 1);
-            const float sum = row_exp(row, row, first + r + 1, factor, shift);
+            const float shift = factor * scores_largest(row, first + r + 1);
+            const float sum = scores_exp(row, first + r + 1, factor, shift);
             clear_unseen(head, row, first + r, first);
             log_sums[first - head->first + r] = shift + logf(sum);
             scale[r] = 1 / sum;
@@ -180,15 +202,12 @@ static void head_forward(const struct head *head, float *out, float *log_sums)
     }
 }
 
-static void cpu_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
-                          const struct values *qkv, void *workspace)
+static void attend(const struct attention *shape, float *out, float *log_sums, const float *qkv, void *workspace)
 {
-    (void)queue;
-    const struct attention *shape = attention;
     for (size_t batch = 0; batch < shape->batch; batch++)
         for (size_t which = 0; which < shape->heads; which++) {
-            const struct head head = head_at(shape, batch, which, floats_of(qkv), workspace);
-            head_forward(&head, floats(out) + batch * shape->sequence * head.out_stride + which * shape->size,
+            const struct head head = head_at(shape, batch, which, qkv, workspace);
+            head_forward(&head, out + batch * shape->sequence * head.out_stride + which * shape->size,
                          log_sums + (batch * shape->heads + which) * shape->sequence);
         }
 }
@@ -281,21 +300,17 @@ static void head_backward(const struct head *head, const struct head_gradients *
     }
 }
 
-static void cpu_attention_backward(struct queue *queue, const struct attention *attention,
-                                   struct values *qkv_gradient, const struct values *out_gradient,
-                                   const struct values *out, const float *log_sums, const struct values *qkv,
-                                   void *workspace)
+static void attend_backward(const struct attention *shape, float *qkv_gradient, const float *out_gradient,
+                            const float *out, const float *log_sums, const float *qkv, void *workspace)
 {
-    (void)queue;
-    const struct attention *shape = attention;
     for (size_t batch = 0; batch < shape->batch; batch++)
         for (size_t which = 0; which < shape->heads; which++) {
-            const struct head head = head_at(shape, batch, which, floats_of(qkv), workspace);
+            const struct head head = head_at(shape, batch, which, qkv, workspace);
             const size_t out_at = batch * shape->sequence * head.out_stride + which * shape->size;
-            float *gradient = floats(qkv_gradient) + (head.q - floats_of(qkv));
+            float *gradient = qkv_gradient + (head.q - qkv);
             head_backward(&head, &(struct head_gradients){
-                .g = floats_of(out_gradient) + out_at,
-                .out = floats_of(out) + out_at,
+                .g = out_gradient + out_at,
+                .out = out + out_at,
                 .log_sums = log_sums + (batch * shape->heads + which) * shape->sequence,
                 .q = gradient,
                 .k = gradient + head.out_stride,
@@ -304,5 +319,139 @@ static void cpu_attention_backward(struct queue *queue, const struct attention *
             });
         }
 }
+
+// --- kernels ----------------------------------------------------------------------------
+
+#if !defined(CPU_BF16) && !defined(CPU_FP16)
+
+static void cpu_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+                          const struct values *qkv, void *workspace)
+{
+    (void)queue;
+    attend(attention, floats(out), log_sums, floats_of(qkv), workspace);
+}
+
+static void cpu_attention_backward(struct queue *queue, const struct attention *attention,
+                                   struct values *qkv_gradient, const struct values *out_gradient,
+                                   const struct values *out, const float *log_sums, const struct values *qkv,
+                                   void *workspace)
+{
+    (void)queue;
+    attend_backward(attention, floats(qkv_gradient), floats_of(out_gradient), floats_of(out), log_sums, floats_of(qkv),
+                    workspace);
+}
+
+#else
+
+// In 16 bits one head after the other is widened to floats, which stay in a cache. `shape` is that of one head.
+struct widened_head {
+    struct attention shape;
+    size_t width;            // elements from one row of an output to the next; a row of qkv is three times as long
+    size_t at, out_at;       // the head's first elements in qkv and in an output
+    float *qkv, *qkv_gradient, *out, *out_gradient;
+};
+
+// The memory is a call's own.
+static bool widened_head_init(struct queue *queue, struct widened_head *head, const struct attention *shape)
+{
+    const size_t qkv = 3 * attention_whole(shape) * shape->size, out = shape->sequence * shape->size;
+    *head = (struct widened_head){ .shape = *shape, .width = shape->heads * shape->size };
+    head->shape.batch = head->shape.heads = 1;
+    head->qkv = malloc(2 * (qkv + out) * sizeof(float));
+    if (!head->qkv) {
+        queue_fail(queue, "there is no memory for a head of attention in 16 bits");
+        return false;
+    }
+    head->qkv_gradient = head->qkv + qkv;
+    head->out = head->qkv_gradient + qkv;
+    head->out_gradient = head->out + out;
+    return true;
+}
+
+static void widened_head_move(struct widened_head *head, size_t batch, size_t which)
+{
+    const size_t first = which * head->shape.size;
+    head->at = batch * attention_whole(&head->shape) * 3 * head->width + first;
+    head->out_at = batch * head->shape.sequence * head->width + first;
+}
+
+static void widen_rows(float *to, size_t to_stride, const element *from, size_t from_stride, size_t rows,
+                       size_t columns)
+{
+    for (size_t row = 0; row < rows; row++)
+        FOR_VECTORS (i, left, columns)
+            vec_store_first(to + row * to_stride + i, load_first(from + row * from_stride + i, left, 0), left);
+}
+
+static void round_rows(element *to, size_t to_stride, const float *from, size_t from_stride, size_t rows,
+                       size_t columns)
+{
+    for (size_t row = 0; row < rows; row++)
+        FOR_VECTORS (i, left, columns)
+            store_first(to + row * to_stride + i, vec_load_first(from + row * from_stride + i, left, 0), left);
+}
+
+// Queries, keys and values, or their gradients.
+static void widen_qkv(const struct widened_head *head, float *to, const element *from)
+{
+    const size_t size = head->shape.size;
+    for (size_t part = 0; part < 3; part++)
+        widen_rows(to + part * size, 3 * size, from + head->at + part * head->width, 3 * head->width,
+                   attention_whole(&head->shape), size);
+}
+
+static void round_qkv(const struct widened_head *head, element *to, const float *from)
+{
+    const size_t size = head->shape.size;
+    for (size_t part = 0; part < 3; part++)
+        round_rows(to + head->at + part * head->width, 3 * head->width, from + part * size, 3 * size,
+                   attention_whole(&head->shape), size);
+}
+
+static void widen_out(const struct widened_head *head, float *to, const element *from)
+{
+    widen_rows(to, head->shape.size, from + head->out_at, head->width, head->shape.sequence, head->shape.size);
+}
+
+static void cpu_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+                          const struct values *qkv, void *workspace)
+{
+    struct widened_head head;
+    if (!widened_head_init(queue, &head, attention))
+        return;
+    for (size_t i = 0; i < attention->batch * attention->heads; i++) {
+        widened_head_move(&head, i / attention->heads, i % attention->heads);
+        widen_qkv(&head, head.qkv, elements_of(qkv));
+        attend(&head.shape, head.out, log_sums + i * attention->sequence, head.qkv, workspace);
+        round_rows(elements(out) + head.out_at, head.width, head.out, head.shape.size, head.shape.sequence,
+                   head.shape.size);
+    }
+    free(head.qkv);
+}
+
+// If the queries are a part, some gradients are added to, and others stay. They pass through floats unchanged.
+static void cpu_attention_backward(struct queue *queue, const struct attention *attention,
+                                   struct values *qkv_gradient, const struct values *out_gradient,
+                                   const struct values *out, const float *log_sums, const struct values *qkv,
+                                   void *workspace)
+{
+    struct widened_head head;
+    if (!widened_head_init(queue, &head, attention))
+        return;
+    for (size_t i = 0; i < attention->batch * attention->heads; i++) {
+        widened_head_move(&head, i / attention->heads, i % attention->heads);
+        widen_qkv(&head, head.qkv, elements_of(qkv));
+        if (attention_is_part(attention))
+            widen_qkv(&head, head.qkv_gradient, elements_of(qkv_gradient));
+        widen_out(&head, head.out, elements_of(out));
+        widen_out(&head, head.out_gradient, elements_of(out_gradient));
+        attend_backward(&head.shape, head.qkv_gradient, head.out_gradient, head.out,
+                        log_sums + i * attention->sequence, head.qkv, workspace);
+        round_qkv(&head, elements(qkv_gradient), head.qkv_gradient);
+    }
+    free(head.qkv);
+}
+
+#endif
 
 #endif

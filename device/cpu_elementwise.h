@@ -3,8 +3,7 @@
 #define DEVICE_CPU_ELEMENTWISE_H
 
 #include "common/number.h"
-#include "device/cpu.h"
-#include "device/vector.h"
+#include "device/cpu_elements.h"
 
 // Runs `body` for i = 0, LANES, .. with `left` elements still to go. The last time there may be fewer than LANES.
 #define FOR_VECTORS(i, left, count) \
@@ -14,7 +13,7 @@ static void cpu_fill(struct queue *queue, struct values *out, float value, size_
 {
     (void)queue;
     FOR_VECTORS (i, left, count)
-        vec_store_first(floats(out) + i, vec_all(value), left);
+        store_first(elements(out) + i, vec_all(value), left);
 }
 
 static void cpu_add_floats(struct queue *queue, float *out, const float *a, const float *b, size_t count)
@@ -24,10 +23,17 @@ static void cpu_add_floats(struct queue *queue, float *out, const float *a, cons
         vec_store_first(out + i, vec_load_first(a + i, left, 0) + vec_load_first(b + i, left, 0), left);
 }
 
+INLINE void add_elements(element *out, const element *a, const element *b, size_t count)
+{
+    FOR_VECTORS (i, left, count)
+        store_first(out + i, load_first(a + i, left, 0) + load_first(b + i, left, 0), left);
+}
+
 static void cpu_add(struct queue *queue, struct values *out, const struct values *a, const struct values *b,
                     size_t count)
 {
-    cpu_add_floats(queue, floats(out), floats_of(a), floats_of(b), count);
+    (void)queue;
+    add_elements(elements(out), elements_of(a), elements_of(b), count);
 }
 
 static void cpu_scale(struct queue *queue, float *out, const float *in, float factor, size_t count)
@@ -37,22 +43,24 @@ static void cpu_scale(struct queue *queue, float *out, const float *in, float fa
         vec_store_first(out + i, vec_load_first(in + i, left, 0) * factor, left);
 }
 
-static void cpu_copy_floats(float *out, const float *in, size_t count)
+INLINE void copy_elements(element *out, const element *in, size_t count)
 {
     if (out != in && count > 0)
-        memcpy(out, in, count * sizeof(float));
+        memcpy(out, in, count * sizeof(element));
 }
 
 static void cpu_widen(struct queue *queue, float *out, const struct values *in, size_t count)
 {
     (void)queue;
-    cpu_copy_floats(out, floats_of(in), count);
+    FOR_VECTORS (i, left, count)
+        vec_store_first(out + i, load_first(elements_of(in) + i, left, 0), left);
 }
 
 static void cpu_narrow(struct queue *queue, struct values *out, const float *in, size_t count)
 {
     (void)queue;
-    cpu_copy_floats(floats(out), in, count);
+    FOR_VECTORS (i, left, count)
+        store_first(elements(out) + i, vec_load_first(in + i, left, 0), left);
 }
 
 // --- random numbers by counting ----------------------------------------------------
@@ -103,20 +111,20 @@ INLINE vec dropped(vec x, size_t index, struct dropping dropping)
 static void cpu_dropout(struct queue *queue, struct values *out, const struct values *in, size_t count,
                         struct dropout dropout)
 {
-    const float *from = floats_of(in);
+    const element *from = elements_of(in);
     (void)queue;
     if (dropout.probability <= 0) {
-        cpu_copy_floats(floats(out), from, count);
+        copy_elements(elements(out), from, count);
         return;
     }
     const struct dropping dropping = dropping_of(dropout);
     FOR_VECTORS (i, left, count)
-        vec_store_first(floats(out) + i, dropped(vec_load_first(from + i, left, 0), i, dropping), left);
+        store_first(elements(out) + i, dropped(load_first(from + i, left, 0), i, dropping), left);
 }
 
 // Adds twelve 16-bit numbers from six draws. The sum is exact. Its mean is 6 * 2^16 - 6, and its variance is one
 // after division by 2^16.
-static void fill_normal_by_one_key(float *out, float deviation, uint64_t key, uint64_t first, size_t count)
+static void fill_normal_by_one_key(element *out, float deviation, uint64_t key, uint64_t first, size_t count)
 {
     FOR_VECTORS (i, left, count) {
         uvec sum = vec_count_up() & 0u;
@@ -126,7 +134,7 @@ static void fill_normal_by_one_key(float *out, float deviation, uint64_t key, ui
             sum += (bits & 0xffffu) + (bits >> 16);
         }
         const ivec centred = (ivec)sum - (6 * 65536 - 6);
-        vec_store_first(out + i, vec_of_integers(centred) * 0x1p-16f * deviation, left);
+        store_first(out + i, vec_of_integers(centred) * 0x1p-16f * deviation, left);
     }
 }
 
@@ -139,7 +147,7 @@ static void cpu_fill_normal(struct queue *queue, struct values *out, float devia
     for (size_t done = 0, some; done < count; done += some) {
         const uint64_t index = first + done;
         some = min_u64(count - done, by_one_key - index % by_one_key);
-        fill_normal_by_one_key(floats(out) + done, deviation, key + index / by_one_key, index, some);
+        fill_normal_by_one_key(elements(out) + done, deviation, key + index / by_one_key, index, some);
     }
 }
 
@@ -147,24 +155,24 @@ static void cpu_fill_normal(struct queue *queue, struct values *out, float devia
 
 static void cpu_relu(struct queue *queue, struct values *out, uint8_t *passed, const struct values *in, size_t count)
 {
-    float *to = floats(out);
-    const float *from = floats_of(in);
+    element *to = elements(out);
+    const element *from = elements_of(in);
     (void)queue;
     for (size_t i = 0; i < count; i++) {
-        const float x = from[i];
+        const float x = element_widen(from[i]);
         passed[i] = !(x <= 0);  // a NaN passes
-        to[i] = x <= 0 ? 0 : x;
+        to[i] = element_round(x <= 0 ? 0 : x);
     }
 }
 
 static void cpu_relu_backward(struct queue *queue, struct values *in_gradient, const struct values *out_gradient,
                               const uint8_t *passed, size_t count)
 {
-    float *to = floats(in_gradient);
-    const float *from = floats_of(out_gradient);
+    element *to = elements(in_gradient);
+    const element *from = elements_of(out_gradient);
     (void)queue;
     for (size_t i = 0; i < count; i++)
-        to[i] = passed[i] ? from[i] : 0;
+        to[i] = passed[i] ? from[i] : element_round(0);
 }
 
 // GELU by tanh is x * s with s = (1 + tanh u) / 2 = 1 / (1 + e^(-2u)) and u = sqrt(2 / pi) (x + 0.044715 x^3). That
@@ -192,7 +200,7 @@ static void cpu_gelu(struct queue *queue, struct values *out, const struct value
 {
     (void)queue;
     FOR_VECTORS (i, left, count)
-        vec_store_first(floats(out) + i, gelu(vec_load_first(floats_of(in) + i, left, 0)).output, left);
+        store_first(elements(out) + i, gelu(load_first(elements_of(in) + i, left, 0)).output, left);
 }
 
 static void cpu_gelu_backward(struct queue *queue, struct values *in_gradient, struct values *out,
@@ -200,38 +208,15 @@ static void cpu_gelu_backward(struct queue *queue, struct values *in_gradient, s
 {
     (void)queue;
     FOR_VECTORS (i, left, count) {
-        const struct gelu y = gelu(vec_load_first(floats_of(in) + i, left, 0));
-        const vec slope = y.slope * vec_load_first(floats_of(out_gradient) + i, left, 0);
+        const struct gelu y = gelu(load_first(elements_of(in) + i, left, 0));
+        const vec slope = y.slope * load_first(elements_of(out_gradient) + i, left, 0);
         if (out)
-            vec_store_first(floats(out) + i, y.output, left);
-        vec_store_first(floats(in_gradient) + i, slope, left);
+            store_first(elements(out) + i, y.output, left);
+        store_first(elements(in_gradient) + i, slope, left);
     }
 }
 
-// --- the ends of matrix products, and residuals ------------------------------------------
-
-// One row of a product: adds the bias, and applies GELU if before_gelu is given, which then keeps the GELU's input.
-INLINE void end_row(float *c, float *before_gelu, const float *bias, size_t columns)
-{
-    FOR_VECTORS (i, left, columns) {
-        const vec product = vec_load_first(c + i, left, 0);
-        const vec x = bias ? product + vec_load_first(bias + i, left, 0) : product;
-        if (before_gelu)
-            vec_store_first(before_gelu + i, x, left);
-        vec_store_first(c + i, before_gelu ? gelu(x).output : x, left);
-    }
-}
-
-static void cpu_matmul(struct queue *queue, const struct matmul *matmul)
-{
-    cpu_product(queue, matmul);
-    if (!matmul->bias && !matmul->before_gelu)
-        return;
-    float *before = floats(matmul->before_gelu);
-    for (size_t row = 0; row < matmul->m; row++)
-        end_row(floats(matmul->c) + row * matmul->ldc, before ? before + row * matmul->ldc : NULL,
-                floats_of(matmul->bias), matmul->n);
-}
+// --- residuals ------------------------------------------
 
 static void cpu_add_branch(struct queue *queue, struct values *out, const struct values *trunk,
                            const struct values *branch, const struct values *bias, size_t rows, size_t columns,
@@ -239,14 +224,14 @@ static void cpu_add_branch(struct queue *queue, struct values *out, const struct
 {
     const bool drops = dropout.probability > 0;
     const struct dropping dropping = dropping_of(dropout);
-    const float *from = floats_of(branch), *biases = floats_of(bias);
+    const element *from = elements_of(branch), *biases = elements_of(bias);
     (void)queue;
     for (size_t row = 0; row < rows; row++)
         FOR_VECTORS (i, left, columns) {
             const size_t index = row * columns + i;
-            const vec x = vec_load_first(from + index, left, 0) + vec_load_first(biases + i, left, 0);
+            const vec x = load_first(from + index, left, 0) + load_first(biases + i, left, 0);
             const vec added = drops ? dropped(x, index, dropping) : x;
-            vec_store_first(floats(out) + index, vec_load_first(floats_of(trunk) + index, left, 0) + added, left);
+            store_first(elements(out) + index, load_first(elements_of(trunk) + index, left, 0) + added, left);
         }
 }
 

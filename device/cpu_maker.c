@@ -11,13 +11,13 @@
 
 static const struct instruction_set {
     const char *name;
-    const struct kernel_functions *kernels;
+    const struct kernel_functions *kernels, *bf16, *fp16;
 } instruction_sets[] = {  // best first
 #if defined(__x86_64__)
-    { "avx512", &cpu_kernels_avx512 },
-    { "avx2", &cpu_kernels_avx2 },
+    { "avx512", &cpu_kernels_avx512, &cpu_kernels_bf16_avx512, &cpu_kernels_fp16_avx512 },
+    { "avx2", &cpu_kernels_avx2, &cpu_kernels_bf16_avx2, &cpu_kernels_fp16_avx2 },
 #endif
-    { "baseline", &cpu_kernels_baseline },
+    { "baseline", &cpu_kernels_baseline, &cpu_kernels_bf16_baseline, &cpu_kernels_fp16_baseline },
 };
 
 static bool processor_has(const struct instruction_set *set)
@@ -155,7 +155,7 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     snprintf(device->host, sizeof device->host, "cpu:%s%s%s", wishes.set->name, is_half ? "," : "", half);
     cpu->float_kernels = wishes.set->kernels;
     cpu->link_rate = wishes.link_rate;
-    cpu->kernels = is_half ? &cpu_half_kernels : cpu->float_kernels;
+    cpu->kernels = wishes.bf16 ? wishes.set->bf16 : wishes.fp16 ? wishes.set->fp16 : cpu->float_kernels;
     device->own = cpu;
     device->kernels = wishes.queued ? &cpu_queued_kernels : cpu->kernels;
     device->runs_ahead = wishes.queued;

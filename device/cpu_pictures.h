@@ -231,7 +231,7 @@ static void cpu_batch_norm(struct queue *queue, const struct batch_norm *norm, s
     if (bits && norm->rows > norm->counted)
         memset(bits + norm->counted * row_bytes, 0, (norm->rows - norm->counted) * row_bytes);
     if (statistics) {
-        cpu_copy_floats(statistics, mean, channels);
+        copy_elements(statistics, mean, channels);
         statistics[2 * channels] = (float)norm->counted;
     }
 }

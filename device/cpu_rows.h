@@ -6,78 +6,67 @@
 
 // --- softmax ---------------------------------------------------------------------
 
-INLINE float row_largest(const float *in, size_t count)
+INLINE float row_largest(const element *in, size_t count)
 {
     vec largest = vec_all(-INFINITY);
     FOR_VECTORS (i, left, count)
-        largest = vec_max(largest, vec_load_first(in + i, left, -INFINITY));
+        largest = vec_max(largest, load_first(in + i, left, -INFINITY));
     return vec_largest(largest);
 }
 
-// out = exp(factor * in - shift). Returns the sum of out.
-INLINE float row_exp(float *out, const float *in, size_t count, float factor, float shift)
-{
-    vec sum = vec_all(0);
-    FOR_VECTORS (i, left, count) {
-        const vec y = vec_exp(vec_load_first(in + i, left, -INFINITY) * factor - shift);
-        vec_store_first(out + i, y, left);
-        sum += y;
-    }
-    return vec_sum(sum);
-}
-
-// The sum of exp(in - shift) alone.
-INLINE float row_exp_sum(const float *in, size_t count, float shift)
+// The sum of exp(in - shift).
+INLINE float row_exp_sum(const element *in, size_t count, float shift)
 {
     vec sum = vec_all(0);
     FOR_VECTORS (i, left, count)
-        sum += vec_exp(vec_load_first(in + i, left, -INFINITY) - shift);
+        sum += vec_exp(load_first(in + i, left, -INFINITY) - shift);
     return vec_sum(sum);
 }
 
-INLINE void row_subtract(float *out, size_t count, float x)
+// out = (exp(in - shift) - less) * factor.
+INLINE void row_exp(element *out, const element *in, size_t count, float shift, float less, float factor)
 {
     FOR_VECTORS (i, left, count)
-        vec_store_first(out + i, vec_load_first(out + i, left, 0) - x, left);
+        store_first(out + i, (vec_exp(load_first(in + i, left, -INFINITY) - shift) - less) * factor, left);
 }
 
 static void cpu_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns)
 {
+    (void)queue;
     for (size_t row = 0; row < rows; row++) {
-        float *to = floats(out) + row * columns;
-        const float *from = floats_of(in) + row * columns;
-        const float sum = row_exp(to, from, columns, 1, row_largest(from, columns));
-        cpu_scale(queue, to, to, 1 / sum, columns);
+        const element *from = elements_of(in) + row * columns;
+        const float largest = row_largest(from, columns);
+        row_exp(elements(out) + row * columns, from, columns, largest, 0, 1 / row_exp_sum(from, columns, largest));
     }
 }
 
 // --- layer norm -----------------------------------------------------------------
 
-INLINE float row_sum(const float *in, size_t count)
+INLINE float row_sum(const element *in, size_t count)
 {
     vec sum = vec_all(0);
     FOR_VECTORS (i, left, count)
-        sum += vec_load_first(in + i, left, 0);
+        sum += load_first(in + i, left, 0);
     return vec_sum(sum);
 }
 
-INLINE float row_squares_about(const float *in, size_t count, float mean)
+INLINE float row_squares_about(const element *in, size_t count, float mean)
 {
     vec sum = vec_all(0);
     FOR_VECTORS (i, left, count) {
-        const vec x = vec_load_first(in + i, left, mean) - mean;
+        const vec x = load_first(in + i, left, mean) - mean;
         sum += x * x;
     }
     return vec_sum(sum);
 }
 
-INLINE void row_norm(const struct layer_norm *norm, float *out, const float *in, float mean, float rstd)
+INLINE void row_norm(const struct layer_norm *norm, element *out, const element *in, float mean, float rstd)
 {
-    const float *gains = floats_of(norm->gain), *offsets = floats_of(norm->offset);
+    const element *gains = elements_of(norm->gain), *offsets = elements_of(norm->offset);
     FOR_VECTORS (i, left, norm->columns) {
-        const vec x = (vec_load_first(in + i, left, 0) - mean) * rstd;
-        const vec gain = vec_load_first(gains + i, left, 0), offset = vec_load_first(offsets + i, left, 0);
-        vec_store_first(out + i, x * gain + offset, left);
+        const vec x = (load_first(in + i, left, 0) - mean) * rstd;
+        const vec gain = load_first(gains + i, left, 0), offset = load_first(offsets + i, left, 0);
+        store_first(out + i, x * gain + offset, left);
     }
 }
 
@@ -87,10 +76,10 @@ static void cpu_layer_norm(struct queue *queue, const struct layer_norm *norm, s
     (void)queue;
     const size_t columns = norm->columns;
     for (size_t row = 0; row < norm->rows; row++) {
-        const float *in = floats_of(norm->in) + row * columns;
+        const element *in = elements_of(norm->in) + row * columns;
         mean[row] = row_sum(in, columns) / (float)columns;
         rstd[row] = 1 / sqrtf(row_squares_about(in, columns, mean[row]) / (float)columns + 1e-5f);
-        row_norm(norm, floats(out) + row * columns, in, mean[row], rstd[row]);
+        row_norm(norm, elements(out) + row * columns, in, mean[row], rstd[row]);
     }
 }
 
@@ -99,28 +88,28 @@ static void cpu_layer_norm_again(struct queue *queue, const struct layer_norm *n
 {
     (void)queue;
     for (size_t row = 0; row < norm->rows; row++)
-        row_norm(norm, floats(out) + row * norm->columns, floats_of(norm->in) + row * norm->columns, mean[row],
+        row_norm(norm, elements(out) + row * norm->columns, elements_of(norm->in) + row * norm->columns, mean[row],
                  rstd[row]);
 }
 
 // With h = the normed input and g = gradient * gain:
 // in_gradient = rstd * (g - mean of g - h * mean of (g h)).
-INLINE void row_norm_backward(const struct layer_norm *norm, float *in_gradient, const float *gradient,
-                              const float *add, const float *in, float mean, float rstd)
+INLINE void row_norm_backward(const struct layer_norm *norm, element *in_gradient, const element *gradient,
+                              const element *add, const element *in, float mean, float rstd)
 {
-    const float *gain = floats_of(norm->gain);
+    const element *gain = elements_of(norm->gain);
     vec sum = vec_all(0), sum_h = vec_all(0);
     FOR_VECTORS (i, left, norm->columns) {
-        const vec g = vec_load_first(gradient + i, left, 0) * vec_load_first(gain + i, left, 0);
+        const vec g = load_first(gradient + i, left, 0) * load_first(gain + i, left, 0);
         sum += g;
-        sum_h += g * ((vec_load_first(in + i, left, mean) - mean) * rstd);
+        sum_h += g * ((load_first(in + i, left, mean) - mean) * rstd);
     }
     const float mean_g = vec_sum(sum) / (float)norm->columns, mean_gh = vec_sum(sum_h) / (float)norm->columns;
     FOR_VECTORS (i, left, norm->columns) {
-        const vec g = vec_load_first(gradient + i, left, 0) * vec_load_first(gain + i, left, 0);
-        const vec h = (vec_load_first(in + i, left, mean) - mean) * rstd;
+        const vec g = load_first(gradient + i, left, 0) * load_first(gain + i, left, 0);
+        const vec h = (load_first(in + i, left, mean) - mean) * rstd;
         const vec x = rstd * (g - mean_g - h * mean_gh);
-        vec_store_first(in_gradient + i, add ? x + vec_load_first(add + i, left, 0) : x, left);
+        store_first(in_gradient + i, add ? x + load_first(add + i, left, 0) : x, left);
     }
 }
 
@@ -131,8 +120,8 @@ static void cpu_layer_norm_backward_input(struct queue *queue, const struct laye
     (void)queue;
     for (size_t row = 0; row < norm->rows; row++) {
         const size_t first = row * norm->columns;
-        row_norm_backward(norm, floats(in_gradient) + first, floats_of(out_gradient) + first,
-                          add ? floats_of(add) + first : NULL, floats_of(norm->in) + first, mean[row], rstd[row]);
+        row_norm_backward(norm, elements(in_gradient) + first, elements_of(out_gradient) + first,
+                          add ? elements_of(add) + first : NULL, elements_of(norm->in) + first, mean[row], rstd[row]);
     }
 }
 
@@ -147,15 +136,15 @@ INLINE size_t smaller(size_t a, size_t b)
 
 // Adds to both gradients, for `vectors` whole vectors of columns or for one vector with `left` lanes.
 INLINE void norm_columns(const struct layer_norm *norm, float *gain_gradient, float *offset_gradient,
-                         const float *gradient, const float *in, const float *mean, const float *rstd,
+                         const element *gradient, const element *in, const float *mean, const float *rstd,
                          const size_t vectors, size_t left)
 {
     vec gain[COLUMN_VECTORS] = { { 0 } }, offset[COLUMN_VECTORS] = { { 0 } };
     for (size_t row = 0; row < norm->rows; row++)
         for (size_t v = 0; v < vectors; v++) {
             const size_t index = row * norm->columns + v * LANES;
-            const vec g = vec_load_first(gradient + index, left, 0);
-            const vec h = (vec_load_first(in + index, left, 0) - mean[row]) * rstd[row];
+            const vec g = load_first(gradient + index, left, 0);
+            const vec h = (load_first(in + index, left, 0) - mean[row]) * rstd[row];
             offset[v] += g;
             gain[v] += g * h;
         }
@@ -171,7 +160,7 @@ static void cpu_layer_norm_backward_weight(struct queue *queue, const struct lay
                                            float *offset_gradient, const struct values *out_gradient,
                                            const float *mean, const float *rstd)
 {
-    const float *gradient = floats_of(out_gradient), *in = floats_of(norm->in);
+    const element *gradient = elements_of(out_gradient), *in = elements_of(norm->in);
     size_t i = 0;
     (void)queue;
     for (; i + COLUMN_VECTORS * LANES <= norm->columns; i += COLUMN_VECTORS * LANES)
@@ -182,20 +171,20 @@ static void cpu_layer_norm_backward_weight(struct queue *queue, const struct lay
                      norm->columns - i);
 }
 
-INLINE void sum_some_columns(float *sums, const float *in, size_t rows, size_t columns, const size_t vectors,
+INLINE void sum_some_columns(float *sums, const element *in, size_t rows, size_t columns, const size_t vectors,
                              size_t left)
 {
     vec sum[COLUMN_VECTORS] = { { 0 } };
     for (size_t row = 0; row < rows; row++)
         for (size_t v = 0; v < vectors; v++)
-            sum[v] += vec_load_first(in + row * columns + v * LANES, left, 0);
+            sum[v] += load_first(in + row * columns + v * LANES, left, 0);
     for (size_t v = 0; v < vectors; v++)
         vec_store_first(sums + v * LANES, vec_load_first(sums + v * LANES, left, 0) + sum[v], left);
 }
 
 static void cpu_sum_columns(struct queue *queue, float *sums, const struct values *in, size_t rows, size_t columns)
 {
-    const float *from = floats_of(in);
+    const element *from = elements_of(in);
     size_t i = 0;
     (void)queue;
     for (; i + COLUMN_VECTORS * LANES <= columns; i += COLUMN_VECTORS * LANES)
@@ -229,21 +218,27 @@ static void cpu_embedding(struct queue *queue, const struct embedding *embedding
                           const struct values *words, const struct values *positions)
 {
     const struct embedding *e = embedding;
-    const size_t bytes = e->columns * sizeof(float);
+    const size_t bytes = e->columns * sizeof(element);
     if (!tokens_are_in(queue, e->tokens, e->rows, e->vocabulary, "a token is outside the vocabulary"))
         return;
     for (size_t row = 0; row < e->rows; row++) {
         const size_t word_index = own_word(e, row);
-        float *to = floats(out) + row * e->columns;
-        const float *word = word_index == NO_WORD ? NULL : floats_of(words) + word_index * e->columns;
-        const float *position = positions ? floats_of(positions) + row % e->sequence * e->columns : NULL;
+        element *to = elements(out) + row * e->columns;
+        const element *word = word_index == NO_WORD ? NULL : elements_of(words) + word_index * e->columns;
+        const element *position = positions ? elements_of(positions) + row % e->sequence * e->columns : NULL;
         if (word && position)
-            cpu_add_floats(queue, to, word, position, e->columns);
+            add_elements(to, word, position, e->columns);
         else if (word || position)
             memcpy(to, word ? word : position, bytes);
         else
             memset(to, 0, bytes);
     }
+}
+
+INLINE void add_row(float *sums, const element *in, size_t count)
+{
+    FOR_VECTORS (i, left, count)
+        vec_store_first(sums + i, vec_load_first(sums + i, left, 0) + load_first(in + i, left, 0), left);
 }
 
 static void cpu_embedding_backward(struct queue *queue, const struct embedding *embedding, float *words_gradient,
@@ -253,12 +248,12 @@ static void cpu_embedding_backward(struct queue *queue, const struct embedding *
     if (!tokens_are_in(queue, e->tokens, e->rows, e->vocabulary, "a token is outside the vocabulary"))
         return;
     for (size_t row = 0; row < e->rows; row++) {
-        const float *gradient = floats_of(out_gradient) + row * e->columns;
+        const element *gradient = elements_of(out_gradient) + row * e->columns;
         float *word = words_gradient + own_word(e, row) * e->columns;
         float *position = positions_gradient + row % e->sequence * e->columns;
         if (own_word(e, row) != NO_WORD)
-            cpu_add_floats(queue, word, word, gradient, e->columns);
-        cpu_add_floats(queue, position, position, gradient, e->columns);
+            add_row(word, gradient, e->columns);
+        add_row(position, gradient, e->columns);
     }
 }
 
@@ -278,7 +273,7 @@ static size_t own_target(const struct cross_entropy *loss, size_t row)
     return (size_t)loss->targets[row] - loss->first;
 }
 
-static float log_sum_of(const float *logits, size_t columns)
+static float log_sum_of(const element *logits, size_t columns)
 {
     const float largest = row_largest(logits, columns);
     return largest + logf(row_exp_sum(logits, columns, largest));
@@ -287,8 +282,9 @@ static float log_sum_of(const float *logits, size_t columns)
 // The loss of a row with a target.
 static double loss_of_row(const struct cross_entropy *loss, size_t row, float log_sum)
 {
-    const float *logits = floats_of(loss->logits) + row * loss->stride;
-    const double of_target = (double)log_sum - (double)logits[loss->targets[row]], share = (double)loss->smoothing;
+    const element *logits = elements_of(loss->logits) + row * loss->stride;
+    const double of_target = (double)log_sum - (double)element_widen(logits[loss->targets[row]]);
+    const double share = (double)loss->smoothing;
     if (share <= 0)
         return of_target;
     const double mean = (double)row_sum(logits, loss->columns) / (double)loss->columns;
@@ -301,7 +297,7 @@ static void cpu_cross_entropy(struct queue *queue, const struct cross_entropy *l
         return;
     double total = 0;
     for (size_t row = 0; row < loss->rows; row++) {
-        const float *logits = floats_of(loss->logits) + row * loss->stride;
+        const element *logits = elements_of(loss->logits) + row * loss->stride;
         log_sums[row] = log_sum_of(logits, loss->columns);
         if (loss->targets[row] != NO_TARGET)
             total += loss_of_row(loss, row, log_sums[row]);
@@ -315,10 +311,10 @@ static void cpu_cross_entropy_part(struct queue *queue, const struct cross_entro
     if (!targets_are_in(queue, loss))
         return;
     for (size_t row = 0; row < loss->rows; row++) {
-        const float *logits = floats_of(loss->logits) + row * loss->stride;
+        const element *logits = elements_of(loss->logits) + row * loss->stride;
         const size_t target = own_target(loss, row);
         log_sums[row] = log_sum_of(logits, loss->columns);
-        target_logits[row] = target < loss->columns ? logits[target] : 0;
+        target_logits[row] = target < loss->columns ? element_widen(logits[target]) : 0;
     }
 }
 
@@ -343,21 +339,21 @@ static void cpu_cross_entropy_join(struct queue *queue, const struct cross_entro
 
 // gradient = scale * (exp(logits - log_sum) - (1 - smoothing at the target) - smoothing / columns). Padding, and rows
 // without a target, get zeros.
-static void put_gradient(struct queue *queue, const struct cross_entropy *loss, size_t row, float log_sum, float scale,
-                         float *gradient)
+static void put_gradient(const struct cross_entropy *loss, size_t row, float log_sum, float scale, element *gradient)
 {
     const size_t target = own_target(loss, row);
     if (loss->targets[row] == NO_TARGET) {
-        memset(gradient, 0, loss->stride * sizeof(float));
+        memset(gradient, 0, loss->stride * sizeof(element));
         return;
     }
-    row_exp(gradient, floats_of(loss->logits) + row * loss->stride, loss->columns, 1, log_sum);
-    if (target < loss->columns)
-        gradient[target] -= 1 - loss->smoothing;
-    if (loss->smoothing > 0)
-        row_subtract(gradient, loss->columns, loss->smoothing / (float)loss->columns);
-    cpu_scale(queue, gradient, gradient, scale, loss->columns);
-    memset(gradient + loss->columns, 0, (loss->stride - loss->columns) * sizeof(float));
+    const element *logits = elements_of(loss->logits) + row * loss->stride;
+    const float share = loss->smoothing / (float)loss->columns;
+    const bool is_own = target < loss->columns;
+    const vec at_target = is_own ? vec_exp(vec_all(element_widen(logits[target]) - log_sum)) : vec_all(0);
+    row_exp(gradient, logits, loss->columns, log_sum, share, scale);
+    if (is_own)
+        gradient[target] = element_round((at_target[0] - (1 - loss->smoothing) - share) * scale);
+    memset(gradient + loss->columns, 0, (loss->stride - loss->columns) * sizeof(element));
 }
 
 static void cpu_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
@@ -366,7 +362,7 @@ static void cpu_cross_entropy_backward(struct queue *queue, const struct cross_e
     if (!targets_are_in(queue, loss))
         return;
     for (size_t row = 0; row < loss->rows; row++)
-        put_gradient(queue, loss, row, log_sums[row], loss->scale, floats(logits_gradient) + row * loss->stride);
+        put_gradient(loss, row, log_sums[row], loss->scale, elements(logits_gradient) + row * loss->stride);
 }
 
 static void cpu_cross_entropy_both(struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
@@ -376,12 +372,12 @@ static void cpu_cross_entropy_both(struct queue *queue, const struct cross_entro
         return;
     double total = 0;
     for (size_t row = 0; row < loss->rows; row++) {
-        const float *logits = floats_of(loss->logits) + row * loss->stride;
+        const element *logits = elements_of(loss->logits) + row * loss->stride;
         const float log_sum = log_sum_of(logits, loss->columns);
         const double row_loss = loss->targets[row] != NO_TARGET ? loss_of_row(loss, row, log_sum) : 0;
         losses[row] = (float)row_loss;
         total += row_loss;
-        put_gradient(queue, loss, row, log_sum, gradient_scale, floats(logits_gradient) + row * loss->stride);
+        put_gradient(loss, row, log_sum, gradient_scale, elements(logits_gradient) + row * loss->stride);
     }
     *sum = (float)(total * (double)loss->scale);
 }

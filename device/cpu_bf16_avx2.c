@@ -1,0 +1,6 @@
+// The kernels in bf16 for processors with AVX2 and FMA; the flags are in SConscript.
+#if defined(__x86_64__)
+#define CPU_BF16
+#define CPU_KERNELS cpu_kernels_bf16_avx2
+#include "device/cpu_half_vectors.h"
+#endif
