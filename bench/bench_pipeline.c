@@ -1,6 +1,6 @@
 // Two stages against one thread: how much of the simulated speed-up is reached.
 //
-//     bench_pipeline [MODEL ROUNDS]
+//     bench_pipeline [MODEL ROUNDS [DEVICE]]        cpu, cpu:bf16, ..
 //
 // The model is profiled right now, planned for one rank and for two (1f1b, 16 micro-batches), and both plans run in
 // turns, step by step. Other load on the machine therefore affects both equally. The simulated speed-up is the ratio
@@ -28,13 +28,15 @@ static bool make_side(const struct profile *profile, const struct model *model, 
                       uint32_t ranks, struct side *side, struct error *error)
 {
     struct cluster *cluster = cluster_uniform(ranks, (uint64_t)8 << 30, 5000, 10000000000, error);
+    const bool is_half = device_precision(device) != PRECISION_FP32;
+    const enum optimizer_kind optimizer = is_half ? OPTIMIZER_ADAMW_MASTER : OPTIMIZER_ADAMW;
     const struct search_request request = {
         .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = ranks, .chunks = 1,
-        .micro_batches = MICRO_BATCHES, .storage.optimizer = OPTIMIZER_ADAMW,
+        .micro_batches = MICRO_BATCHES, .storage.optimizer = optimizer,
     };
     const struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1, .samples = MICRO_BATCHES };
     const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .pin = true,
-                                               .optimizer = optimizer_default(OPTIMIZER_ADAMW) };
+                                               .optimizer = optimizer_default(optimizer) };
     side->plan = cluster ? plan_search(&request, error) : NULL;
     side->layers = side->plan ? model_layers_create(model, device, &batches, error) : NULL;
     if (side->layers)
@@ -75,12 +77,12 @@ static double median(struct side *side, size_t rounds)
     return (double)side->times[rounds * TURN / 2];
 }
 
-static bool compare(const char *name, size_t rounds, struct error *error)
+static bool compare(const char *name, size_t rounds, const char *device_name, struct error *error)
 {
     struct side one = { 0 }, two = { 0 };
-    struct device *device = device_open("cpu", error);
+    struct device *device = device_open(device_name, error);
     const struct measure_options options = measure_usual_options();
-    struct model *model = device ? model_from_spec(name, PRECISION_FP32, error) : NULL;
+    struct model *model = device ? model_from_spec(name, device_precision(device), error) : NULL;
     struct profile *profile = model ? measure_model(name, device, &options, NULL, error) : NULL;
     bool good = profile && make_side(profile, model, device, 1, &one, error)
         && make_side(profile, model, device, 2, &two, error);
@@ -106,12 +108,13 @@ int main(int count, char **arguments)
 {
     struct error error = { 0 };
     bool good;
-    if (count == 3) {
+    const char *device = count > 3 ? arguments[3] : "cpu";
+    if (count > 2) {
         const size_t rounds = strtoul(arguments[2], NULL, 10);
-        good = rounds > 0 && rounds <= ROUNDS_MOST ? compare(arguments[1], rounds, &error)
+        good = rounds > 0 && rounds <= ROUNDS_MOST ? compare(arguments[1], rounds, device, &error)
                                                    : error_set(&error, "from 1 to %d rounds", ROUNDS_MOST);
     } else {
-        good = compare("gpt-nano", 11, &error) && compare("gpt-10m", 3, &error);
+        good = compare("gpt-nano", 11, device, &error) && compare("gpt-10m", 3, device, &error);
     }
     if (!good)
         fprintf(stderr, "bench_pipeline: %s\n", error.text);

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """The GPTs of models/model.c on two ranks by PyTorch's own pipelining: tokens per second.
 
-    pipeline_pytorch.py MODEL SCHEDULE STEPS
+    pipeline_pytorch.py MODEL SCHEDULE STEPS [bf16]
 
 Two processes of one thread each, joined by gloo; the model, text, micro-batches and
 optimizer of train_pytorch.py, whose modules it uses. SCHEDULE is gpipe, 1f1b,
-interleaved, zb1p, zb-v or dualpipe-v, the last four with two stages on each rank. A
-step's time is the clock's on the last rank, the median of the steps; the first is not
-counted.
+interleaved, zb1p, zb-v or dualpipe-v, the last four with two stages on each rank. With
+bf16 each stage's forward is under torch.autocast. A step's time is the clock's on the
+last rank, the median of the steps; the first is not counted.
 """
 
 import os
@@ -40,20 +40,22 @@ SCHEDULES = {  # the class, the stages of each rank by their places in the model
 class Part(nn.Module):
     """The blocks from first up to last, and what stands at the model's ends where they are in it."""
 
-    def __init__(self, model, first, last, count):
+    def __init__(self, model, first, last, count, is_bf16):
         super().__init__()
+        self.is_bf16 = is_bf16
         self.words, self.positions = (model.words, model.positions) if first == 0 else (None, None)
         self.blocks = nn.Sequential(*list(model.blocks)[first:last])
         self.norm, self.head = (model.norm, model.head) if last == count else (None, None)
 
     def forward(self, x):
-        if self.words is not None:
-            x = self.words(x) + self.positions
-        x = self.blocks(x)
-        return self.head(self.norm(x)) if self.head is not None else x
+        with torch.autocast('cpu', torch.bfloat16, enabled=self.is_bf16):
+            if self.words is not None:
+                x = self.words(x) + self.positions
+            x = self.blocks(x)
+            return self.head(self.norm(x)) if self.head is not None else x
 
 
-def rank_main(rank, name, schedule, steps):
+def rank_main(rank, name, schedule, steps, is_bf16):
     torch.set_num_threads(1)
     dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{PORT}', rank=rank, world_size=RANKS)
     batch, sequence, width, blocks, heads = SIZES[name]
@@ -61,7 +63,8 @@ def rank_main(rank, name, schedule, steps):
     model = GPT(sequence, width, blocks, heads)
     kind, placed = SCHEDULES[schedule]
     total = sum(len(mine) for mine in placed)
-    parts = {s: Part(model, s * blocks // total, (s + 1) * blocks // total, blocks) for s in placed[rank]}
+    parts = {s: Part(model, s * blocks // total, (s + 1) * blocks // total, blocks, is_bf16)
+             for s in placed[rank]}
     stages = [pipelining.PipelineStage(part, s, total, torch.device('cpu')) for s, part in parts.items()]
     named = [item for part in parts.values() for item in part.named_parameters()]
     optimizer = torch.optim.AdamW([{'params': [p for _, p in named if p.dim() > 1], 'weight_decay': 0.1},
@@ -91,8 +94,8 @@ def rank_main(rank, name, schedule, steps):
 
 
 def main():
-    name, schedule, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    multiprocessing.spawn(rank_main, (name, schedule, steps), nprocs=RANKS)
+    name, schedule, steps, is_bf16 = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:] == ['bf16']
+    multiprocessing.spawn(rank_main, (name, schedule, steps, is_bf16), nprocs=RANKS)
 
 
 if __name__ == '__main__':

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The GPTs of models/model.c in eager PyTorch on one thread: tokens per second.
 
-    train_pytorch.py MODEL STEPS
+    train_pytorch.py MODEL STEPS [bf16]
 
 The same shapes, micro-batches, text and optimizer as bench/bench_train.c, written
 as one would write them in PyTorch: nn.Linear, nn.LayerNorm, fused attention
-(scaled_dot_product_attention), gelu by tanh, cross_entropy, AdamW. A step's time is
-the process's CPU time, the median of the steps; the first is not counted.
+(scaled_dot_product_attention), gelu by tanh, cross_entropy, AdamW. With bf16 the
+forward and the loss are under torch.autocast. A step's time is the process's CPU
+time, the median of the steps; the first is not counted.
 """
 
 import math
@@ -83,7 +84,7 @@ def text(count):
 
 
 def main():
-    name, steps = sys.argv[1], int(sys.argv[2])
+    name, steps, is_bf16 = sys.argv[1], int(sys.argv[2]), sys.argv[3:] == ['bf16']
     batch, sequence, width, blocks, heads = SIZES[name]
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -100,7 +101,8 @@ def main():
         optimizer.zero_grad()
         loss = 0
         for x, y in zip(tokens, targets):
-            part = functional.cross_entropy(model(x).view(-1, 256), y.view(-1)) / MICRO_BATCHES
+            with torch.autocast('cpu', torch.bfloat16, enabled=is_bf16):
+                part = functional.cross_entropy(model(x).view(-1, 256), y.view(-1)) / MICRO_BATCHES
             part.backward()
             loss += part.item()
         optimizer.step()
