@@ -4,8 +4,11 @@
 // matrices in plain order. Without AMX the instructions of avx512_bf16 reach half of sgemm's speed there, so sgemm
 // computes these products (cpu_half.c).
 //
-// A primitive is made when a device is first asked for a product of its shape. That takes about a millisecond. It
-// stays until the device is closed. Its scratchpad, of 0.4 MB at most for these models, is memory of the call.
+// A primitive is made when a device is first asked for a product of its shape. That takes a few milliseconds. It stays
+// until the device is closed. Its scratchpad, of 0.4 MB at most for these models and 0.9 MB for gpt2, is memory of the
+// call. With gaps between the rows of a matrix oneDNN 2.6 does not use AMX, so such matrices are copied there:
+//
+//     memory of a call    | scratchpad | a without gaps | b | c |
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +18,7 @@
 #include "device/cpu_onednn.h"
 
 struct product_shape {
-    size_t m, n, k, lda, ldb, ldc;
+    size_t m, n, k;
     bool transpose_a, transpose_b, has_bias, adds;
 };
 
@@ -41,17 +44,15 @@ bool cpu_has_amx(void)
 static struct product_shape shape_of(const struct matmul *x)
 {
     return (struct product_shape){
-        .m = x->m, .n = x->n, .k = x->k, .lda = x->lda, .ldb = x->ldb, .ldc = x->ldc,
-        .transpose_a = x->transpose_a, .transpose_b = x->transpose_b,
+        .m = x->m, .n = x->n, .k = x->k, .transpose_a = x->transpose_a, .transpose_b = x->transpose_b,
         .has_bias = x->bias != NULL, .adds = x->sums != NULL,
     };
 }
 
 static bool is_same(const struct product_shape *x, const struct product_shape *y)
 {
-    return x->m == y->m && x->n == y->n && x->k == y->k && x->lda == y->lda && x->ldb == y->ldb && x->ldc == y->ldc
-        && x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b && x->has_bias == y->has_bias
-        && x->adds == y->adds;
+    return x->m == y->m && x->n == y->n && x->k == y->k && x->transpose_a == y->transpose_a
+        && x->transpose_b == y->transpose_b && x->has_bias == y->has_bias && x->adds == y->adds;
 }
 
 static const struct cpu_product *find(const struct cpu *cpu, const struct product_shape *shape)
@@ -64,23 +65,23 @@ static const struct cpu_product *find(const struct cpu *cpu, const struct produc
 
 // --- primitives ------------------------------------------------------------------------------
 
-static dnnl_status_t describe_matrix(dnnl_memory_desc_t *matrix, size_t rows, size_t columns, size_t stride,
-                                     bool is_transposed, dnnl_data_type_t type)
+static dnnl_status_t describe_matrix(dnnl_memory_desc_t *matrix, size_t rows, size_t columns, bool is_transposed,
+                                     dnnl_data_type_t type)
 {
     const dnnl_dims_t sizes = { (dnnl_dim_t)rows, (dnnl_dim_t)columns };
-    const dnnl_dims_t plain = { (dnnl_dim_t)stride, 1 }, transposed = { 1, (dnnl_dim_t)stride };
+    const dnnl_dims_t plain = { (dnnl_dim_t)columns, 1 }, transposed = { 1, (dnnl_dim_t)rows };
     return onednn_matrix(matrix, sizes, is_transposed ? transposed : plain, type);
 }
 
 static dnnl_status_t describe(struct onednn_product *tensors, const struct product_shape *x)
 {
-    dnnl_status_t status = describe_matrix(&tensors->left, x->m, x->k, x->lda, x->transpose_a, dnnl_bf16);
+    dnnl_status_t status = describe_matrix(&tensors->left, x->m, x->k, x->transpose_a, dnnl_bf16);
     if (status == dnnl_success)
-        status = describe_matrix(&tensors->right, x->k, x->n, x->ldb, x->transpose_b, dnnl_bf16);
+        status = describe_matrix(&tensors->right, x->k, x->n, x->transpose_b, dnnl_bf16);
     if (status == dnnl_success)
-        status = describe_matrix(&tensors->bias, 1, x->n, x->n, false, dnnl_bf16);
+        status = describe_matrix(&tensors->bias, 1, x->n, false, dnnl_bf16);
     if (status == dnnl_success)
-        status = describe_matrix(&tensors->out, x->m, x->n, x->ldc, false, x->adds ? dnnl_f32 : dnnl_bf16);
+        status = describe_matrix(&tensors->out, x->m, x->n, false, x->adds ? dnnl_f32 : dnnl_bf16);
     tensors->has_bias = x->has_bias;
     return status;
 }
@@ -185,25 +186,80 @@ static const struct cpu_product *add(struct queue *queue, const struct product_s
     return product;
 }
 
+// --- matrices with gaps ------------------------------------------------------------------------
+
+struct rows {
+    size_t count, columns, stride;
+};
+
+static struct rows rows_of_a(const struct matmul *x)
+{
+    return (struct rows){ x->transpose_a ? x->k : x->m, x->transpose_a ? x->m : x->k, x->lda };
+}
+
+static struct rows rows_of_b(const struct matmul *x)
+{
+    return (struct rows){ x->transpose_b ? x->n : x->k, x->transpose_b ? x->k : x->n, x->ldb };
+}
+
+static struct rows rows_of_c(const struct matmul *x)
+{
+    return (struct rows){ x->m, x->n, x->ldc };
+}
+
+static bool has_gaps(struct rows rows)
+{
+    return rows.count > 1 && rows.stride != rows.columns;
+}
+
+// Bytes of the matrix without gaps, or 0 if it has none.
+static uint64_t packed_bytes(struct rows rows)
+{
+    return has_gaps(rows) ? round_to_256(rows.count * rows.columns * sizeof(uint16_t)) : 0;
+}
+
+static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, struct rows rows)
+{
+    for (size_t row = 0; row < rows.count; row++)
+        memcpy((uint16_t *)to + row * to_stride, (const uint16_t *)from + row * from_stride,
+               rows.columns * sizeof(uint16_t));
+}
+
+// The matrix without gaps: itself, or a copy in `memory`.
+static const void *packed(void *memory, const struct values *in, struct rows rows)
+{
+    if (!has_gaps(rows))
+        return in;
+    copy_rows(memory, rows.columns, in, rows.stride, rows);
+    return memory;
+}
+
 // --- calls -----------------------------------------------------------------------------------
 
 // The product goes to `before_gelu` if that is given, since GELU follows.
-static dnnl_status_t multiply(const struct cpu_product *product, const struct matmul *x, const void *scratchpad)
+static dnnl_status_t multiply(const struct cpu_product *product, const struct matmul *x, char *memory)
 {
-    const void *out = x->sums ? (const void *)x->sums : x->before_gelu ? x->before_gelu : x->c;
-    const struct onednn_bound bounds[] = { { DNNL_ARG_SRC, x->a },
-                                           { DNNL_ARG_WEIGHTS, x->b },
+    const struct rows a = rows_of_a(x), b = rows_of_b(x), c = rows_of_c(x);
+    char *a_copy = memory + round_to_256(product->scratchpad_bytes), *b_copy = a_copy + packed_bytes(a);
+    char *c_copy = b_copy + packed_bytes(b);
+    struct values *values = x->before_gelu ? x->before_gelu : x->c;
+    const void *out = x->sums ? (void *)x->sums : has_gaps(c) ? (void *)c_copy : (void *)values;
+    const struct onednn_bound bounds[] = { { DNNL_ARG_SRC, packed(a_copy, x->a, a) },
+                                           { DNNL_ARG_WEIGHTS, packed(b_copy, x->b, b) },
                                            { DNNL_ARG_DST, out },
-                                           { DNNL_ARG_SCRATCHPAD, scratchpad },
+                                           { DNNL_ARG_SCRATCHPAD, memory },
                                            { DNNL_ARG_BIAS, x->bias } };
-    return onednn_run(product->engine, product->primitive, bounds, x->bias ? 5 : 4);
+    const dnnl_status_t status = onednn_run(product->engine, product->primitive, bounds, x->bias ? 5 : 4);
+    if (status == dnnl_success && has_gaps(c))
+        copy_rows(values, c.stride, c_copy, c.columns, c);
+    return status;
 }
 
 static void apply_gelu(struct queue *queue, const struct matmul *x)
 {
     const struct kernel_functions *kernels = ((const struct cpu *)queue->device->own)->kernels;
-    const bool is_packed = x->ldc == x->n;
-    const size_t rows = is_packed ? 1 : x->m, columns = is_packed ? x->m * x->n : x->n;
+    const bool is_one = !has_gaps(rows_of_c(x));
+    const size_t rows = is_one ? 1 : x->m, columns = is_one ? x->m * x->n : x->n;
     for (size_t row = 0; row < rows; row++)
         kernels->gelu(queue, values_at(x->c, PRECISION_BF16, row * x->ldc),
                       values_at(x->before_gelu, PRECISION_BF16, row * x->ldc), columns);
@@ -212,25 +268,32 @@ static void apply_gelu(struct queue *queue, const struct matmul *x)
 static void run_product(struct queue *queue, const struct cpu_product *product, const struct matmul *x)
 {
     enum { ALIGNMENT = 256 };
-    void *scratchpad = large_aligned_alloc(ALIGNMENT, round_to_256(product->scratchpad_bytes + 1));
-    if (!scratchpad) {
+    const uint64_t bytes = round_to_256(product->scratchpad_bytes) + packed_bytes(rows_of_a(x))
+                         + packed_bytes(rows_of_b(x)) + packed_bytes(rows_of_c(x));
+    char *memory = large_aligned_alloc(ALIGNMENT, bytes + ALIGNMENT);
+    if (!memory) {
         queue_fail(queue, "there is no memory for a matrix product in bf16");
         return;
     }
-    check(queue, multiply(product, x, scratchpad));
-    free(scratchpad);
+    check(queue, multiply(product, x, memory));
+    free(memory);
     if (x->before_gelu && queue_is_well(queue))
         apply_gelu(queue, x);
 }
 
+// Whether oneDNN may be asked. Sums with gaps are left to sgemm.
+static bool is_possible(const struct cpu *cpu, const struct matmul *x)
+{
+    return cpu->has_amx && x->m > 0 && x->n > 0 && x->k > 0 && !(x->sums && has_gaps(rows_of_c(x)));
+}
+
 bool cpu_bf16_product(struct queue *queue, const struct matmul *matmul)
 {
-    const struct cpu *cpu = queue->device->own;
-    if (!cpu->has_amx || matmul->m == 0 || matmul->n == 0 || matmul->k == 0)
+    if (!is_possible(queue->device->own, matmul))
         return false;
     const struct product_shape shape = shape_of(matmul);
     const int threads = cpu_begin_alone();
-    const struct cpu_product *product = find(cpu, &shape);
+    const struct cpu_product *product = find(queue->device->own, &shape);
     if (!product)
         product = add(queue, &shape);
     if (product && product->primitive)
