@@ -219,7 +219,8 @@ static inline void rig_try_everywhere(rig_check *check, uint64_t trials)
     }
     if (getenv("WEIR_TEST_DEVICES"))
         return;
-    static const char *const devices[] = { "cpu:baseline", "cpu:avx2", "cpu:avx512", "cpu:bf16", "cpu:fp16" };
+    static const char *const devices[] = { "cpu:baseline", "cpu:avx2", "cpu:avx512", "cpu:bf16", "cpu:bf16,avx2",
+                                           "cpu:bf16,baseline", "cpu:fp16", "cpu:fp16,avx2", "cpu:fp16,baseline" };
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
         rig_try(devices[i], check, trials);
 }
