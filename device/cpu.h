@@ -44,6 +44,15 @@ bool cpu_has_amx(void);
 bool cpu_bf16_product(struct queue *queue, const struct matmul *matmul);
 void cpu_forget_products(struct cpu *cpu);
 
+// Attention in bf16, on a device that has AMX.
+#if defined(__x86_64__)
+void cpu_amx_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+                       const struct values *qkv);
+void cpu_amx_attention_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
+                                const struct values *out_gradient, const struct values *out, const float *log_sums,
+                                const struct values *qkv);
+#endif
+
 // oneDNN's number of threads is a setting of the calling thread. It is one from begin to end, and then what it was.
 int cpu_begin_alone(void);
 void cpu_end_alone(int threads);

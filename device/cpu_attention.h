@@ -416,6 +416,12 @@ static void widen_out(const struct widened_head *head, float *to, const element 
 static void cpu_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
                           const struct values *qkv, void *workspace)
 {
+#if defined(CPU_BF16) && defined(__AVX512F__)
+    if (((const struct cpu *)queue->device->own)->has_amx) {
+        cpu_amx_attention(queue, attention, out, log_sums, qkv);
+        return;
+    }
+#endif
     struct widened_head head;
     if (!widened_head_init(queue, &head, attention))
         return;
@@ -435,6 +441,12 @@ static void cpu_attention_backward(struct queue *queue, const struct attention *
                                    const struct values *out, const float *log_sums, const struct values *qkv,
                                    void *workspace)
 {
+#if defined(CPU_BF16) && defined(__AVX512F__)
+    if (((const struct cpu *)queue->device->own)->has_amx) {
+        cpu_amx_attention_backward(queue, attention, qkv_gradient, out_gradient, out, log_sums, qkv);
+        return;
+    }
+#endif
     struct widened_head head;
     if (!widened_head_init(queue, &head, attention))
         return;

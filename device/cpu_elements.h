@@ -35,10 +35,16 @@ INLINE vec elements_widen(short_vec x)
     return (vec)(__builtin_convertvector(x, uvec) << 16);
 }
 
-INLINE short_vec elements_round(vec x)
+// The rounded elements, in the lower half of each lane.
+INLINE uvec elements_bits(vec x)
 {
     const uvec bits = (uvec)x, nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = bits >> 16 | 0x40;
-    return __builtin_convertvector((uvec)vec_select(x == x, (vec)nearest, (vec)quiet), short_vec);
+    return (uvec)vec_select(x == x, (vec)nearest, (vec)quiet);
+}
+
+INLINE short_vec elements_round(vec x)
+{
+    return __builtin_convertvector(elements_bits(x), short_vec);
 }
 
 #else
