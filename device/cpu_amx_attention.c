@@ -151,7 +151,7 @@ static bool head_init(struct queue *queue, struct head *head, const struct atten
         .size = padded(shape->size), .width = shape->heads * shape->size, .factor = 1 / sqrtf((float)shape->size),
     };
     const size_t bytes = head->keys * head->size * (4 * sizeof(element) + 2 * sizeof(float))
-                       + BLOCK * head->size * (6 * sizeof(element) + sizeof(float) + 2 * sizeof(element))
+                       + BLOCK * head->size * (2 * sizeof(element) + 2 * sizeof(uint32_t) + sizeof(float))
                        + head->keys * BLOCK * (2 * sizeof(float) + 3 * sizeof(element));
     head->memory = large_aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT);
     if (head->memory)
