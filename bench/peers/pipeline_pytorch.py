@@ -73,7 +73,7 @@ def rank_main(rank, name, schedule, steps, is_bf16):
     count = MICRO_BATCHES * batch * sequence
     tokens, targets = (x.view(MICRO_BATCHES * batch, sequence) for x in text(count))
     run = kind(stages[0] if len(stages) == 1 and total == RANKS else stages, MICRO_BATCHES,
-               loss_fn=lambda logits, y: functional.cross_entropy(logits.reshape(-1, 256), y.reshape(-1)))
+               loss_fn=lambda logits, y: functional.cross_entropy(logits.reshape(-1, 256).float(), y.reshape(-1)))
     last_here = total - 1 in parts
     times, losses = [], []
     for _ in range(steps + 1):
