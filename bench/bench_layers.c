@@ -12,8 +12,8 @@
 //
 //     bags TABLES ROWS COLUMNS SAMPLES IDS
 //
-// Or by those of the backward and the update of the rows that have a gradient, by SGD, Adagrad, Adagrad with a number for
-// each row, and Adam:
+// Or by those of the backward and the update of the rows that have a gradient, by SGD, Adagrad, Adagrad with a number
+// for each row, and Adam:
 //
 //     update TABLES ROWS COLUMNS SAMPLES IDS
 //

@@ -100,7 +100,7 @@ struct head {
     element *k, *v;                        // [keys][size]
     element *k_transposed, *v_transposed;  // [size][keys]
     float *k_gradient, *v_gradient;        // [keys][size]
-    // Of a block of queries:
+    // What a block of queries has:
     element *q, *g;                        // [BLOCK][size]
     uint32_t *q_transposed, *g_transposed; // pairs, [size / 2][BLOCK]
     uint32_t *q_pairs, *g_pairs;           // [BLOCK / 2][size]
@@ -199,7 +199,7 @@ static const element *qkv_of(const struct head *head, const struct values *qkv, 
     return elements_of(qkv) + batch * attention_whole(&head->shape) * 3 * head->width + which * head->shape.size;
 }
 
-// Where the head begins in an output, or in its gradient.
+// The place where the head begins in an output, or in its gradient.
 static size_t out_at(const struct head *head, size_t index)
 {
     const size_t batch = index / head->shape.heads, which = index % head->shape.heads;

@@ -2,7 +2,7 @@
 //
 // AMX multiplies tiles of bf16. For the products of gpt-nano and gpt-10m it is 4 to 5 times as fast as sgemm, with
 // matrices in plain order. With weights in oneDNN's own order F and I would take 10 to 20 % less, which is about 5 %
-// of a step, but each version of the weights would then need two more copies. Without AMX the instructions of
+// of a step. But each version of the weights would then need two more copies. Without AMX the instructions of
 // avx512_bf16 reach half of sgemm's speed there, so sgemm computes these products (cpu_half.c).
 //
 // A primitive is made when a device is first asked for a product of its shape. That takes a few milliseconds. It stays

@@ -40,10 +40,11 @@ void kernel_list_rows(struct queue *queue, const struct row_list *list, const st
 // whole matrix, and other rows of it are neither read nor written. SGD and Adagrad give each row the bits that
 // kernel_sgd() and kernel_adagrad() give it.
 //
-// With `is_by_row`, Adagrad keeps one number for each row (FBGEMM's exact row-wise Adagrad), to which it adds the mean of
-// the squares. They are added up in sums 0 to 15, column c in c % 16, and those by halves. Nothing decays then.
+// With `is_by_row`, Adagrad keeps one number for each row (FBGEMM's exact row-wise Adagrad), to which it adds the mean
+// of the squares. They are added up in sums 0 to 15, column c in c % 16, and those by halves. Nothing decays then.
 //
-// Adam is that of torch.optim.SparseAdam (is_lazy in struct adamw): moments of rows without a gradient stay as they are.
+// Adam is that of torch.optim.SparseAdam (is_lazy in struct adamw): moments of rows without a gradient stay as they
+// are.
 void kernel_sgd_rows(struct queue *queue, const struct sgd *sgd, const struct row_list *list,
                      const struct optimizer_span *span);
 void kernel_adagrad_rows(struct queue *queue, const struct adagrad *adagrad, const struct row_list *list,

@@ -132,9 +132,9 @@ static bool can_be_named(const struct reading *reading, struct error *error)
         for (size_t slot = 0; slot < tables->slots; slot++)
             rows += table_part(&shape, slot, member, &part) ? (uint64_t)part.rows * part.units : 0;
         if (rows > INT32_MAX)
-            return error_set(error, "layer %s: device %zu would hold tables of %llu rows of %zu columns, and 2,147,483,647"
-                             " are possible: cut tables by rows, or all by columns", reading->layer, member,
-                             (unsigned long long)rows, tables->places.unit);
+            return error_set(error, "layer %s: device %zu would hold tables of %llu rows of %zu columns, and"
+                             " 2,147,483,647 are possible: cut tables by rows, or all by columns", reading->layer,
+                             member, (unsigned long long)rows, tables->places.unit);
     }
     return true;
 }
@@ -259,7 +259,8 @@ struct bags placed_bags_of(const struct layer *layer, struct bags bags)
 
 static struct vectors vectors_in(const struct layer *layer, struct walk *walk)
 {
-    struct vectors vectors = { .vectors = walk_values(walk, layer, layer->shape.members * block(layer) + copied(layer)) };
+    struct vectors vectors;
+    vectors.vectors = walk_values(walk, layer, layer->shape.members * block(layer) + copied(layer));
     vectors.received = walk_values(walk, layer, layer->shape.members * block(layer));
     vectors.partial = walk_values(walk, layer, 2 * partial(layer));
     return vectors;
@@ -307,8 +308,8 @@ struct columns {
     size_t stride, count;
 };
 
-// Calls `visit` with each part: where its vectors are within what is exchanged with its member, or behind that if it
-// is a copy, and where they are within the output. Parts of one table follow one another.
+// Calls `visit` with each part, and with two places of its vectors. One is within what is exchanged with its member, or
+// behind that if it is a copy. The other is within the output. Parts of one table follow one another.
 typedef void visit_part(void *self, const struct table_part *part, struct columns exchanged, struct columns output);
 
 static void visit_parts(const struct layer *layer, struct values *exchanged, struct values *copies,

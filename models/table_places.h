@@ -23,8 +23,8 @@
 #include "models/layer_kind.h"
 
 // The places in words: one word for each table, or one for all, with slashes between them. A word is `all`, the number
-// of a member, `slots` (table t is on member t modulo the members), `rows` or `columns`, perhaps with the members that
-// have parts: rows0+2. False with the reason if they do not fit the tables.
+// of a member, or `slots` (table t is on member t modulo the members). Or it is `rows` or `columns`, perhaps with the
+// members that have parts: rows0+2. False with the reason if they do not fit the tables.
 bool table_places_read(const char *words, size_t members, const char *layer, struct table_shape *tables,
                        struct error *error);
 

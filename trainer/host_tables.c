@@ -36,8 +36,8 @@ struct host_tables {
 
 // --- making ----------------------------------------------------------------------
 
-// In large pages: rows lie anywhere, and each would need another entry of the page table. All memory is touched here, so
-// that no step waits for the first use of a page.
+// The pages are large: rows lie anywhere, and each would need another entry of the page table. All memory is touched
+// here, so that no step waits for the first use of a page.
 static void *touched(uint64_t bytes)
 {
     void *memory = large_malloc(bytes, 1);
@@ -230,8 +230,9 @@ static bool list_rows(struct host_tables *tables, struct table_store *store, con
     }
     return store->next_count <= store->room
         || error_set(error, "layer %s: iteration %llu reads %zu rows of its tables, and the plan has room for %zu on the"
-                     " device: plan with more room, as weir profile --tables host%zu", layers->layers[store->layer].name,
-                     (unsigned long long)step + 1, store->next_count, store->room, store->next_count);
+                     " device: plan with more room, as weir profile --tables host%zu",
+                     layers->layers[store->layer].name, (unsigned long long)step + 1, store->next_count, store->room,
+                     store->next_count);
 }
 
 // Rows lie anywhere in a large table: the processor is told of them ahead.

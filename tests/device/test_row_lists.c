@@ -1,5 +1,5 @@
-// Gradients by rows beside the gradient of the whole matrix: the same bits, of rows that a list has, and of a matrix
-// that an update of the list leaves behind.
+// Gradients by rows beside the gradient of the whole matrix. The rows of a list have the same bits, and so has a matrix
+// behind an update by the list.
 #include "device/table_kernels.h"
 #include "tests/device/kernel_rig.h"
 

@@ -73,7 +73,8 @@ static void places_that_make_no_sense_are_refused(void **state)
     expect_refused("0/1", 2, "layer it: 2 places are named for 4 tables: name one for each, or one for all");
     expect_refused("columns", 5, "layer it: 12 columns of table 0 cannot be cut evenly over 5 devices: take another"
                    " number of devices, or cut it by rows");
-    expect_refused("0/rows/0/0", 7, "layer it: 6 rows of table 1 are too few for 7 devices: place it on one, or on all");
+    expect_refused("0/rows/0/0", 7, "layer it: 6 rows of table 1 are too few for 7 devices: place it on one, or on"
+                   " all");
     expect_refused("0/0/rows1/0", 3, "layer it: table 2 is cut over 1 device: name two at least, or the device alone");
     static const char *const wrong[] = { "", "2", "-1", "0+1", "rows0+", "rows0+0", "columns0+2", "rows0 1", "alle",
                                          "0/0/0/", "everywhere", "99999999999999999999" };
@@ -174,8 +175,8 @@ static struct layer_pass pass_of(const struct stand *s, struct piece *piece)
     };
 }
 
-// The lists as the header says them, one id at a time: those of each unit that a member has a part of, for the samples
-// of all members, then those of copied tables for its own.
+// The lists as the header says them, one id at a time. Those of each unit that a member has a part of are for the
+// samples of all members. Those of copied tables follow, for its own.
 static void list_part(struct piece *piece, const struct samples *samples, size_t sample, size_t slot, size_t before,
                       const struct table_part *part)
 {

@@ -1,5 +1,5 @@
-// Lists of rows beside those of the CPU, which tests/device/test_row_lists.c holds against whole gradients. The order of
-// the rows in a list may differ; their sums, and what updates leave behind, must have the bits of the CPU.
+// Lists of rows beside those of the CPU, which tests/device/test_row_lists.c holds against whole gradients. The order
+// of the rows in a list may differ. Their sums, and what updates leave behind, must have the bits of the CPU.
 #include "tests/device/cuda/cuda_rig.h"
 
 enum { CALLS = 2 };
