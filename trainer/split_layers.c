@@ -228,6 +228,16 @@ static bool can_have_room(const struct plan *plan, struct error *error)
                      " they hold: plan without weir partition --shard");
 }
 
+// A stage with a variant and no tables would leave those of another stage on the device, without a word.
+static bool all_have_room(const struct split_layers *layers, struct error *error)
+{
+    for (size_t l = 0; l < layers->model->layer_count; l++)
+        if (layer_data(&layers->model->layers[l]) == DATA_IDS && layers->rooms[l] == 0)
+            return error_set(error, "layer %s is on a stage without tables on the host, and another stage has that"
+                             " variant: plan with it for all stages", layers->model->layers[l].name);
+    return true;
+}
+
 static bool open_split(struct split_layers *layers, const struct plan *plan, const struct model *model,
                        const struct run_place *place, struct error *error)
 {
@@ -266,7 +276,7 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
             if (layers->members > 1)
                 note_split(layers, layer, p);
         }
-    return true;
+    return !layers->has_variants || all_have_room(layers, error);
 }
 
 static bool is_of_model(const struct plan *plan, const struct model *model, struct error *error)

@@ -64,6 +64,15 @@ plan plan.json profile.json 1f1b host300,host300 --ranks 2 --optimizer adamw
 weir verify plan.json; echo "exit $?"
 plan plan.json profile.json 1f1b host30,host30 --ranks 2 --optimizer sgd
 weir verify plan.json; echo "exit $?"
+python3 - <<'END'
+import json
+plan = json.load(open('plan.json'))
+for stage in plan['stages']:
+    if 'tables' in stage['layers']:
+        del stage['variant']
+json.dump(plan, open('half.json', 'w'))
+END
+weir verify half.json; echo "exit $?"
 weir profile $model --tables host4000; echo "exit $?"
 weir profile $model --tables host0; echo "exit $?"
 weir profile $model --tables host300 --rows 2; echo "exit $?"
