@@ -10,6 +10,7 @@
 // call. With gaps between the rows of a matrix oneDNN 2.6 does not use AMX, so such matrices are copied there:
 //
 //     memory of a call    | scratchpad | a without gaps | b | c |
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,16 @@ static void check(struct queue *queue, dnnl_status_t status)
         queue_fail(queue, "oneDNN refused a matrix product in bf16");
 }
 
+// oneDNN has one cache of primitives for the process, so one is made at a time.
+static dnnl_status_t make_alone(struct cpu_product *product)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    const dnnl_status_t status = make(product);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
 // Two threads that ask at the same time may each add one. Later calls find either.
 static const struct cpu_product *add(struct queue *queue, const struct product_shape *shape)
 {
@@ -175,7 +186,7 @@ static const struct cpu_product *add(struct queue *queue, const struct product_s
         return NULL;
     }
     product->shape = *shape;
-    const dnnl_status_t status = make(product);
+    const dnnl_status_t status = make_alone(product);
     check(queue, status);
     if (status != dnnl_success) {
         product_free(product);

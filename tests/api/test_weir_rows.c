@@ -1,5 +1,6 @@
 // A layer of tables in plain C, whose gradient is a list of rows if a plan can have it (touched_rows). It has the bits
 // of a gradient as large as the tables by any plan.
+#include <stdatomic.h>
 #include <string.h>
 
 #include "api/weir.h"
@@ -56,7 +57,7 @@ static float *sums_in_list(char *list, uint64_t room, uint32_t row)
     return sums + places[row] * COLUMNS;
 }
 
-static unsigned lists, wholes;  // of the last run
+static atomic_uint lists, wholes;  // of the last run, by all ranks
 
 static bool add_rows(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
@@ -197,7 +198,8 @@ static void must_agree(const struct weir_partition_options *planning, const stru
     fill(layers);
     struct weir_plan *plan = plan_of(layers, planning);
     const bool is_lazy = strcmp(planning->optimizer, "adam-rows") == 0;
-    lists = wholes = 0;
+    atomic_store(&lists, 0);
+    atomic_store(&wholes, 0);
     if (!weir_verify(plan, layers, LAYERS, options, STEPS, &error))
         fail_msg("%s, %s: %s", planning->schedule, planning->optimizer, error.text);
     assert_int_equal(lists > 0, are_lists);
