@@ -158,11 +158,11 @@ INLINE double squares_of_row(const float *row, size_t columns)
     return sums[0];
 }
 
-static void cpu_norm_rows(struct queue *queue, float *norm, const struct row_list *list)
+static void cpu_norm_rows(struct queue *queue, float *norm, const struct row_list *list, size_t first)
 {
     double total = 0;
     (void)queue;
-    for (size_t row = 0; row < list->rows; row++)
+    for (size_t row = first; row < list->rows; row++)
         if (!list->numbers)
             total += squares_of_row(list->sums + row * list->columns, list->columns);
         else if (is_listed(list, *list->count, (int32_t)row))

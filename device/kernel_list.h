@@ -121,7 +121,7 @@
 #define PARAMETERS_adagrad_rows(V, S) S(struct adagrad, adagrad) S(struct row_list, list) \
     S(struct optimizer_span, span) V(bool, is_by_row)
 #define PARAMETERS_adamw_rows(V, S) S(struct adamw, adamw) S(struct row_list, list) S(struct optimizer_span, span)
-#define PARAMETERS_norm_rows(V, S) V(float *, norm) S(struct row_list, list)
+#define PARAMETERS_norm_rows(V, S) V(float *, norm) S(struct row_list, list) V(size_t, first)
 #define PARAMETERS_interaction(V, S) S(struct interaction, interaction) V(struct values *, out)
 #define PARAMETERS_interaction_backward(V, S) S(struct interaction, interaction) V(struct values *, bottom_gradient) \
     V(struct values *, vectors_gradient) V(const struct values *, out_gradient)

@@ -1,13 +1,16 @@
 // A gradient by rows (PyTorch calls it sparse): the rows of a matrix that have a gradient, each once, with their sums.
 // All of it is on the device, where kernels of table_kernels.h fill it in and update by it:
 //
-//     count      3                                   of all that follow, how many are in use
+//     count      3 | 0                               of all that follow, how many are in use; how many always are
 //     numbers    | 7 | 2 | 9 |   |   |               which row of the matrix each is, in no particular order
 //     sums       | . . . | . . . | . . . |  ..       and its gradient
 //     places     |   |   | 1 |   |   |   |   | 0 | | 2 |    where each row of the matrix is in the list
 //
 // A row is in the list if its place is below the count and has its number (a sparse set, Briggs and Torczon 1993). So
 // a count of 0 empties a list, whatever else its memory holds.
+//
+// The first rows of the matrix may always be in the list, as its first. Then their sums are a matrix like any other,
+// which can be added to that of another list.
 #ifndef DEVICE_ROW_LIST_H
 #define DEVICE_ROW_LIST_H
 

@@ -52,9 +52,10 @@ void kernel_adagrad_rows(struct queue *queue, const struct adagrad *adagrad, con
 void kernel_adamw_rows(struct queue *queue, const struct adamw *adamw, const struct row_list *list,
                        const struct optimizer_span *span);
 
-// The norm of the gradient, in double. The squares of a row are added up as above, and then row by row in the order of
-// their numbers, whatever their order in the list. On a GPU that order depends on the number of rows of the matrix.
-void kernel_norm_rows(struct queue *queue, float *norm, const struct row_list *list);
+// The norm of the gradient of rows from number `first` on, in double. The squares of a row are added up as above, and
+// then row by row in the order of their numbers, whatever their order in the list. On a GPU that order depends on the
+// number of these rows.
+void kernel_norm_rows(struct queue *queue, float *norm, const struct row_list *list, size_t first);
 
 // The interaction of DLRM. With T = [bottom; vector 1; ..; vector n] of each sample:
 //

@@ -80,6 +80,8 @@ struct layer_sizes layer_sizes(const struct layer *layer)
         .state_bytes = kind.state_bytes,
         .statistics_bytes = kind.statistics_bytes,
         .touched_rows = kind.touched_rows,
+        .row_columns = kind.row_columns,
+        .summed_rows = kind.summed_rows,
         .flops = kind.flops,
     };
     if (has_weight_pass(layer))

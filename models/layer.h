@@ -179,6 +179,7 @@ struct layer_sizes {
     uint64_t backward_workspace_bytes;  // of B, I or W, whichever needs most
     uint64_t state_bytes, statistics_bytes;  // state without a gradient, and what an F sets (weir_layer.h)
     uint64_t touched_rows;              // of each tensor, the most that a micro-batch has a gradient of; 0: all
+    uint64_t row_columns, summed_rows;  // if rows are not those of tensors (weir_layer.h)
     uint64_t flops;                     // of F: matrix products, with attention's over the causal half; without padding
 };
 struct layer_sizes layer_sizes(const struct layer *layer);

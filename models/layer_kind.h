@@ -15,7 +15,7 @@ struct kind_sizes {
     uint64_t copied_bytes; // the last of held_bytes: copies of what F saved, which B does not need
     uint64_t forward_workspace_bytes, input_workspace_bytes, weight_workspace_bytes;
     uint64_t state_bytes, statistics_bytes;
-    uint64_t touched_rows;
+    uint64_t touched_rows, row_columns, summed_rows;
     uint64_t flops;
 };
 

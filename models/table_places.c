@@ -283,6 +283,12 @@ uint64_t placed_held_bytes(const struct layer *layer)
     return layer_bytes(layer, layer->shape.members * block(layer) + copied(layer));
 }
 
+size_t placed_touched_rows(const struct layer *layer)
+{
+    const struct layer_shape *shape = &layer->shape;
+    return shape->batch * shape->members * shape->tables.places.sent * shape->tables.most;
+}
+
 // --- passes ----------------------------------------------------------------------
 
 static struct vectors vectors_of(const struct layer *layer, const struct layer_pass *pass)

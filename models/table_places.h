@@ -48,6 +48,8 @@ struct bags placed_bags_of(const struct layer *layer, struct bags bags);  // of 
 uint64_t placed_held_bytes(const struct layer *layer);  // between I and W, besides the ids
 uint64_t placed_forward_bytes(const struct layer *layer);
 uint64_t placed_input_bytes(const struct layer *layer);
+// The most rows that a micro-batch names, of units and without copies. 0: all tables are copied.
+size_t placed_touched_rows(const struct layer *layer);
 
 void placed_forward(const struct layer *layer, const struct layer_pass *pass, const struct bags *bags);
 struct shard_part placed_vectors(const struct layer *layer, const struct layer_pass *pass);

@@ -4,9 +4,11 @@
 //
 // All tables are one matrix, one behind the other. The first value of a row comes from the seed, the table and the row
 // alone. The backward reads no rows. Tables do not decay, since rows that no id names are to stay as they are. Members
-// that own rows add up whole gradients, and rows of tables on the host have them; all others can have lists of rows.
+// that own rows and have all tables add up whole gradients, and rows of tables on the host have them. All others can
+// have lists of rows.
 //
-// Members that own rows may have parts of the tables (table_places.h). They then look up vectors for each other.
+// Members that own rows may have parts of the tables (table_places.h). They then look up vectors for each other. Tables
+// that all of them have are in their lists throughout.
 #include "common/random.h"
 #include "models/table_places.h"
 
@@ -75,9 +77,12 @@ static struct kept kept_of(const struct layer *layer, struct walk *walk)
     return kept;
 }
 
-static bool has_lists(const struct layer *layer)
+static size_t touched_rows(const struct layer *layer)
 {
-    return !layer_owns_rows(layer) && layer->shape.tables.room == 0;
+    const struct table_shape *tables = &layer->shape.tables;
+    if (tables->places.are_given)
+        return placed_touched_rows(layer);
+    return !layer_owns_rows(layer) && tables->room == 0 ? layer->shape.batch * tables->most : 0;
 }
 
 static struct kind_sizes tables_sizes(const struct layer *layer)
@@ -90,9 +95,11 @@ static struct kind_sizes tables_sizes(const struct layer *layer)
         .input = INPUT_NEVER,
         .held_bytes = kept.bytes,
         .copied_bytes = kept.bytes,
-        .touched_rows = has_lists(layer) ? layer->shape.batch * layer->shape.tables.most : 0,
+        .touched_rows = touched_rows(layer),
     };
     if (layer->shape.tables.places.are_given) {
+        sizes.row_columns = layer->shape.tables.places.unit;
+        sizes.summed_rows = table_places_common(layer) / sizes.row_columns;
         sizes.held_bytes += placed_held_bytes(layer);
         sizes.forward_workspace_bytes = placed_forward_bytes(layer);
         sizes.input_workspace_bytes = placed_input_bytes(layer);
@@ -164,6 +171,8 @@ static void tables_backward_weight(const struct layer *layer, const struct layer
     struct bags bags = bags_in(layer, &kept);
     float *gradients = pass->base.gradients;
     if (pass->base.gradient_rows > 0) {
+        if (layer->shape.tables.places.are_given)  // all members have as many rows as the one with most
+            bags.rows = layer_sizes(layer).parameter_bytes / sizeof(float) / bags.columns;
         const struct row_list list = row_list_in(gradients, pass->base.gradient_rows, bags.rows, bags.columns);
         kernel_list_rows(pass->base.queue, &list, &bags);
         bags.places = list.places;

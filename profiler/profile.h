@@ -61,8 +61,8 @@ struct profile_layer {
     uint64_t state_bytes;            // kept without a gradient, such as running statistics
     uint64_t statistics_bytes;       // that a micro-batch's F leaves for that state, until STEP
     // For tables of vectors of ids: the most rows of each shape that a micro-batch has a gradient of, or 0 if all have
-    // one, and the bytes of a row
-    uint64_t touched_rows, row_bytes;
+    // one, and the bytes of a row. The first `summed_rows` always count, since devices add up their gradients
+    uint64_t touched_rows, row_bytes, summed_rows;
     uint64_t update_ns;              // of the variant that it is run as; 0 as read (cost/variant.h)
     uint64_t flops;
     struct shape *shapes;  // of its parameters, if they are known
@@ -79,7 +79,7 @@ struct profile_layer {
 };
 
 // The same layer run another way (recomputed, split over devices). Its name and numbers are in `layer`, which has no
-// kind, no shapes, no spread and no variants.
+// kind, no spread and no variants. It has shapes only for touched_rows.
 struct profile_variant {
     struct profile_layer layer;
     uint32_t devices;  // the number of devices that it is split over, at least 1

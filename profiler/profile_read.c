@@ -150,6 +150,8 @@ static void read_touched_rows(struct json *object, const struct profile *profile
         return;
     layer->touched_rows = json_u64(object, "touched_rows", 1, UINT32_MAX);
     layer->row_bytes = json_u64(object, "row_bytes", 1, UINT32_MAX);
+    if (json_has(object, "summed_rows"))
+        layer->summed_rows = json_u64(object, "summed_rows", 1, UINT32_MAX);
     if (layer->shape_count == 0)
         json_refuse_key(object, "touched_rows", "is of \"shapes\", which are missing");
     for (size_t i = 0; i < layer->shape_count && layer->row_bytes > 0; i++)
@@ -173,6 +175,14 @@ static void read_update(struct json *object, struct profile_variant *variant)
         variant->update_ns = json_u64(object, "update_ns", 1, JSON_MAX);
 }
 
+static void read_rows_of_variant(struct reader *reader, struct json *object, struct profile_layer *layer)
+{
+    if (!json_has(object, "touched_rows"))
+        return;
+    read_shapes(reader, object, layer);
+    read_touched_rows(object, reader->profile, layer);
+}
+
 static void read_variants(struct reader *reader, struct json *object, struct profile_layer *layer)
 {
     if (!json_has(object, "variants"))
@@ -185,6 +195,7 @@ static void read_variants(struct reader *reader, struct json *object, struct pro
         json_item_object(&item);
         variant->layer.name = read_name(reader, &item, "name");
         read_numbers(reader, &item, &variant->layer);
+        read_rows_of_variant(reader, &item, &variant->layer);
         variant->communication_ns = json_u64(&item, "communication_ns", 0, JSON_MAX);
         variant->devices = 1;
         if (json_has(&item, "devices"))

@@ -50,6 +50,8 @@ static void write_numbers(const struct profile_layer *layer, struct json_writer 
     if (layer->touched_rows) {
         json_put_u64(writer, "touched_rows", layer->touched_rows);
         json_put_u64(writer, "row_bytes", layer->row_bytes);
+        if (layer->summed_rows)
+            json_put_u64(writer, "summed_rows", layer->summed_rows);
     }
     json_put_u64(writer, "flops", layer->flops);
     profile_transfers_write(layer, writer);
@@ -75,6 +77,20 @@ static void write_spread(const struct profile_layer *layer, struct json_writer *
     json_close(writer);
 }
 
+static void write_shapes(const struct profile_layer *layer, struct json_writer *writer)
+{
+    if (layer->shape_count == 0)
+        return;
+    json_begin_array(writer, "shapes", JSON_INLINE);
+    for (size_t i = 0; i < layer->shape_count; i++) {
+        json_begin_array(writer, NULL, JSON_INLINE);
+        json_put_u64(writer, NULL, layer->shapes[i].rows);
+        json_put_u64(writer, NULL, layer->shapes[i].columns);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
 static void write_variants(const struct profile_layer *layer, struct json_writer *writer)
 {
     if (layer->variant_count == 0)
@@ -91,20 +107,8 @@ static void write_variants(const struct profile_layer *layer, struct json_writer
         if (layer->variants[i].update_ns > 0)
             json_put_u64(writer, "update_ns", layer->variants[i].update_ns);
         write_numbers(&layer->variants[i].layer, writer);
-        json_close(writer);
-    }
-    json_close(writer);
-}
-
-static void write_shapes(const struct profile_layer *layer, struct json_writer *writer)
-{
-    if (layer->shape_count == 0)
-        return;
-    json_begin_array(writer, "shapes", JSON_INLINE);
-    for (size_t i = 0; i < layer->shape_count; i++) {
-        json_begin_array(writer, NULL, JSON_INLINE);
-        json_put_u64(writer, NULL, layer->shapes[i].rows);
-        json_put_u64(writer, NULL, layer->shapes[i].columns);
+        if (layer->variants[i].layer.touched_rows)
+            write_shapes(&layer->variants[i].layer, writer);
         json_close(writer);
     }
     json_close(writer);

@@ -509,6 +509,8 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         .backward_workspace_bytes = sizes.backward_workspace_bytes,
         .flops = sizes.flops,
         .touched_rows = sizes.touched_rows,
+        .row_columns = sizes.row_columns,
+        .summed_rows = sizes.summed_rows,
         .undecayed = binding->undecayed,
         .undecayed_count = find_undecayed(binding),
         .tensors = binding->tensors,

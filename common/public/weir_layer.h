@@ -230,6 +230,10 @@ struct weir_layer {
     // its place is below the count and has its number. W adds to the sums of such a row, and takes a place for any
     // other. The tensors have equal columns and no gaps, they do not decay, and no layer is tied to theirs.
     uint64_t touched_rows;
+    // Unless it is 0, the rows of touched_rows are not those of tensors. All parameters together are rows of so many
+    // columns then, touched_rows is the most of all of them, and the first `summed_rows` are always in the list, as
+    // its first.
+    uint64_t row_columns, summed_rows;
     // The learning rate of this layer's updates is the run's rate times this. 0: the run's rate.
     float rate_factor;
     // A frozen layer's parameters stay as they are: nothing updates them, decay included, and the optimizer's state for

@@ -298,9 +298,9 @@ cudaError_t cuda_norm(const struct cuda_launch *launch, float *norm, const float
 
 // Each block has consecutive rows of the matrix, and each SIXTEEN lanes of it every sixteenth of these.
 static __global__ void __launch_bounds__(BLOCK) squares_of_rows_kernel(double *sums, const struct row_list list,
-                                                                       size_t rows_each)
+                                                                       size_t before, size_t rows_each)
 {
-    const size_t lane = threadIdx.x % SIXTEEN, first = blockIdx.x * rows_each;
+    const size_t lane = threadIdx.x % SIXTEEN, first = before + blockIdx.x * rows_each;
     double total = 0;
     for (size_t i = 0; i < rows_each; i += BLOCK / SIXTEEN) {
         const size_t row = first + i + threadIdx.x / SIXTEEN;
@@ -318,11 +318,12 @@ static __global__ void __launch_bounds__(BLOCK) squares_of_rows_kernel(double *s
         sums[blockIdx.x] = total;
 }
 
-cudaError_t cuda_norm_rows(const struct cuda_launch *launch, float *norm, const struct row_list *list)
+cudaError_t cuda_norm_rows(const struct cuda_launch *launch, float *norm, const struct row_list *list, size_t first)
 {
-    const size_t blocks = blocks_of_sum(list->rows, BLOCK), each = blocks ? blocks_for(list->rows, blocks) : 0;
+    const size_t rows = list->rows > first ? list->rows - first : 0;
+    const size_t blocks = blocks_of_sum(rows, BLOCK), each = blocks ? blocks_for(rows, blocks) : 0;
     double *const sums = (double *)launch->scratch;
-    const cudaError_t status = launch_blocks(launch, squares_of_rows_kernel, blocks, BLOCK, 0, sums, *list, each);
+    const cudaError_t status = launch_blocks(launch, squares_of_rows_kernel, blocks, BLOCK, 0, sums, *list, first, each);
     if (status != cudaSuccess)
         return status;
     return launch_blocks(launch, root_kernel, 1, BLOCK, 0, norm, sums, blocks);

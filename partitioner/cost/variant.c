@@ -74,6 +74,13 @@ static void take_variant(struct profile_layer *layer, const struct profile_varia
     layer->state_bytes = from->state_bytes;
     layer->statistics_bytes = from->statistics_bytes;
     layer->flops = from->flops;
+    if (from->touched_rows == 0)
+        return;
+    layer->touched_rows = from->touched_rows;
+    layer->row_bytes = from->row_bytes;
+    layer->summed_rows = from->summed_rows;
+    layer->shapes = from->shapes;
+    layer->shape_count = from->shape_count;
 }
 
 static bool take_variants(struct profile *profile, const char *name, struct error *error)
@@ -90,10 +97,10 @@ static bool take_variants(struct profile *profile, const char *name, struct erro
         if (shares && !(variant && variant->shares_output))
             return error_set(error, "layer %zu has no variant \"%.60s\" of which each device has a share of the"
                              " output, as others have: all layers need one", l, name);
+        if (name)  // as a layer that it does not say more of: the devices of a group add up whole gradients
+            profile->layers[l].touched_rows = profile->layers[l].summed_rows = 0;
         if (variant)
             take_variant(&profile->layers[l], variant);
-        if (name)  // the devices of a group add up whole gradients
-            profile->layers[l].touched_rows = 0;
         found |= variant != NULL;
     }
     if (!found)

@@ -194,8 +194,8 @@ static uint64_t gradients_for(const struct scope *scope, uint64_t weights)
 
 // Bytes of a list of rows instead of a gradient of all of a table; 0: there is none. Lists are for weights in fp32 that
 // an update moves only by their gradients, on the only device of a stage. Each table has room for what all
-// micro-batches name, or for all its rows. Behind a number come those of the rows, a place of each row of the tables,
-// and the rows.
+// micro-batches name, or for all its rows; rows that devices add up are always there. Behind a number come those of the
+// rows, a place of each row of the tables, and the rows.
 static uint64_t listed_for(const struct scope *scope, uint32_t layer)
 {
     const struct storage *storage = &scope->plan->storage;
@@ -203,13 +203,16 @@ static uint64_t listed_for(const struct scope *scope, uint32_t layer)
     const bool is_by_rows = storage->optimizer == OPTIMIZER_SGD || storage->optimizer == OPTIMIZER_ADAGRAD
                          || storage->optimizer == OPTIMIZER_ADAGRAD_ROWS || storage->optimizer == OPTIMIZER_ADAM_ROWS;
     uint64_t room = 0, rows = 0;
-    if (!is_by_rows || scope->stage->variant || storage->shard || storage->optimizer_on_host || storage->window
-        || replicas_of(scope) > 1 || scope->plan->weights != WEIGHTS_FLUSH || !strstr(scope->profile->dtype, "32") || !profiled->touched_rows)
+    if (!is_by_rows || storage->shard || storage->optimizer_on_host || storage->window
+        || replicas_of(scope) > 1 || scope->plan->weights != WEIGHTS_FLUSH || !strstr(scope->profile->dtype, "32")
+        || !profiled->touched_rows)
         return 0;
     for (size_t i = 0; i < profiled->shape_count; i++) {
         const uint64_t all = 4 * profiled->shapes[i].rows * profiled->shapes[i].columns / profiled->row_bytes;
         const uint64_t named = scope->plan->micro_batches * profiled->touched_rows;
-        room += all < named ? all : named;
+        const uint64_t before = rows < profiled->summed_rows ? profiled->summed_rows - rows : 0;
+        const uint64_t added_up = all < before ? all : before;
+        room += added_up + (all - added_up < named ? all - added_up : named);
         rows += all;
     }
     return 256 + round_to_256(4 * room) + round_to_256(4 * rows) + round_to_256(room * profiled->row_bytes);

@@ -111,12 +111,15 @@ uint64_t storage_list_room(const struct storage *storage, const struct profile *
     const struct profile_layer *profiled = &profile->layers[layer];
     const bool lists = optimizer_rows[storage->optimizer].is_by_rows && storage->shard == SHARD_NONE
                     && !storage->optimizer_on_host && storage->window == 0;
-    uint64_t room = 0;
-    if (!lists || profile_dtype_bytes(profile->dtype) != sizeof(float) || profiled->row_bytes == 0)
+    const uint64_t touched = multiply_clamped(storage->update_micro_batches, profiled->touched_rows);
+    uint64_t room = 0, summed = profiled->summed_rows;
+    if (!lists || profile_dtype_bytes(profile->dtype) != sizeof(float) || profiled->row_bytes == 0 || touched == 0)
         return 0;
-    for (size_t i = 0; profiled->touched_rows > 0 && i < profiled->shape_count; i++)
-        room = add_clamped(room, min_u64(rows_of(profile, profiled, i),
-                                         multiply_clamped(storage->update_micro_batches, profiled->touched_rows)));
+    for (size_t i = 0; i < profiled->shape_count; i++) {
+        const uint64_t rows = rows_of(profile, profiled, i), always = min_u64(rows, summed);
+        room = add_clamped(room, add_clamped(always, min_u64(rows - always, touched)));
+        summed -= always;
+    }
     return room;
 }
 

@@ -61,8 +61,8 @@ bool storage_is_for_rows(const struct storage *storage, const struct profile *pr
 void storage_meet_schedule(struct storage *storage, bool flushes, uint32_t micro_batches);
 
 // How many rows a layer's gradient has room for if it is a list of rows (device/row_list.h); 0: it is no list. A table
-// counts all its rows, or as many as the micro-batches of an update touch if that is less. Only a stage of one copy has
-// lists.
+// counts all its rows, or as many as the micro-batches of an update touch if that is less, behind rows that are always
+// in the list. Only a stage of one copy has lists.
 uint64_t storage_list_room(const struct storage *storage, const struct profile *profile, uint32_t layer);
 
 // Bytes of a layer's gradients in a stage of one copy, rounded up to 256.

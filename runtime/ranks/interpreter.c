@@ -260,6 +260,8 @@ static bool initialize(struct interpreter *interpreter, struct error *error)
         if (weights && !write_first_weights(interpreter, local, weights, error))
             return error_at(error, "rank %u", interpreter->needs.rank);
         begin_optimizer(interpreter, local, weights);
+        if (!begin_lists(interpreter, local, error))
+            return false;
         const struct stage_functions *functions = local->does->functions;
         if (local->memory->state
             && !functions->initialize_state(local->does->self, interpreter->needs.queue, local->memory->state, error))

@@ -1,3 +1,5 @@
+#include <stdlib.h>
+
 #include "device/kernels.h"
 #include "runtime/ranks/interpreting.h"
 
@@ -50,8 +52,40 @@ static void forget_gradients(struct interpreter *interpreter, const struct local
     struct queue *queue = interpreter->needs.queue;
     if (float_count(local) > 0)
         queue_zero(queue, local->memory->gradients, float_count(local) * sizeof(float));
+    FOR_LISTS (part, local) {
+        const struct row_list list = stage_part_rows(part, local->memory->gradients);
+        if (part->summed == 0) {
+            queue_zero(queue, list.count, sizeof *list.count);
+            continue;
+        }
+        queue_copy(queue, list.count, list.count + 1, sizeof *list.count);
+        queue_zero(queue, list.sums, part->summed * list.columns * sizeof *list.sums);
+    }
+}
+
+static bool list_summed(struct queue *queue, const struct stage_part *part, float *gradients, struct error *error)
+{
+    const struct row_list list = stage_part_rows(part, gradients);
+    const uint32_t counts[] = { (uint32_t)part->summed, (uint32_t)part->summed };
+    int32_t *numbers = malloc(part->summed * sizeof *numbers);
+    if (!numbers)
+        return error_no_memory(error, "a list of rows");
+    for (uint64_t i = 0; i < part->summed; i++)
+        numbers[i] = (int32_t)i;
+    queue_upload(queue, list.count, counts, sizeof counts);
+    queue_upload(queue, list.numbers, numbers, part->summed * sizeof *numbers);
+    queue_upload(queue, list.places, numbers, part->summed * sizeof *numbers);
+    free(numbers);
+    return true;
+}
+
+bool begin_lists(struct interpreter *interpreter, const struct local *local, struct error *error)
+{
+    bool good = true;
     FOR_LISTS (part, local)
-        queue_zero(queue, stage_part_rows(part, local->memory->gradients).count, sizeof(uint32_t));
+        good = good && (part->summed == 0
+                        || list_summed(interpreter->needs.queue, part, local->memory->gradients, error));
+    return good;
 }
 
 // Multiplies a list's sums; those that are not in use as well.
@@ -147,7 +181,7 @@ static void update(struct interpreter *interpreter, struct local *local, uint32_
 
 static uint64_t added(const struct interpreter *interpreter, const struct stage_part *part)
 {
-    return split_added(interpreter->needs.split, part->layer, part->end - part->first);
+    return part->room > 0 ? 0 : split_added(interpreter->needs.split, part->layer, part->end - part->first);
 }
 
 // Adds up the gradients of layers whose members own rows, over the members of this rank's group. Adjacent ones go
@@ -157,6 +191,10 @@ static void add_members(struct interpreter *interpreter, const struct local *loc
     const struct split_norms *split = interpreter->needs.split;
     const struct stage *stage = local->does;
     float *gradients = local->memory->gradients;
+    FOR_LISTS (part, local)
+        if (part->summed > 0)
+            split->add(split->self, interpreter->needs.rank, interpreter->needs.member, interpreter->needs.queue,
+                       stage_part_rows(part, gradients).sums, part->summed * part->columns);
     for (size_t i = 0; i < stage->part_count; i++) {
         const uint64_t first = stage->parts[i].first;
         uint64_t end = first + added(interpreter, &stage->parts[i]);

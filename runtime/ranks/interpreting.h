@@ -65,6 +65,9 @@ bool attend_absent(struct interpreter *interpreter, size_t position, struct erro
 bool gather_gradients(struct interpreter *interpreter, struct local *local, uint64_t first, uint64_t count,
                       struct error *error);
 
+// Puts in what is always in the lists of rows of a stage's gradients.
+bool begin_lists(struct interpreter *interpreter, const struct local *local, struct error *error);
+
 // Posts this rank's contribution to a reduction, and waits until all ranks have posted theirs. The ticket's events
 // say when the sum is complete.
 bool add_with_others(struct interpreter *interpreter, const struct reduction *reduction, struct message_header header,

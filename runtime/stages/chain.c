@@ -9,14 +9,18 @@
 bool chain_note_shapes(const struct weir_layer *layer, uint64_t number_bytes, struct profile_layer *to,
                        struct error *error)
 {
-    const size_t count = layer->tensors ? layer->tensor_count : layer->parameter_bytes > 0;
+    const struct layer_table table = layer_table_of(layer);
+    const bool is_matrix = layer->row_columns > 0 && table.rows > 0;
+    const size_t count = layer->tensors && !is_matrix ? layer->tensor_count : layer->parameter_bytes > 0;
     to->shapes = count > 0 ? calloc(count, sizeof to->shapes[0]) : NULL;
     if (count > 0 && !to->shapes)
         return error_no_memory(error, "the shapes of a layer");
     to->shape_count = count;
-    if (!layer->tensors && count > 0)
+    if (is_matrix)
+        to->shapes[0] = (struct shape){ table.rows, table.columns };
+    else if (!layer->tensors && count > 0)
         to->shapes[0] = (struct shape){ layer->parameter_bytes / number_bytes, 1 };
-    for (size_t t = 0; layer->tensors && t < count; t++) {
+    for (size_t t = 0; layer->tensors && !is_matrix && t < count; t++) {
         const struct weir_tensor *tensor = &layer->tensors[t];
         to->shapes[t] = tensor->rows > 1 ? (struct shape){ tensor->rows, tensor->columns }
                                          : (struct shape){ tensor->columns, 1 };
@@ -44,6 +48,7 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
         to->input_kept = (enum input_kept)from->input_kept;
         to->held_for_weight_bytes = from->held_for_weight_bytes;
         to->touched_rows = from->touched_rows;
+        to->summed_rows = from->summed_rows;
         to->row_bytes = layer_table_of(from).columns * profile_dtype_bytes(dtype);
         to->state_bytes = from->state_bytes;
         to->statistics_bytes = from->statistics_bytes;

@@ -257,6 +257,7 @@ static struct stage_part part_of(const struct chain *chain, const struct home *h
     return (struct stage_part){ .layer = (uint32_t)(home->layer - layers), .first = first,
                                 .rows = table.rows, .columns = table.columns, .room = home->room,
                                 .list = home->room > 0 ? home->gradients / sizeof(float) : 0,
+                                .summed = home->room > 0 ? home->layer->summed_rows : 0,
                                 .end = first + round_to_256(home->layer->parameter_bytes) / chain->number_bytes,
                                 .numbers = home->layer->parameter_bytes / chain->number_bytes,
                                 .is_frozen = home->layer->is_frozen, .rate_factor = home->layer->rate_factor,

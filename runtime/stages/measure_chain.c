@@ -209,6 +209,7 @@ static bool describe(void *self, size_t l, struct profile_layer *into, struct er
     into->backward_workspace_bytes =
         layer_planned_room(chain->layers, chain->has_backward, l, measured->backward_workspace.bytes);
     into->touched_rows = layer->touched_rows;
+    into->summed_rows = layer->summed_rows;
     into->row_bytes = layer_table_of(layer).columns * precision_bytes(device_precision(chain->device));
     into->flops = layer->flops;
     return ((into->name && into->kind) || error_no_memory(error, "a layer's name"))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/stages/layer_inputs.h"
+#include "runtime/stages/layer_table.h"
 
 static bool has_sound_ranges(const struct weir_layer *layer, struct error *error)
 {
@@ -81,23 +82,34 @@ static bool has_sound_state(const struct weir_layer *layer, struct error *error)
     return has_sound_states(layer, error);
 }
 
+static bool has_sound_columns(const struct weir_layer *layer, struct error *error)
+{
+    const struct layer_table table = layer_table_of(layer);
+    return layer->row_columns == 0 || (table.rows > 0 && layer->summed_rows <= table.rows)
+        || error_set(error, "row_columns, summed_rows: %llu and %llu, of which the parameters have no such rows",
+                     (unsigned long long)layer->row_columns, (unsigned long long)layer->summed_rows);
+}
+
 // Tables are one matrix, which does not decay.
 static bool has_sound_rows(const struct weir_layer *layer, struct error *error)
 {
+    const bool is_of_tensors = layer->row_columns == 0;
     uint64_t bytes = 0, undecayed = 0;
     if (layer->touched_rows == 0)
         return true;
     for (size_t t = 0; layer->tensors && t < layer->tensor_count; t++) {
         const struct weir_tensor *tensor = &layer->tensors[t];
-        if (tensor->columns != layer->tensors[0].columns || tensor->first_byte != bytes)
+        if ((is_of_tensors && tensor->columns != layer->tensors[0].columns) || tensor->first_byte != bytes)
             return error_set(error, "touched_rows: tensor %s is not right behind the one before it with as many"
                              " columns", tensor->name);
         bytes += (tensor->rows > 0 ? tensor->rows : 1) * tensor->columns * sizeof(float);
     }
     for (size_t r = 0; r < layer->undecayed_count; r++)
         undecayed += layer->undecayed[r].end - layer->undecayed[r].first;
-    if (bytes == 0)
+    if (bytes == 0 && is_of_tensors)
         return error_set(error, "touched_rows: needs tensors, whose rows they are");
+    if (!has_sound_columns(layer, error))
+        return false;
     return undecayed >= bytes
         || error_set(error, "touched_rows: rows without a gradient stay as they are, so that none may decay: name all"
                      " parameters in undecayed");

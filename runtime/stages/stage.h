@@ -112,9 +112,9 @@ struct stage_part {
     uint64_t numbers;  // how many numbers the layer has, from the first on; zeros follow
     uint64_t state, state_end;  // range of bytes in the stage's optimizer state, if that is in blocks
     uint64_t rows, columns;  // of a layer of tables; else 0
-    // A list of rows begins at this float of the stage's gradients, and has room for so many rows. room 0: the gradient
-    // is no list, but as large as the weights
-    uint64_t list, room;
+    // A list of rows begins at this float of the stage's gradients, and has room for so many rows. The first
+    // `summed` are always in it. With room 0 the gradient is no list, but as large as the weights
+    uint64_t list, room, summed;
     const struct weir_tensor *tensors;  // tensors by bytes from the first; none: one vector. Borrowed
     size_t tensor_count;
 };

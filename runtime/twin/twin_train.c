@@ -162,14 +162,16 @@ static void measure_layer(struct twin *twin, size_t l)
     const struct split_norms *split = twin->settings.split;
     const uint32_t shards = split ? split->layers[l].members : 1;
     const uint64_t count = number_count(twin, l) / shards;
-    const struct layer_table table = layer_table_of(&twin->layers[l]);
+    struct layer_table table = layer_table_of(&twin->layers[l]);
+    table.rows /= twin->layers[l].row_columns > 0 ? shards : 1;  // of one member
     for (uint32_t m = 0; m < shards; m++) {
         const struct norm_range measured = split_measured(split, (uint32_t)l, m, count);
         const struct row_list list = twin_list(twin, l);
         const struct row_list rows = list.room > 0 ? list : row_list_of_all(twin->own[l].gradients + m * count,
                                                                             table.rows, table.columns);
         if (measured.count > 0 && table.rows > 0)
-            kernel_norm_rows(twin->queue, &twin->norms[l * members_of(twin) + m], &rows);
+            kernel_norm_rows(twin->queue, &twin->norms[l * members_of(twin) + m], &rows,
+                             measured.first / table.columns);
         else if (measured.count > 0)
             kernel_norm(twin->queue, &twin->norms[l * members_of(twin) + m],
                         twin->own[l].gradients + m * count + measured.first, measured.count);

@@ -74,7 +74,8 @@ void clipping_measure_part(const struct clipping *clipping, struct queue *queue,
                                                       part->end - part->first);
     const struct row_list rows = row_list_of_all((float *)(uintptr_t)gradients, part->rows, part->columns);
     if (!part->is_copy && !part->is_frozen && measured.count > 0 && part->rows > 0)
-        kernel_norm_rows(queue, &clipping->norms[(size_t)part->layer * clipping->members + clipping->member], &rows);
+        kernel_norm_rows(queue, &clipping->norms[(size_t)part->layer * clipping->members + clipping->member], &rows,
+                         measured.first / part->columns);
     else if (!part->is_copy && !part->is_frozen && measured.count > 0)
         kernel_norm(queue, &clipping->norms[(size_t)part->layer * clipping->members + clipping->member],
                     gradients + measured.first, measured.count);
@@ -86,9 +87,10 @@ void clipping_measure(const struct clipping *clipping, struct queue *queue, cons
     for (size_t i = 0; i < stage->part_count; i++) {
         const struct stage_part *part = &stage->parts[i];
         const struct row_list list = stage_part_rows(part, (float *)(uintptr_t)gradients);
+        const size_t first = clipping->member > 0 ? part->summed : 0;  // member 0 measures what all have
         if (part->room > 0 && !part->is_frozen)
             kernel_norm_rows(queue, &clipping->norms[(size_t)part->layer * clipping->members + clipping->member],
-                             &list);
+                             &list, first);
         else if (part->room == 0)
             clipping_measure_part(clipping, queue, part, gradients + part->first);
     }

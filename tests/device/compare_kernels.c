@@ -670,7 +670,8 @@ static void run_row_lists(struct trial *t)
     kernel_list_rows(t->queue, &list, &bags);
     bags.places = list.places;
     kernel_bag_backward(t->queue, &bags, list.sums, gradient);
-    kernel_norm_rows(t->queue, output(t, FLOATS, 1, "norm of the rows"), &list);
+    kernel_norm_rows(t->queue, output(t, FLOATS, 1, "norm of the rows"), &list, 0);
+    kernel_norm_rows(t->queue, output(t, FLOATS, 1, "norm of the last rows"), &list, 20);
     kernel_sgd_rows(t->queue, &(struct sgd){ .rate = 0.5f }, &list, &plain);
     kernel_adagrad_rows(t->queue, &adagrad, &list, &span, false);
     kernel_adagrad_rows(t->queue, &adagrad, &list, &span, true);

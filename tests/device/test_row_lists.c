@@ -274,12 +274,17 @@ static void check_norm(struct rig *rig, uint64_t trial)
     struct tables t = some_tables(rig, trial);
     for (uint64_t call = 0; call < CALLS; call++)
         add_bags(rig, &t, trial + call);
-    float *norms = rig_output(rig, 3);
+    float *norms = rig_output(rig, 5);
+    const size_t first = t.rows / 3;
     const struct row_list all = row_list_of_all(t.whole, t.rows, t.columns);
-    kernel_norm_rows(rig->queue, &norms[0], &t.list);
-    kernel_norm_rows(rig->queue, &norms[1], &all);
+    const struct row_list rest = row_list_of_all(t.whole + first * t.columns, t.rows - first, t.columns);
+    kernel_norm_rows(rig->queue, &norms[0], &t.list, 0);
+    kernel_norm_rows(rig->queue, &norms[1], &all, 0);
     kernel_norm(rig->queue, &norms[2], t.whole, t.rows * t.columns);
+    kernel_norm_rows(rig->queue, &norms[3], &t.list, first);
+    kernel_norm_rows(rig->queue, &norms[4], &rest, 0);
     rig_settle(rig);
+    must_equal(norms[3], norms[4], "norm of the last rows", 0);
     must_equal(norms[0], norms[1], "norm", 0);
     rig_close_to(norms[0], (double)norms[2], 1e-6, "norm", 0);
     free(t.is_touched);

@@ -124,6 +124,7 @@ static inline void small_random_tables(uint64_t seed, struct profile *profile)
         layer->shapes[1] = (struct shape){ rows - layer->shapes[0].rows, 16 };
         layer->touched_rows = 1 + random_below(&seed, 8);
         layer->row_bytes = 64;
+        layer->summed_rows = random_below(&seed, 3) > 0 ? 0 : random_below(&seed, rows + 1);
     }
 }
 

@@ -520,6 +520,12 @@ static void the_rows_that_a_micro_batch_touches_are_read(void **state)
     char *again = written(profile);
     struct profile *third = read_text(again);
     assert_string_equal(third->hash, profile->hash);
+    snprintf(text, sizeof text, "%.*s\"shapes\": [[100, 8], [8, 1]], \"touched_rows\": 20, \"row_bytes\": 16,"
+             " \"summed_rows\": 50, %s", (int)(at - plain), plain, at);
+    struct profile *summed = read_text(text);
+    assert_int_equal(summed->layers[1].summed_rows, 50);
+    assert_string_not_equal(summed->hash, profile->hash);
+    profile_free(summed);
     must_refuse_rows(plain, at, "\"touched_rows\": 20, \"row_bytes\": 16",
                      "touched_rows: is of \"shapes\", which are missing");
     must_refuse_rows(plain, at, "\"shapes\": [[100, 8], [9, 1]], \"touched_rows\": 20, \"row_bytes\": 16",

@@ -173,8 +173,8 @@ static void check_updates(struct cuda_rig *rig, uint64_t trial)
     update_on_gpu(rig, trial, &pair.gpu, &gpu.span);
     update_on_cpu(queue, trial, &pair.cpu, &cpu.span);
     float norms[2];
-    must_launch(cuda_norm_rows(&rig->launch, &norms[0], &pair.gpu));
-    kernel_norm_rows(queue, &norms[1], &pair.cpu);
+    must_launch(cuda_norm_rows(&rig->launch, &norms[0], &pair.gpu, trial % 3));
+    kernel_norm_rows(queue, &norms[1], &pair.cpu, trial % 3);
     cpu_close(queue, device);
     assert_true(fabs((double)norms[0] - (double)norms[1]) <= 1e-6 * (1 + (double)norms[1]));
     for (size_t i = 0; fuses() && i < pair.gpu.rows * pair.gpu.columns; i++)
