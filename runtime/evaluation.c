@@ -23,6 +23,7 @@ static bool take_routes(struct schedule *to, const struct schedule *from, struct
     free(to->routes);
     to->routes = routes;
     to->route_count = from->route_count;
+    to->exchanges = from->exchanges;
     for (uint32_t m = 0; m < to->micro_batches; m++)
         to->route_of[m] = from->route_of[m % from->micro_batches];
     return true;

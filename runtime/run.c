@@ -87,6 +87,8 @@ uint64_t session_free(struct session *session)
     // Queues finish all their work before what it needs is freed.
     for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++)
         queue_free(session->workers[rank].queue);
+    for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++)
+        exchange_free(session->workers[rank].exchange);
     threads_free(session->threads);
     const bool is_free = wired_free(session->wired);
     if ((!is_free || device_is_stuck(session->device)) && session->settings.is_stuck)

@@ -12,6 +12,7 @@
 #include "runtime/auxiliary_losses.h"
 #include "runtime/groups/pass_report.h"
 #include "runtime/run.h"
+#include "runtime/transport/exchange.h"
 #include "runtime/transport/threads.h"
 #include "runtime/transport/wired/wired.h"
 
@@ -25,6 +26,7 @@ struct worker {
     bool started;
     struct queue *queue;
     struct slab slab;
+    struct exchange *exchange;  // NULL: no message goes from the rank to itself
     struct interpreter *interpreter;
     struct error error;
     // Under the session's lock, with what the caller has seen while it waits for the rank.

@@ -107,6 +107,22 @@ static uint32_t auxiliary_count(const struct session *session)
     return last->first_auxiliary + last->auxiliary_count;
 }
 
+// The rank's end of all messages. If the schedule exchanges, those to itself are taken out.
+static struct transport *open_transport(struct worker *worker, struct error *error)
+{
+    const struct session *session = worker->session;
+    struct transport *transport = session->wired ? wired_transport(session->wired)
+                                                 : threads_transport(session->threads, worker->rank);
+    const struct exchange_settings settings = {
+        .schedule = session->schedule, .rank = worker->rank, .device = session->device, .others = transport,
+        .members = 1,
+    };
+    if (!session->schedule->exchanges)
+        return transport;
+    worker->exchange = exchange_create(&settings, error);
+    return worker->exchange ? exchange_transport(worker->exchange) : NULL;
+}
+
 static bool open_worker(struct worker *worker, const struct slots *slots, struct error *error)
 {
     struct session *session = worker->session;
@@ -115,6 +131,9 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
     worker->queue = queue_create(session->device, error);
     if (!worker->queue || (!lender && !open_slab(worker, slots, error))
         || (session->wired && !wired_register(session->wired, slab->memory, slab->bytes, error)))
+        return error_at(error, "rank %u", worker->rank);
+    struct transport *transport = open_transport(worker, error);
+    if (!transport)
         return error_at(error, "rank %u", worker->rank);
     const struct interpreter_needs needs = {
         .schedule = session->schedule,
@@ -126,8 +145,7 @@ static bool open_worker(struct worker *worker, const struct slots *slots, struct
         .rank = worker->rank,
         .waiting = session->settings.waiting,
         .deadline_ns = session->settings.deadline_ns,
-        .transport = session->wired ? wired_transport(session->wired)
-                                    : threads_transport(session->threads, worker->rank),
+        .transport = transport,
         .queue = worker->queue,
         .captures_at_once = !session->wired,
         .slab = slab,

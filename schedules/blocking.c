@@ -95,6 +95,8 @@ static bool can_do(struct blocking *blocking, uint32_t rank, struct action actio
         return true;
     const struct action other_end = action_mirror(action);
     const uint32_t peer = schedule_rank(blocking->schedule, other_end.stage, other_end.micro_batch);
+    if (peer == rank)  // an exchange among the devices of the rank, which has both ends
+        return true;
     if (capacity == 0)
         return meet(blocking, peer, other_end);
     const size_t channel = channel_of(blocking->schedule, action);

@@ -5,6 +5,8 @@
 //     RECV   ends when its message is there
 //     REDUCE ends when every copy of its stage has reached its own
 //
+// A message from a rank to itself stops neither end: the rank does not wait for itself.
+//
 // In the grouped model (NCCL's ncclGroupStart, PyTorch's batch_isend_irecv) consecutive messages form a group. Each
 // of its messages is exchanged when both of its ends are reached:
 //

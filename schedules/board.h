@@ -96,7 +96,7 @@ static inline bool is_backward(struct action action)
 static inline bool crosses_after(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
 {
     const uint32_t *route = &schedule->routes[(size_t)schedule->route_of[micro_batch] * schedule->stages];
-    return stage + 1 < schedule->stages && route[stage] != route[stage + 1];
+    return stage + 1 < schedule->stages && (schedule->exchanges || route[stage] != route[stage + 1]);
 }
 
 static inline bool crosses_before(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)

@@ -120,6 +120,13 @@ static void compare_receive(struct search *search, size_t position, struct actio
         pair->sent = search->sent[index];
 }
 
+// What a rank exchanges with itself takes no communicator between ranks.
+static bool goes_to_itself(const struct search *search, uint32_t rank, struct action message)
+{
+    const struct action other_end = action_mirror(message);
+    return schedule_rank(search->schedule, other_end.stage, other_end.micro_batch) == rank;
+}
+
 enum pass { PASS_MEET, PASS_SENDS, PASS_RECEIVES };
 
 // Traverses all lists once.
@@ -129,7 +136,7 @@ static void pass(struct search *search, enum pass pass)
         const struct action_list *list = &search->schedule->lists[rank];
         for (size_t i = 0; i < list->count; i++) {
             const struct action action = list->at[i];
-            if (!is_message(action))
+            if (!is_message(action) || goes_to_itself(search, rank, action))
                 continue;
             if (pass == PASS_MEET)
                 meet(search, rank, action);

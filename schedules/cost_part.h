@@ -22,7 +22,7 @@ static inline struct cost_row cost_row_part(const struct cost_row *row, uint32_t
         &part.forward_ns,         &part.backward_ns,  &part.backward_input_ns, &part.backward_weight_ns,
         &part.recompute_ns,       &part.overlapped_ns, &part.output_bytes,      &part.kept_forward_bytes,
         &part.kept_weight_bytes,  &part.again_bytes,  &part.transient_bytes,   &part.move_ns,
-        &part.moved_bytes,
+        &part.moved_bytes,        &part.exchange_ns,
     };
     for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++)
         *shared[i] = cost_part(*shared[i], split, splits);

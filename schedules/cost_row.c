@@ -17,6 +17,7 @@ static const struct column {
     OPTIONAL(overlapped_ns),
     OPTIONAL(reduce_ns),
     OPTIONAL(move_ns),
+    OPTIONAL(exchange_ns),
     COLUMN(output_bytes),
     COLUMN(kept_forward_bytes),
     COLUMN(kept_weight_bytes),

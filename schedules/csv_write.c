@@ -28,6 +28,9 @@ static bool places_are_sayable(const struct schedule *schedule, struct error *er
     if (schedule->splits > 1)
         return error_set(error, "%s splits its sequences, which PyTorch's CSV cannot say: Weir's JSON can",
                          schedule->name);
+    if (schedule->exchanges)
+        return error_set(error, "%s has messages from a rank to itself, which PyTorch's CSV cannot say: Weir's JSON "
+                         "can", schedule->name);
     for (size_t i = schedule->stages; i < (size_t)schedule->route_count * schedule->stages; i++) {
         const uint32_t stage = (uint32_t)(i % schedule->stages);
         if (schedule->routes[i] != schedule->routes[stage])

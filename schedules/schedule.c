@@ -113,6 +113,7 @@ struct schedule *schedule_copy(const struct schedule *schedule, struct error *er
     copy->splits = schedule->splits;
     copy->lowered = schedule->lowered;
     copy->moves = schedule->moves;
+    copy->exchanges = schedule->exchanges;
     if (schedule->costs)
         copy->costs = duplicate(schedule->costs, schedule->stages, sizeof *copy->costs);
     if (schedule->notes)

@@ -12,6 +12,10 @@
 //     (0F7;7B3)OVERLAP_F_B     0F7 and 7B3 at the same time
 //     0EVICT3 ... 0PREFETCH3   what stage 0 keeps of micro-batch 3 goes to the host, and comes back
 //
+// A micro-batch goes from one stage to the next by a message if they are on different ranks. In a schedule that
+// *exchanges* it does so on one rank, too. A rank may be several devices, with samples of their own, and then an
+// all-to-all among them is such a message.
+//
 // EVICT and PREFETCH do not block their rank. Like messages they begin at their place in the list, when everything
 // before them is done. They go over the rank's link to its host, one after the other (host_moves.h).
 //
@@ -80,6 +84,7 @@ struct cost_row {
     uint64_t overlapped_ns;  // an F of this stage together with a backward of any other; 0: one runs after the other
     uint64_t reduce_ns;      // one REDUCE, from when its last copy has reached it
     uint64_t move_ns;        // one EVICT, or PREFETCH, over the rank's link to its host
+    uint64_t exchange_ns;    // one message to the next stage, or from there, if that is on the same rank
     uint64_t output_bytes;         // one message to the next stage; its gradient is as large
     uint64_t kept_forward_bytes;   // from the start of F to the end of B or I; includes the input if it is kept
     uint64_t kept_weight_bytes;    // from the end of I to the end of W
@@ -115,6 +120,7 @@ struct schedule {
     struct action_list *lists;  // per rank
     bool lowered;            // whether the lists contain SENDs and RECVs,
     bool moves;              // and EVICTs and PREFETCHes
+    bool exchanges;          // stages on one rank send each other messages, too
     char *notes;             // free text of the document, or NULL
 };
 

@@ -149,6 +149,9 @@ struct schedule *schedule_read_order(struct json *root, struct error *error)
 
     struct schedule *schedule =
         schedule_create(name, weights, sizes.ranks, sizes.stages, sizes.micro_batches, error);
+    const bool exchanges = json_has(root, "exchanges") && json_bool(root, "exchanges");
+    if (schedule)
+        schedule->exchanges = exchanges;
     if (schedule && schedule_split(schedule, sizes.splits, error) && read_routes(root, schedule, error)
         && read_actions(root, schedule, error))
         return schedule;
@@ -194,6 +197,8 @@ static void write_head(struct json_writer *writer, const struct schedule *schedu
     json_put_u64(writer, "micro_batches", schedule->micro_batches);
     if (schedule->splits > 1)
         json_put_u64(writer, "splits", schedule->splits);
+    if (schedule->exchanges)
+        json_put_bool(writer, "exchanges", true);
 }
 
 static void write_routes(struct json_writer *writer, const struct schedule *schedule)

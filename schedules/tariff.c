@@ -14,10 +14,12 @@ static void connect(struct tariff *tariff, const struct schedule *schedule, cons
             for (uint32_t back = 0; back < 2; back++) {
                 const uint32_t number = (route * schedule->stages + stage) * 2 + back;
                 const uint32_t from = ranks[back], to = ranks[!back];
-                const uint32_t link = network ? network->link_of[(size_t)from * network->ranks + to] : number;
+                const bool is_exchange = from == to && schedule->exchanges;
+                const uint32_t link = is_exchange ? tariff->link_count + tariff->host_count + from
+                                    : network     ? network->link_of[(size_t)from * network->ranks + to] : number;
                 for (uint32_t split = 0; split < schedule->splits; split++)
                     tariff->channels[(size_t)number * schedule->splits + split] =
-                        (struct channel){ .boundary = stage, .to = to, .link = link };
+                        (struct channel){ .boundary = stage, .to = to, .link = link, .is_exchange = is_exchange };
             }
         }
     }
@@ -45,9 +47,9 @@ static bool find_shared_links(struct tariff *tariff, const struct schedule *sche
         if (stage + 1 == schedule->stages)
             continue;
         const uint32_t from = schedule->routes[number / 2 + number % 2];
-        uint32_t *of_link = &sender[tariff->channels[i].link];
         if (from == tariff->channels[i].to)
             continue;
+        uint32_t *of_link = &sender[tariff->channels[i].link];
         tariff->shared |= *of_link != UINT32_MAX && *of_link != from;
         *of_link = from;
     }
@@ -69,6 +71,7 @@ bool tariff_create(struct tariff *tariff, const struct schedule *schedule, const
     tariff->link_count = network ? network->link_count : tariff->channel_count / schedule->splits;
     tariff->move_count = schedule->moves ? tariff->channel_count / 2 : 0;
     tariff->host_count = schedule->moves ? schedule->ranks : 0;
+    tariff->exchange_count = schedule->exchanges ? schedule->ranks : 0;
     const size_t all_channels = (size_t)tariff->channel_count + tariff->move_count;
     tariff->prices = calloc(rows * PRICES, sizeof *tariff->prices);
     tariff->uses = calloc(rows * PRICES, sizeof *tariff->uses);
@@ -121,9 +124,13 @@ void tariff_fill(struct tariff *tariff, const struct cost_row *costs)
     }
     for (uint32_t i = 0; i < tariff->channel_count; i++) {
         struct channel *channel = &tariff->channels[i];
+        const struct cost_row *row = &costs[channel->boundary];
+        if (channel->is_exchange) {
+            channel->occupied_ns = cost_part(row->exchange_ns, i % splits, splits);
+            continue;
+        }
         const struct link *link = &tariff->links[channel->link];
-        const uint64_t bytes = cost_part(costs[channel->boundary].output_bytes, i % splits, splits);
-        channel->occupied_ns = transfer_ns(bytes, link->bytes_per_second, 0);
+        channel->occupied_ns = transfer_ns(cost_part(row->output_bytes, i % splits, splits), link->bytes_per_second, 0);
         channel->latency_ns = link->latency_ns;
     }
     for (uint32_t i = 0; i < tariff->move_count; i++) {

@@ -31,6 +31,7 @@ struct channel {
     uint32_t boundary;  // the stage whose output_bytes a message has, or whose moves these are
     uint32_t to;        // receiving rank; for moves the rank itself
     uint32_t link;
+    bool is_exchange;      // from a rank to itself
     uint32_t used;         // number of messages over it
     uint64_t occupied_ns;  // how long a message holds its link
     uint64_t latency_ns;
@@ -44,8 +45,8 @@ struct tariff {
     uint32_t channel_count;    // number of these; those for moves (route, stage, split) are behind them, if any
     uint32_t move_count;
     struct link *links;
-    uint32_t link_count;       // for messages; behind them are the links of ranks to their hosts, if there are any
-    uint32_t host_count;
+    uint32_t link_count;       // for messages; behind them are the links of ranks to their hosts, if there are any,
+    uint32_t host_count, exchange_count;  // and those of ranks to themselves, if they exchange
     bool shared;  // whether several ranks may send over one link
 };
 
@@ -76,10 +77,10 @@ static inline uint32_t move_channel(const struct tariff *tariff, const struct sc
     return tariff->channel_count + (route * schedule->stages + action.stage) * schedule->splits + action.split;
 }
 
-// The number of links for messages and moves.
+// The number of links for messages, moves and exchanges.
 static inline size_t tariff_links(const struct tariff *tariff)
 {
-    return (size_t)tariff->link_count + tariff->host_count;
+    return (size_t)tariff->link_count + tariff->host_count + tariff->exchange_count;
 }
 
 // Sends a message that is ready: it waits for its link and occupies it. Returns when it arrives.

@@ -15,9 +15,9 @@ static void seat_all(struct walk *walk)
             const bool is_last = stage + 1 == schedule->stages;
             seats[stage].rank = ranks[stage];
             seats[stage].sides = (stage == 0 ? IS_FIRST : 0) | (is_last ? IS_LAST : 0);
-            if (stage > 0 && ranks[stage - 1] != ranks[stage])
+            if (stage > 0 && (schedule->exchanges || ranks[stage - 1] != ranks[stage]))
                 seats[stage].sides |= CROSSES_BEFORE;
-            if (!is_last && ranks[stage + 1] != ranks[stage])
+            if (!is_last && (schedule->exchanges || ranks[stage + 1] != ranks[stage]))
                 seats[stage].sides |= CROSSES_AFTER;
             seats[stage].rules = walk->rules[seats[stage].sides];
         }

@@ -57,8 +57,10 @@ struct lifetime {
 
 static bool begins(const struct replay *replay, uint32_t rank, const struct lifetime *lifetime, struct action action)
 {
+    const bool exchanges = replay->lowered->exchanges;  // then no neighbour is reached without a message
     return is_of(action, lifetime->stage, lifetime->from)
-        && (schedule_rank(replay->lowered, lifetime->next, action.micro_batch) == rank) != lifetime->elsewhere;
+        && (!(exchanges && lifetime->next != lifetime->stage)
+            && schedule_rank(replay->lowered, lifetime->next, action.micro_batch) == rank) != lifetime->elsewhere;
 }
 
 // Joined actions run together: what begins in a group is there together with what ends in it.

@@ -126,7 +126,8 @@ static bool is_served(const struct progress *progress, uint32_t rank, struct act
     const uint32_t from = goes_back ? action.stage + 1u : action.stage - 1u;
     if (action.kind != ACTION_F && !goes_back)
         return true;
-    const bool is_here = from >= schedule->stages || schedule_rank(schedule, from, action.micro_batch) == rank;
+    const bool is_here = from >= schedule->stages
+                      || (!schedule->exchanges && schedule_rank(schedule, from, action.micro_batch) == rank);
     return (is_here || progress->sent[2 * unit_of(schedule, action) + goes_back])
         && has_slot(progress, last_sent_of(progress, rank, action.stage, goes_back));
 }

@@ -21,9 +21,11 @@ static struct action above(struct action action)
     return action;
 }
 
+// Whether a stage next to one of this rank is here, too, and needs no message.
 static bool is_here(const struct flights *flights, struct action action)
 {
-    return schedule_rank(flights->schedule, action.stage, action.micro_batch) == flights->rank;
+    return !flights->schedule->exchanges
+        && schedule_rank(flights->schedule, action.stage, action.micro_batch) == flights->rank;
 }
 
 bool flights_has_below(const struct flights *flights, struct action action)

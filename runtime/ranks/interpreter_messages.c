@@ -144,7 +144,9 @@ bool do_send(struct interpreter *interpreter, struct action action, struct error
                                          error))
         return false;
     recorder_sent(interpreter->needs.recorder, action, (struct moment){ made, outgoing->ticket.posted_ns });
-    return interpreter->needs.waiting == WAIT_AT_USE || await_outgoing(interpreter, local, direction, outgoing, error);
+    const bool is_own = channel_peer(interpreter->needs.schedule, action) == interpreter->needs.rank;
+    return interpreter->needs.waiting == WAIT_AT_USE || is_own  // whose RECV is behind it in this list
+        || await_outgoing(interpreter, local, direction, outgoing, error);
 }
 
 bool take_outgoing(struct interpreter *interpreter, struct action action, enum direction direction, struct error *error)

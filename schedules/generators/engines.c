@@ -53,7 +53,8 @@ bool engine_runs_generator(const struct engine *engine, const struct generator *
     enum { RANKS = 4, MICRO_BATCHES = 8 };  // numbers that all schedules accept
     if (generator->given)
         return engine->runs(generator->given, error);
-    struct schedule *schedule = schedule_generate(generator->name, RANKS, 0, MICRO_BATCHES, error);
+    struct schedule *schedule = schedule_generate(generator->name, generator_ranks(generator, RANKS), 0, MICRO_BATCHES,
+                                                   error);
     const bool good = schedule && engine->runs(schedule, error);
     schedule_free(schedule);
     return good;

@@ -61,6 +61,8 @@ const struct generator generators[] = {
       .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .comes_back = true, .generate = generate_hanayo },
     { .name = "seq1f1b", .about = "1f1b of parts of sequences (splits)",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_splits = true, .generate = generate_seq1f1b },
+    { .name = "tables-ahead", .about = "tables and dense layers on one rank, lookups one ahead",
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .only_ranks = 1, .generate = generate_tables_ahead },
     { .name = "forward-only", .about = "inference: forwards alone",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_replicas = true, .is_inference = true,
       .order = ORDER_FORWARD_ONLY, .generate = generate_forward_only },

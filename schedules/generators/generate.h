@@ -47,6 +47,7 @@ struct generator {
     enum generator_waits waits;
     enum generator_idle idle;
     bool keeps_all;            // all forwards of a stage come before its first backward
+    uint32_t only_ranks;       // the one number of ranks that it takes; 0: several
     bool takes_any_chunks;     // any number from two on; otherwise only the usual one
     bool comes_back;           // in the shape of a V: the last stage is on the first rank
     bool wants_rounds;         // micro-batches must be a multiple of the ranks, as in Megatron-Core
@@ -75,6 +76,12 @@ const struct generator *generator_to_search(uint32_t chunks, const struct genera
 // Sets `generator` to the generator of this name. If `given` is not NULL (given_order.h), sets it to one that makes
 // that order, which it borrows.
 bool generator_for(const char *name, const struct schedule *given, struct generator *generator, struct error *error);
+
+// The number of ranks nearest to a wanted one that it takes, as far as that is a fact above.
+static inline uint32_t generator_ranks(const struct generator *generator, uint32_t wanted)
+{
+    return generator->only_ranks ? generator->only_ranks : wanted;
+}
 
 // Whether stages may have several ranks each. If not, the error names the schedules that allow it.
 bool generator_takes_replicas(const struct generator *generator, struct error *error);

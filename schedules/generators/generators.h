@@ -24,6 +24,7 @@ struct schedule *generate_dualpipe(const struct generate_request *request, struc
 struct schedule *generate_dualpipev(const struct generate_request *request, struct error *error);
 struct schedule *generate_hanayo(const struct generate_request *request, struct error *error);
 struct schedule *generate_seq1f1b(const struct generate_request *request, struct error *error);
+struct schedule *generate_tables_ahead(const struct generate_request *request, struct error *error);
 struct schedule *generate_forward_only(const struct generate_request *request, struct error *error);
 
 struct generator_flight gpipe_flight(const struct generate_request *request, uint32_t rank);

@@ -14,7 +14,9 @@ for schedule in $(weir schedule --help | awk '/^Schedules:/ { on = 1; next } on 
         plan $schedule 2 1GiB 2>&1 && exit 1
         continue
     fi
-    plan $schedule 2 1GiB
+    ranks=2
+    [ $schedule != tables-ahead ] || ranks=1
+    plan $schedule $ranks 1GiB
     steps=1
     [[ $schedule =~ pipedream|vertical ]] && steps=2
     echo "$schedule: $(verify --steps $steps)"

@@ -174,7 +174,8 @@ static void every_schedule_is_planned(void **state)
         struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
         assert_good(cluster, error);
         const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = generator->name,
-                                                .ranks = 2, .micro_batches = 4, .storage.optimizer = OPTIMIZER_ADAMW };
+                                                .ranks = generator_ranks(generator, 2), .micro_batches = 4,
+                                                .storage.optimizer = OPTIMIZER_ADAMW };
         struct plan *own = own_order_search(&request, &error), *plan = plan_search(&request, &error);
         if (!own || !plan)
             fail_msg("%s: %s", generator->name, error.text);

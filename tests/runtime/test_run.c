@@ -44,7 +44,7 @@ static void generated_schedules_run_in_all_ways(void **state)
 {
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++)
-        for (uint32_t ranks = 1; ranks <= 5; ranks++)
+        for (uint32_t ranks = 1; ranks <= generator_ranks(generator, 5); ranks++)
             for (uint32_t micro_batches = ranks; micro_batches <= 7; micro_batches += 3)
                 run_generated("cpu", generator->name, ranks, micro_batches);
 }
@@ -54,7 +54,7 @@ static void every_schedule_runs_on_sixteen_ranks(void **state)
 {
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
-        struct pipeline pipeline = pipeline_named("cpu", generator->name, 16, 32);
+        struct pipeline pipeline = pipeline_named("cpu", generator->name, generator_ranks(generator, 16), 32);
         struct session_settings settings = plain_settings();
         settings.waiting = WAIT_IN_ORDER;
         struct session *session = open_session(&pipeline, &settings);
@@ -309,7 +309,7 @@ static void what_is_allocated_is_what_the_plan_counts(void **state)
 {
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
-        struct pipeline pipeline = pipeline_named("cpu", generator->name, 4, 8);
+        struct pipeline pipeline = pipeline_named("cpu", generator->name, generator_ranks(generator, 4), 8);
         assert_counted(&pipeline);
         pipeline_clear(&pipeline);
     }

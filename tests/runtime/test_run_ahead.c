@@ -15,7 +15,7 @@ static void generated_schedules_run_in_all_ways(void **state)
 {
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++)
-        for (uint32_t ranks = 1; ranks <= 4; ranks++)
+        for (uint32_t ranks = 1; ranks <= generator_ranks(generator, 4); ranks++)
             run_generated(queued, generator->name, ranks, ranks + 2 * (ranks % 2));
 }
 

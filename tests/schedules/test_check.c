@@ -313,7 +313,7 @@ static void what_lacks_an_action_cannot_run(void **state)
     uint64_t seed = 45;
     for (uint64_t trial = 0; trial < test_trials(300, 3000); trial++) {
         struct error error = { 0 };
-        const struct generator *generator = &generators[random_below(&seed, 19)];
+        const struct generator *generator = &generators[random_below(&seed, 20)];
         struct schedule *order = schedule_generate(generator->name, 2 + 2 * (uint32_t)random_below(&seed, 2), 0, 8, &error);
         if (order && random_below(&seed, 2)) {
             struct schedule *lowered = schedule_lower(order, &error);

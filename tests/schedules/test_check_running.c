@@ -42,7 +42,7 @@ static void early_receives_need_no_buffers_and_one_communicator(void **state)
 {
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
-        struct schedule *order = generated(generator->name, 4, 0, 8);
+        struct schedule *order = generated(generator->name, generator_ranks(generator, 4), 0, 8);
         for (uint32_t capacity = 0; capacity <= 3; capacity++) {
             const struct check_request request = { .capacity = capacity == 3 ? CHECK_NEVER - 1 : capacity, .shared = true,
                                                    .most_in_group = NCCL_MOST_IN_GROUP };

@@ -60,12 +60,12 @@ static void early_receives_let_all_pairs_share(void **state)
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
         struct error error = { 0 };
-        struct schedule *order = schedule_generate(generator->name, 4, 0, 8, &error);
+        struct schedule *order = schedule_generate(generator->name, generator_ranks(generator, 4), 0, 8, &error);
         assert_good(order, error);
         struct schedule *lowered = schedule_lower(order, &error);
         assert_good(lowered, error);
         struct communicators found = found_in(lowered);
-        if (found.count == 0 || found.sharing != found.count)
+        if ((found.count == 0 && order->ranks > 1) || found.sharing != found.count)
             fail_msg("%s: %zu of %zu pairs can share", generator->name, found.sharing, found.count);
         communicators_clear(&found);
         schedule_free(lowered);

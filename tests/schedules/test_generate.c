@@ -220,7 +220,8 @@ static void whatever_is_generated_may_run_without_buffers(void **state)
     for (const struct generator *generator = generators; generator->name; generator++) {
         uint64_t good = 0;
         for (uint64_t trial = 0; trial < trials; trial++) {
-            const uint32_t p = 1 + (uint32_t)random_below(&seed, 9), m = 1 + (uint32_t)random_below(&seed, 30);
+            const uint32_t p = generator_ranks(generator, 1 + (uint32_t)random_below(&seed, 9));
+            const uint32_t m = 1 + (uint32_t)random_below(&seed, 30);
             const struct generate_request request = { .ranks = p, .micro_batches = m,
                                                       .chunks = (uint32_t)random_below(&seed, 7),
                                                       .splits = (uint32_t)random_below(&seed, 6) };
@@ -344,7 +345,7 @@ static void inference_is_forwards_alone(void **state)
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
         struct error error = { 0 };
-        struct schedule *schedule = schedule_generate(generator->name, 2, 0, 8, &error);
+        struct schedule *schedule = schedule_generate(generator->name, generator_ranks(generator, 2), 0, 8, &error);
         assert_good(schedule, error);
         assert_int_equal(generator->is_inference, schedule_is_forward_only(schedule));
         schedule_free(schedule);

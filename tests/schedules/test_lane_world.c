@@ -148,10 +148,17 @@ static void every_schedule_has_its_price(void **state)
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
         struct error error = { 0 };
-        struct schedule *order = schedule_generate(generator->name, 4, 0, 8, &error);
+        struct schedule *order = schedule_generate(generator->name, generator_ranks(generator, 4), 0, 8, &error);
         assert_good(order, error);
         cost_all(order);
-        struct network *network = network_uniform(4, (struct link){ .latency_ns = 2 }, &error);
+        if (order->exchanges) {
+            assert_null(lane_world_create(order, NULL, NULL, &(struct lane_rules){ .use = LANES_ONE }, &error));
+            assert_error(error, "schedule tables-ahead has messages from a rank to itself, which no lane holds up: they"
+                                " are simulated without lanes");
+            schedule_free(order);
+            continue;
+        }
+        struct network *network = network_uniform(order->ranks, (struct link){ .latency_ns = 2 }, &error);
         assert_good(network, error);
         struct lane_world_result free_lanes = simulated(order, NULL, network, LANES_FREE, 0, NULL);
         struct lane_world_result one = simulated(order, NULL, network, LANES_ONE, 0, NULL);

@@ -82,6 +82,10 @@ static void assert_it_is_good(const struct schedule *order, const struct cost_ro
             fail_msg("%s, trial %llu: rank %u has another order", name, (unsigned long long)trial, rank);
     }
     schedule_free(stripped);
+    if (order->exchanges) {  // which no lane holds up
+        schedule_free(timed);
+        return;
+    }
 
     struct lane_world_result lanes;
     uint64_t iteration_ns;
@@ -102,9 +106,9 @@ static void every_schedule_needs_no_buffers_and_one_communicator(void **state)
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
         struct error error = { 0 };
-        struct schedule *order = schedule_generate(generator->name, 4, 0, 8, &error);
+        struct schedule *order = schedule_generate(generator->name, generator_ranks(generator, 4), 0, 8, &error);
         assert_good(order, error);
-        struct network *network = network_uniform(4, (struct link){ .latency_ns = 2 }, &error);
+        struct network *network = network_uniform(order->ranks, (struct link){ .latency_ns = 2 }, &error);
         struct cost_row *costs = calloc(order->stages, sizeof *costs);
         assert_good(network && costs, error);
         for (uint32_t s = 0; s < order->stages; s++)

@@ -219,7 +219,7 @@ static void every_schedule_goes_on_bit_for_bit(void **state)
         for (uint64_t trial = 0; tried < test_trials(3, 100) && trial < 1000; trial++) {
             uint64_t seed = trial;
             const uint32_t ranks = 2 + 2 * (uint32_t)random_below(&seed, 2);
-            const struct asked asked = { .generator = generator, .ranks = ranks,
+            const struct asked asked = { .generator = generator, .ranks = generator_ranks(generator, ranks),
                                          .micro_batches = ranks * (1 + (uint32_t)random_below(&seed, 2)) };
             struct made made = { 0 };
             if (!set_schedule(&made, &asked))

@@ -137,6 +137,7 @@ static void every_schedule_computes_what_it_should_bit_for_bit(void **state)
                 asked.ranks = 2 + 2 * (uint32_t)random_below(&seed, 2);
                 asked.micro_batches = asked.ranks * (1 + (uint32_t)random_below(&seed, 3));
             }
+            asked.ranks = generator_ranks(generator, asked.ranks);
             struct made made = { 0 };
             if (!set_schedule(&made, &asked))
                 continue;

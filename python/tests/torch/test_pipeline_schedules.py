@@ -32,11 +32,13 @@ REFUSED = {
                "with zb-v or dualpipev",
     "dualpipe": "dualpipe has two copies of each stage on the same ranks, and PyTorch's runtime has one of each: plan "
                 "with zb-v or dualpipev",
-    "seq1f1b": "seq1f1b splits its sequences, which PyTorch's runtime cannot: plan with 1f1b"}
+    "seq1f1b": "seq1f1b splits its sequences, which PyTorch's runtime cannot: plan with 1f1b",
+    "tables-ahead": "tables-ahead has messages from a rank to itself, which PyTorch's runtime has not: plan with 1f1b"}
 REFUSED_BECAUSE = {  # what the page says, and the sentence
     "refused: PyTorch's runtime has one version of the weights": "PyTorch's runtime has one version of them",
     "refused: it has one copy of each stage": "PyTorch's runtime has one of each",
-    "refused: it does not split sequences": "splits its sequences, which PyTorch's runtime cannot"}
+    "refused: it does not split sequences": "splits its sequences, which PyTorch's runtime cannot",
+    "refused: it has no messages from a rank to itself": "has messages from a rank to itself, which PyTorch's runtime has"}
 README = os.path.join(os.path.dirname(os.path.abspath(weir.__file__)), "torch", "README.md")
 LAYERS = [str(layer) for layer in range(8)]
 SEARCHED_COSTS = "100us,130us,70us,2us"
@@ -98,8 +100,9 @@ class Schedules(unittest.TestCase):
     def test_all_others_are_refused_with_the_reason(self):
         for name, sentence in REFUSED.items():
             with self.assertRaises(weir.WeirError) as refused:
-                two = plan_of(LAYERS, "1f1b", 2, 4)
-                order = weir.schedule(name, ranks=2, micro_batches=4)
+                ranks = 1 if name == "tables-ahead" else 2
+                two = plan_of(LAYERS, "1f1b", 2, 4) if ranks == 2 else plan_of(LAYERS, "interleaved", 1, 4)
+                order = weir.schedule(name, ranks=ranks, micro_batches=4)
                 cut_pipes(weir.Plan.from_json(weir.torch.pipelines.as_plan(two).json()), order)
             self.assertEqual((sentence, 2), (str(refused.exception), refused.exception.code), name)
 

@@ -84,6 +84,9 @@ def _check_belongs(order: dict, plan: dict) -> None:
                       "plan for its ranks and chunks")
     if order.get("splits", 1) != 1:
         raise refusal(f"{order['name']} splits its sequences, which PyTorch's runtime cannot: plan with 1f1b")
+    if order.get("exchanges"):
+        raise refusal(f"{order['name']} has messages from a rank to itself, which PyTorch's runtime has not: plan with "
+                      "1f1b")
 
 
 def _why_shared(order: dict) -> str:

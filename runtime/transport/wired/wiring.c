@@ -197,7 +197,9 @@ bool turns_open(struct turns *turns, const struct wiring *wiring, const struct s
     for (uint32_t channel = 0; channel < channels; channel++)
         turns->first[channel + 1] += turns->first[channel];
     for (size_t i = 0; i < list->count; i++) {
-        if (!is_message(list->at[i]))
+        const bool is_wired = is_message(list->at[i])
+                           && wiring->wire_of_channel[channel_of(lowered, list->at[i])] != NO_WIRE;
+        if (!is_wired)
             continue;
         const uint32_t channel = channel_of(lowered, list->at[i]);
         turns->turn[turns->first[channel] + seen[channel]++] = turns->on_wire[wiring->wire_of_channel[channel]]++;

@@ -77,7 +77,8 @@ static const char *const number_names[] = {
 static struct plan *plan_of(const char *schedule, struct profile *profile, struct cluster *cluster)
 {
     struct error error = { 0 };
-    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule, .ranks = 2,
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule,
+                                            .ranks = generator_ranks(generator_find(schedule, &error), 2),
                                             .micro_batches = 4, .storage.optimizer = OPTIMIZER_ADAMW };
     struct plan *plan = plan_search(&request, &error);
     assert_good(plan, error);

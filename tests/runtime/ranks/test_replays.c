@@ -251,7 +251,7 @@ static void all_actions_of_generated_schedules_are_replayed(void **state)
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
         struct error error = { 0 };
-        struct schedule *order = schedule_generate(generator->name, 4, 0, 8, &error);
+        struct schedule *order = schedule_generate(generator->name, generator_ranks(generator, 4), 0, 8, &error);
         assert_good(order, error);
         struct schedule *lowered = schedule_lower(order, &error);
         assert_good(lowered, error);

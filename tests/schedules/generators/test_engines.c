@@ -30,7 +30,7 @@ static void each_engine_runs_its_schedules(void **state)
     (void)state;
     assert_not_run(ENGINE_THREADS, "");
     assert_not_run(ENGINE_PROCESSES, "");
-    assert_not_run(ENGINE_PYTORCH, "pipedream, vertical, pipedream-2bw, chimera, dualpipe, seq1f1b");
+    assert_not_run(ENGINE_PYTORCH, "pipedream, vertical, pipedream-2bw, chimera, dualpipe, seq1f1b, tables-ahead");
 }
 
 // What PyTorch runs can be written as its file, and comes back as the same order.

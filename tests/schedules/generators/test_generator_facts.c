@@ -2,13 +2,14 @@
 #include "schedules/generators/generate.h"
 #include "tests/test.h"
 
-// The smallest request that every generator takes.
+// The smallest request that every generator of several ranks takes.
 enum { RANKS = 4, MICRO_BATCHES = 8 };
 
 static struct schedule *made_by(const struct generator *generator)
 {
     struct error error = { 0 };
-    const struct generate_request request = { .ranks = RANKS, .micro_batches = MICRO_BATCHES,
+    const struct generate_request request = { .ranks = generator_ranks(generator, RANKS),
+                                              .micro_batches = MICRO_BATCHES,
                                               .splits = generator->takes_splits ? 2 : 0 };
     struct schedule *schedule = schedule_generate_by(generator, &request, &error);
     assert_good(schedule, error);
@@ -51,7 +52,7 @@ static void the_last_stage_is_on_the_first_rank_exactly_where_it_says_so(void **
     (void)state;
     for (const struct generator *one = generators; one->name; one++) {
         struct schedule *schedule = made_by(one);
-        const bool comes_back = schedule_rank(schedule, schedule->stages - 1, 0) == 0;
+        const bool comes_back = schedule_rank(schedule, schedule->stages - 1, 0) == 0 && schedule->ranks > 1;
         if (one->comes_back != comes_back)
             fail_msg("%s has its last stage on rank %u", one->name, schedule_rank(schedule, schedule->stages - 1, 0));
         schedule_free(schedule);

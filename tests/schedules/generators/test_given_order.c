@@ -91,7 +91,7 @@ static void every_generators_order_that_flushes_is_taken_as_it_is(void **state)
     (void)state;
     for (const struct generator *generator = generators; generator->name; generator++) {
         struct error error = { 0 };
-        struct schedule *schedule = schedule_generate(generator->name, 4, 0, 8, &error);
+        struct schedule *schedule = schedule_generate(generator->name, generator_ranks(generator, 4), 0, 8, &error);
         assert_good(schedule, error);
         struct schedule *order = given_order(schedule, &error);
         assert_int_equal(order != NULL, generator->weights == WEIGHTS_FLUSH);

@@ -1,0 +1,373 @@
+#include "runtime/transport/exchange.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/number.h"
+#include "schedules/board.h"
+
+// One end of a message from the rank to itself.
+struct post_end {
+    struct ticket *ticket;  // of the rank; NULL: it was cancelled, or is done
+    struct ticket *shares;  // for those that go to other members, or come from them
+    struct message_header header;
+    void *data;
+    uint64_t bytes;
+    struct event *after, *moved;
+    bool is_copied;  // what stays on the member
+};
+
+// The messages of a channel, in their order. Message k of a run is at k % room.
+struct lane {
+    uint64_t posted[2];       // receives, sends
+    struct post_end *ends[2];
+    uint64_t room;
+};
+
+struct exchange {
+    struct transport transport;  // first, so that a pointer to it is a pointer to the exchange
+    struct exchange_settings settings;
+    struct exchange_part *parts;
+    struct lane *lanes;          // by channel; those between ranks have no room
+    struct queue *queue;
+    bool awaits_members;
+};
+
+// --- making ------------------------------------------------------------------------------
+
+static bool is_own(const struct exchange *exchange, uint32_t channel)
+{
+    return exchange->lanes[channel].room > 0;
+}
+
+static size_t shares_of(const struct exchange *exchange)
+{
+    return exchange->settings.part_count * exchange->settings.members;
+}
+
+static bool open_lane(const struct exchange *exchange, struct lane *lane, uint64_t room, struct error *error)
+{
+    lane->room = room;
+    for (int sends = 0; sends < 2; sends++) {
+        lane->ends[sends] = calloc(room, sizeof *lane->ends[sends]);
+        for (uint64_t i = 0; i < room; i++) {
+            struct post_end *end = lane->ends[sends] ? &lane->ends[sends][i] : NULL;
+            if (!end || !(end->shares = calloc(shares_of(exchange) + 1, sizeof *end->shares)))
+                return error_no_memory(error, "the messages of a rank to itself");
+            if (!(end->moved = event_create(exchange->settings.device, error)))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool open_lanes(struct exchange *exchange, struct error *error)
+{
+    const struct schedule *schedule = exchange->settings.schedule;
+    const struct action_list *list = &schedule->lists[exchange->settings.rank];
+    uint64_t *messages = calloc(channel_count(schedule) + 1, sizeof *messages);
+    exchange->lanes = calloc(channel_count(schedule) + 1, sizeof *exchange->lanes);
+    bool good = (messages && exchange->lanes) || error_no_memory(error, "the messages of a rank to itself");
+    for (size_t i = 0; good && i < list->count; i++)
+        if (is_send(list->at[i])
+            && channel_peer(schedule, list->at[i]) == exchange->settings.rank)
+            messages[channel_of(schedule, list->at[i])]++;
+    for (uint32_t channel = 0; good && channel < channel_count(schedule); channel++)
+        good = messages[channel] == 0 || open_lane(exchange, &exchange->lanes[channel], messages[channel], error);
+    free(messages);
+    return good;
+}
+
+static const struct transport_functions exchange_functions;
+
+struct exchange *exchange_create(const struct exchange_settings *settings, struct error *error)
+{
+    struct exchange *exchange = calloc(1, sizeof *exchange);
+    if (!exchange) {
+        error_no_memory(error, "the messages of a rank to itself");
+        return NULL;
+    }
+    exchange->transport = (struct transport){ .functions = &exchange_functions, .rank = settings->rank };
+    exchange->settings = *settings;
+    exchange->parts = calloc(settings->part_count + 1, sizeof *exchange->parts);
+    for (size_t i = 0; exchange->parts && i < settings->part_count; i++)
+        exchange->parts[i] = settings->parts[i];
+    exchange->settings.parts = exchange->parts;
+    if ((exchange->parts || error_no_memory(error, "the messages of a rank to itself"))
+        && (exchange->queue = queue_create(settings->device, error)) && open_lanes(exchange, error))
+        return exchange;
+    exchange_free(exchange);
+    return NULL;
+}
+
+void exchange_free(struct exchange *exchange)
+{
+    if (!exchange)
+        return;
+    for (uint32_t channel = 0; exchange->lanes && channel < channel_count(exchange->settings.schedule); channel++)
+        for (int sends = 0; sends < 2; sends++) {
+            const struct lane *lane = &exchange->lanes[channel];
+            for (uint64_t i = 0; lane->ends[sends] && i < lane->room; i++) {
+                free(lane->ends[sends][i].shares);
+                event_free(lane->ends[sends][i].moved);
+            }
+            free(lane->ends[sends]);
+        }
+    free(exchange->lanes);
+    free(exchange->parts);
+    queue_free(exchange->queue);
+    free(exchange);
+}
+
+struct transport *exchange_transport(struct exchange *exchange)
+{
+    return &exchange->transport;
+}
+
+// --- what stays on the member ------------------------------------------------------------
+
+static void copy_range(const struct exchange *exchange, const struct post_end *to, const struct post_end *from,
+                       uint64_t first, uint64_t end)
+{
+    if (first < end)
+        queue_copy(exchange->queue, (char *)to->data + first, (const char *)from->data + first, end - first);
+}
+
+// All but the shares of other members.
+static void copy_rest(const struct exchange *exchange, uint32_t boundary, const struct post_end *to,
+                      const struct post_end *from)
+{
+    const struct exchange_settings *settings = &exchange->settings;
+    uint64_t done = 0;
+    for (size_t i = 0; i < settings->part_count; i++) {
+        const struct exchange_part *part = &settings->parts[i];
+        const uint64_t own = part->first + settings->member * part->share;
+        if (part->boundary != boundary)
+            continue;
+        copy_range(exchange, to, from, done, part->first);
+        copy_range(exchange, to, from, own, own + part->share);
+        done = part->first + settings->members * part->share;
+    }
+    copy_range(exchange, to, from, done, to->bytes);
+}
+
+static bool is_expected(const struct exchange *exchange, const struct post_end *to, const struct post_end *from,
+                        struct error *error)
+{
+    const struct message_header *met = &from->header, *want = &to->header;
+    if (met->step == want->step && met->micro_batch == want->micro_batch && met->split == want->split
+        && met->version == want->version && from->bytes == to->bytes)
+        return true;
+    return error_set_kind(error, ERROR_MACHINE, "rank %u: micro-batch %u of step %llu came to itself where micro-batch"
+                          " %u of step %llu was expected", exchange->settings.rank, met->micro_batch,
+                          (unsigned long long)met->step, want->micro_batch, (unsigned long long)want->step);
+}
+
+// Copies once both ends are posted.
+static bool copy_own(struct exchange *exchange, uint32_t channel, uint64_t number, struct error *error)
+{
+    const uint32_t boundary = channel / 2 % (exchange->settings.schedule->stages - 1);
+    const struct lane *lane = &exchange->lanes[channel];
+    if (number >= lane->posted[0] || number >= lane->posted[1])
+        return true;
+    struct post_end *to = &lane->ends[0][number % lane->room], *from = &lane->ends[1][number % lane->room];
+    if (!is_expected(exchange, to, from, error))
+        return false;
+    if (to->after)
+        queue_wait_event(exchange->queue, to->after);
+    if (from->after)
+        queue_wait_event(exchange->queue, from->after);
+    copy_rest(exchange, boundary, to, from);
+    event_record(to->moved, exchange->queue);
+    event_record(from->moved, exchange->queue);
+    to->is_copied = from->is_copied = true;
+    return true;
+}
+
+// --- posting -----------------------------------------------------------------------------
+
+static bool post_share(struct exchange *exchange, uint32_t channel, const struct post_end *end, bool sends,
+                       const struct exchange_part *part, uint32_t peer, struct ticket *ticket, struct error *error)
+{
+    const struct exchange_settings *settings = &exchange->settings;
+    struct transport *between = settings->between;
+    char *data = (char *)end->data + part->first + peer * part->share;
+    const uint32_t there = exchange_channel(channel, settings->members, sends ? settings->member : peer,
+                                            sends ? peer : settings->member);
+    return sends ? between->functions->post_send(between, there, data, part->share, end->header, end->after, ticket,
+                                                 error)
+                 : between->functions->post_receive(between, there, data, part->share, end->header, end->after, ticket,
+                                                    error);
+}
+
+static bool post_shares(struct exchange *exchange, uint32_t channel, const struct post_end *end, bool sends,
+                        struct error *error)
+{
+    const struct exchange_settings *settings = &exchange->settings;
+    const uint32_t boundary = channel / 2 % (settings->schedule->stages - 1);
+    bool good = true;
+    for (size_t i = 0; good && i < settings->part_count; i++)
+        for (uint32_t peer = 0; good && peer < settings->members; peer++)
+            if (settings->parts[i].boundary == boundary && peer != settings->member)
+                good = post_share(exchange, channel, end, sends, &settings->parts[i], peer,
+                                  &end->shares[i * settings->members + peer], error);
+    return good;
+}
+
+static bool post(struct exchange *exchange, uint32_t channel, bool sends, const struct post_end *what,
+                 struct ticket *ticket, struct error *error)
+{
+    struct lane *lane = &exchange->lanes[channel];
+    const uint64_t number = lane->posted[sends]++;
+    struct post_end *end = &lane->ends[sends][number % lane->room];
+    assert(!end->ticket);
+    *ticket = (struct ticket){ .active = true, .header = what->header, .posted_ns = clock_now_ns(),
+                               .index = (number % lane->room * channel_count(exchange->settings.schedule) + channel) * 2
+                                      + sends };
+    struct ticket *const shares = end->shares;
+    struct event *const moved = end->moved;
+    *end = *what;
+    end->ticket = ticket;
+    end->shares = shares;
+    end->moved = moved;
+    return post_shares(exchange, channel, end, sends, error) && copy_own(exchange, channel, number, error);
+}
+
+static struct exchange *of(struct transport *transport)
+{
+    return (struct exchange *)transport;
+}
+
+static bool exchange_post_send(struct transport *transport, uint32_t channel, const void *data, uint64_t bytes,
+                               struct message_header header, struct event *after, struct ticket *ticket,
+                               struct error *error)
+{
+    struct exchange *exchange = of(transport);
+    struct transport *others = exchange->settings.others;
+    const struct post_end end = { .header = header, .data = (void *)(uintptr_t)data, .bytes = bytes, .after = after };
+    return is_own(exchange, channel) ? post(exchange, channel, true, &end, ticket, error)
+                                     : others->functions->post_send(others, channel, data, bytes, header, after, ticket,
+                                                                    error);
+}
+
+static bool exchange_post_receive(struct transport *transport, uint32_t channel, void *data, uint64_t bytes,
+                                  struct message_header expected, struct event *after, struct ticket *ticket,
+                                  struct error *error)
+{
+    struct exchange *exchange = of(transport);
+    struct transport *others = exchange->settings.others;
+    const struct post_end end = { .header = expected, .data = data, .bytes = bytes, .after = after };
+    return is_own(exchange, channel) ? post(exchange, channel, false, &end, ticket, error)
+                                     : others->functions->post_receive(others, channel, data, bytes, expected, after,
+                                                                       ticket, error);
+}
+
+static bool exchange_post_reduction(struct transport *transport, const struct reduction *reduction,
+                                    struct message_header header, struct event *after, struct ticket *ticket,
+                                    struct error *error)
+{
+    struct transport *others = of(transport)->settings.others;
+    return others->functions->post_reduction(others, reduction, header, after, ticket, error);
+}
+
+// --- moving ------------------------------------------------------------------------------
+
+// The end that a ticket is of; NULL: it is of the other transport.
+static struct post_end *end_of(const struct exchange *exchange, const struct ticket *ticket)
+{
+    const uint32_t channels = channel_count(exchange->settings.schedule);
+    const uint64_t channel = ticket->index / 2 % channels, number = ticket->index / 2 / channels;
+    const struct lane *lane = &exchange->lanes[channel];
+    struct post_end *end = number < lane->room ? &lane->ends[ticket->index % 2][number] : NULL;
+    return end && end->ticket == ticket ? end : NULL;
+}
+
+static bool test_shares(struct exchange *exchange, const struct post_end *end, bool *done, struct error *error)
+{
+    struct transport *between = exchange->settings.between;
+    for (size_t i = 0; i < shares_of(exchange); i++) {
+        if (end->shares[i].active && !between->functions->test(between, &end->shares[i], error))
+            return false;
+        *done &= !end->shares[i].active;
+    }
+    return true;
+}
+
+// The ticket's event comes when all has moved.
+static void finish(struct exchange *exchange, struct post_end *end)
+{
+    struct ticket *ticket = end->ticket;
+    const bool runs_ahead = device_runs_ahead(exchange->settings.device);
+    ticket->done = true;
+    ticket->active = false;
+    ticket->done_ns = exchange->settings.part_count > 0 ? 0 : clock_now_ns();
+    for (size_t i = 0; i < shares_of(exchange); i++) {
+        ticket->done_ns = max_u64(ticket->done_ns, end->shares[i].done_ns);
+        if (end->shares[i].event)
+            queue_wait_event(exchange->queue, end->shares[i].event);
+    }
+    if (runs_ahead && exchange->settings.part_count > 0)
+        event_record(end->moved, exchange->queue);
+    ticket->event = runs_ahead ? end->moved : NULL;
+    end->ticket = NULL;
+    end->is_copied = false;
+}
+
+static bool exchange_test(struct transport *transport, struct ticket *ticket, struct error *error)
+{
+    struct exchange *exchange = of(transport);
+    struct transport *others = exchange->settings.others, *between = exchange->settings.between;
+    struct post_end *end = end_of(exchange, ticket);
+    bool done = true;
+    const bool good = end ? others->functions->check(others, error) && test_shares(exchange, end, &done, error)
+                          : others->functions->test(others, ticket, error);
+    exchange->awaits_members = end && !done;
+    transport->is_held = others->is_held || (between && between->is_held);
+    if (good && end && done && end->is_copied)
+        finish(exchange, end);
+    return good;
+}
+
+static bool exchange_wait(struct transport *transport, uint64_t deadline_ns, struct error *error)
+{
+    const struct exchange *exchange = of(transport);
+    struct transport *on = exchange->awaits_members ? exchange->settings.between : exchange->settings.others;
+    return on->functions->wait(on, deadline_ns, error);
+}
+
+static void exchange_cancel(struct transport *transport, struct ticket *ticket)
+{
+    struct exchange *exchange = of(transport);
+    struct transport *others = exchange->settings.others, *between = exchange->settings.between;
+    struct post_end *end = ticket->active ? end_of(exchange, ticket) : NULL;
+    if (!end) {
+        others->functions->cancel(others, ticket);
+        return;
+    }
+    for (size_t i = 0; i < shares_of(exchange); i++)
+        if (end->shares[i].active)
+            between->functions->cancel(between, &end->shares[i]);
+    end->ticket = NULL;
+    ticket->active = false;
+}
+
+static bool exchange_check(struct transport *transport, struct error *error)
+{
+    const struct exchange_settings *settings = &of(transport)->settings;
+    return settings->others->functions->check(settings->others, error)
+        && (!settings->between || settings->between->functions->check(settings->between, error));
+}
+
+static void exchange_abandon(struct transport *transport, const struct error *error)
+{
+    const struct exchange_settings *settings = &of(transport)->settings;
+    settings->others->functions->abandon(settings->others, error);
+    if (settings->between)
+        settings->between->functions->abandon(settings->between, error);
+}
+
+static const struct transport_functions exchange_functions = {
+    exchange_post_send, exchange_post_receive, exchange_post_reduction, exchange_test,
+    exchange_wait,      exchange_cancel,       exchange_check,          exchange_abandon,
+};

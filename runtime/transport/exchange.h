@@ -1,0 +1,48 @@
+// Messages from a rank to itself, in schedules that exchange (schedule.h). All other messages pass through.
+//
+// The ranks of a schedule may be groups of devices, whose members have samples of their own (decision 096). Such a
+// message is then an all-to-all among the members, in the parts of it that are named. Share i of a part goes to member
+// i, and comes from there:
+//
+//     member 0   sends     | a0 | a1 |  rest 0         member 0   receives   | a0 | b0 |  rest 0
+//     member 1   sends     | b0 | b1 |  rest 1         member 1   receives   | a1 | b1 |  rest 1
+//
+// Shares for other members take a transport over all places, and what stays is copied on a queue of its own.
+#ifndef RUNTIME_TRANSPORT_EXCHANGE_H
+#define RUNTIME_TRANSPORT_EXCHANGE_H
+
+#include "runtime/transport/channels.h"
+#include "runtime/transport/transport.h"
+
+// Bytes of a message between two stages, which begin at `first`: a share for each member.
+struct exchange_part {
+    uint32_t boundary;  // the lower stage
+    uint64_t first, share;
+};
+
+struct exchange_settings {
+    const struct schedule *schedule;  // lowered
+    uint32_t rank;
+    struct device *device;
+    struct transport *others;  // for all messages that do not go from a rank to itself
+    // What members exchange. With one member there is no part, and no transport
+    uint32_t member, members;
+    const struct exchange_part *parts;  // ascending
+    size_t part_count;
+    struct transport *between;  // over channels numbered by exchange_channel()
+};
+
+struct exchange;
+
+// All is borrowed but the parts. NULL without memory.
+struct exchange *exchange_create(const struct exchange_settings *settings, struct error *error);
+void exchange_free(struct exchange *exchange);
+struct transport *exchange_transport(struct exchange *exchange);  // borrowed
+
+// The channel, between members, of what the schedule's channel from a rank to itself brings from one to the other.
+static inline uint32_t exchange_channel(uint32_t channel, uint32_t members, uint32_t from, uint32_t to)
+{
+    return (channel * members + from) * members + to;
+}
+
+#endif
