@@ -39,8 +39,9 @@ static const struct argp argp = {
            "width), channels, classes, smoothing (of labels), dropout, stem (of a ResNet: 7x7s2, 3x3 or 3x3s2) and "
            "fused=no (batch norm, sum and ReLU are layers of their own). Of clicks: micro_batch (samples), numbers, "
            "slots, rows (of each slot's table, as 100/2000/50, or one number for all), columns (of a table), ids (of a "
-           "slot, at most), mean (a slot's vectors are averaged, not summed), weighted (ids have weights) and top "
-           "(widths of an MLP, as 512/256, before its last layer); of dlrm also bottom (likewise) and cross with rank "
+           "slot, at most), mean (a slot's vectors are averaged, not summed), weighted (ids have weights), exchange "
+           "(devices exchange vectors in a layer of its own) and top (widths of an MLP, as 512/256, before its last "
+           "layer); of dlrm also bottom (likewise) and cross with rank "
            "(the crosses of DCN v2 in place of products).\n\n"
            "Examples:\n"
            "  weir model\n"
@@ -215,6 +216,8 @@ static void write_click_sizes(const struct click_sizes *sizes, struct json_write
     json_put_u64(writer, "rank", sizes->rank);
     json_put_bool(writer, "mean", sizes->is_mean);
     json_put_bool(writer, "weighted", sizes->is_weighted);
+    if (sizes->has_exchange)
+        json_put_bool(writer, "exchange", true);
 }
 
 static void write_sizes(const struct model *model, struct json_writer *writer)

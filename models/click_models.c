@@ -8,6 +8,9 @@
 //     wide-and-deep   tables of one column, linear(numbers),             (Cheng and others, 2016)
 //                     MLP(numbers, tables): their sum is the logit
 //     deepfm          the same, and the products of every two vectors    (Guo and others, 2017)
+//
+// With `exchange`, a layer behind the tables exchanges vectors among devices that have parts of the tables, so that a
+// schedule can look them up ahead.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,8 +66,21 @@ static struct node tables(struct building *building, const char *name, size_t co
     const struct click_sizes sizes = building->model->sizes.clicks;
     struct layer *layer = add(building, &layer_tables, name, sizes.slots * columns);
     layer->shape.tables = (struct table_shape){ .slots = sizes.slots, .columns = columns, .most = sizes.ids,
-                                                .is_mean = sizes.is_mean, .has_weights = sizes.is_weighted };
+                                                .is_mean = sizes.is_mean, .has_weights = sizes.is_weighted,
+                                                .has_exchange = sizes.has_exchange };
     memcpy(layer->shape.tables.rows, sizes.rows, sizes.slots * sizeof sizes.rows[0]);
+    return node_of(layer);
+}
+
+// In front of what reads the vectors of a sample, behind all tables.
+static struct node exchanged(struct building *building, const char *name, struct node from)
+{
+    const struct table_shape tables = building->model->layers[from.layer].shape.tables;
+    if (!building->model->sizes.clicks.has_exchange)
+        return from;
+    struct layer *layer = add(building, &layer_exchange, name, from.width);
+    layer->shape.tables = tables;
+    read_node(building, layer, from);
     return node_of(layer);
 }
 
@@ -144,14 +160,16 @@ static void end(struct building *building, struct node logit)
 static void build_dlrm(struct building *building)
 {
     const struct click_sizes sizes = building->model->sizes.clicks;
-    const struct node vectors = tables(building, "tables", sizes.columns);
+    const struct node looked_up = tables(building, "tables", sizes.columns);
     size_t widths[CLICK_LAYERS] = { 0 }, count = 0;
-    struct node bottom = { 0 }, node = vectors;
+    struct node bottom = { 0 };
     for (; count + 1 < CLICK_LAYERS && sizes.bottom[count] > 0; count++)
         widths[count] = sizes.bottom[count];
     widths[count] = sizes.columns;
     if (sizes.numbers > 0)
         bottom = perceptron(building, "bottom", numbers(building), widths);
+    const struct node vectors = exchanged(building, "exchange", looked_up);
+    struct node node = vectors;
     if (sizes.cross == 0)
         node = interact(building, "interaction", sizes.numbers > 0 ? &bottom : NULL, vectors);
     else
@@ -163,10 +181,12 @@ static void build_dlrm(struct building *building)
 static void build_wide_and_deep(struct building *building)
 {
     const struct click_sizes sizes = building->model->sizes.clicks;
-    const struct node vectors = tables(building, "tables", sizes.columns);
+    const struct node deep_tables = tables(building, "tables", sizes.columns);
+    const struct node wide_tables = tables(building, "wide.tables", 1);
+    const struct node vectors = exchanged(building, "exchange", deep_tables);
     struct node parts[4], deep = vectors;
     size_t count = 0;
-    parts[count++] = tables(building, "wide.tables", 1);
+    parts[count++] = exchanged(building, "wide.exchange", wide_tables);
     if (sizes.numbers > 0) {
         const struct node own = numbers(building);
         parts[count++] = project(building, "wide.numbers", own, 1, true);

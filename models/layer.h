@@ -75,6 +75,9 @@ struct table_shape {
     // Rows of all tables together that the device has room for. The tables themselves are in the host's memory, and the
     // ids are those of rows on the device. 0: all rows are on the device
     size_t room;
+    // Vectors are exchanged by a layer behind the tables (exchange.c), and, if `is_message`, by the runtime in front of
+    // that layer
+    bool has_exchange, is_message;
     struct table_places places;
 };
 
@@ -128,6 +131,7 @@ extern const struct layer_kind
     layer_cross_entropy,
     layer_dropout,
     layer_embedding,
+    layer_exchange,
     layer_head,
     layer_interaction,
     layer_linear,

@@ -128,6 +128,7 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
         { "cross", clicks->cross > 0, is_dlrm },
         { "rank", clicks->rank > 0, is_dlrm },
         { "mean, weighted", clicks->is_mean || clicks->is_weighted, is_clicks },
+        { "exchange", clicks->has_exchange, is_clicks },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].is_asked && !rows[i].exists)

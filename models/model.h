@@ -34,6 +34,7 @@ struct click_sizes {
     size_t cross, rank;  // crosses in place of the interaction, and the width of what is between their two products
     bool is_mean;        // vectors of a slot are averaged, not summed
     bool is_weighted;    // ids have weights
+    bool has_exchange;   // vectors are exchanged by a layer behind the tables
     uint32_t rows[LAYER_TABLES];  // of each slot's table
     size_t row_count;    // 1: all tables have as many
 };

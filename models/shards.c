@@ -33,6 +33,11 @@ static bool has_places(const struct layer *layer, struct sharding sharding)
     return layer->kind->data == DATA_IDS && sharding.places;
 }
 
+static bool exchanges_vectors(const struct layer *layer)
+{
+    return layer->kind == &layer_exchange;
+}
+
 bool layer_weights_are_split(const struct layer *layer, struct sharding sharding)
 {
     return (sharding.shards > 1 || sharding.room > 0) && layer_can_be_split(layer, sharding)
@@ -41,7 +46,8 @@ bool layer_weights_are_split(const struct layer *layer, struct sharding sharding
 
 uint64_t layer_exchanged_bytes(const struct layer *shard)
 {
-    return shard->shape.tables.places.are_given ? placed_input_bytes(shard) : 0;
+    const bool exchanges = exchanges_vectors(shard) || !shard->shape.tables.has_exchange;
+    return shard->shape.tables.places.are_given && exchanges ? placed_input_bytes(shard) : 0;
 }
 
 static bool own_rows(const struct layer *whole, struct sharding sharding, size_t member, struct layer *layer,
@@ -56,7 +62,7 @@ static bool own_rows(const struct layer *whole, struct sharding sharding, size_t
     layer->shape.batch = (batch + members - 1) / members;
     layer->shape.members = members;
     layer->shape.member = member;
-    return !has_places(whole, sharding)
+    return !(has_places(whole, sharding) || (exchanges_vectors(whole) && sharding.places))
         || table_places_read(sharding.places, sharding.shards, whole->name, &layer->shape.tables, error);
 }
 

@@ -240,6 +240,16 @@ static size_t partial(const struct layer *layer)
     return layer->shape.batch * layer->shape.tables.columns;
 }
 
+size_t placed_share(const struct layer *layer)
+{
+    return block(layer);
+}
+
+size_t placed_numbers(const struct layer *layer)
+{
+    return layer->shape.members * block(layer) + copied(layer);
+}
+
 size_t placed_bags(const struct layer *layer)
 {
     const struct table_places *places = &layer->shape.tables.places;
@@ -369,14 +379,19 @@ static void assemble(void *self, const struct table_part *part, struct columns r
         copy(assembling, output, sum);
 }
 
+static void assemble_all(const struct layer *layer, const struct layer_pass *pass, const struct vectors *vectors)
+{
+    struct assembling assembling = { pass->base.queue, layer, vectors->partial,
+                                     values_at(vectors->partial, PRECISION_FP32, partial(layer)) };
+    visit_parts(layer, vectors->received,
+                values_at(vectors->vectors, PRECISION_FP32, layer->shape.members * block(layer)), pass->base.output,
+                assemble, &assembling);
+}
+
 void placed_assemble(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct vectors vectors = vectors_of(layer, pass);
-    struct assembling assembling = { pass->base.queue, layer, vectors.partial,
-                                     values_at(vectors.partial, PRECISION_FP32, partial(layer)) };
-    visit_parts(layer, vectors.received,
-                values_at(vectors.vectors, PRECISION_FP32, layer->shape.members * block(layer)), pass->base.output,
-                assemble, &assembling);
+    assemble_all(layer, pass, &vectors);
 }
 
 static void spread(void *self, const struct table_part *part, struct columns sent, struct columns gradient)
@@ -402,4 +417,63 @@ struct shard_part placed_gradients(const struct layer *layer, const struct layer
 {
     return (struct shard_part){ pass->base.workspace, layer->shape.members * block(layer), true, SHARD_ALL_TO_ALL,
                                 pass->base.held };
+}
+
+// --- an exchange behind the tables -------------------------------------------------
+//
+// Its input has what `vectors` has above, and so has the gradient of it.
+
+static struct vectors exchanged_in(const struct layer *layer, const struct layer_pass *pass, struct walk *walk)
+{
+    struct vectors vectors = { .vectors = (struct values *)(uintptr_t)pass->base.input };
+    vectors.received = walk_values(walk, layer, layer->shape.members * block(layer));
+    if (layer->shape.tables.is_message)
+        vectors.received = vectors.vectors;
+    vectors.partial = walk_values(walk, layer, 2 * partial(layer));
+    return vectors;
+}
+
+uint64_t exchanged_forward_bytes(const struct layer *layer)
+{
+    const struct layer_pass nowhere = { .base = { .queue = NULL } };
+    struct walk walk = { 0 };
+    exchanged_in(layer, &nowhere, &walk);
+    return walk.bytes;
+}
+
+uint64_t exchanged_input_bytes(const struct layer *layer)
+{
+    return placed_input_bytes(layer);
+}
+
+static struct shard_part exchanged(const struct layer *layer, void *sent, void *received)
+{
+    const size_t count = layer->shape.tables.is_message ? 0 : layer->shape.members * block(layer);
+    return (struct shard_part){ sent, count, true, SHARD_ALL_TO_ALL, received };
+}
+
+struct shard_part exchanged_vectors(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct vectors vectors = exchanged_in(layer, pass, &(struct walk){ pass->base.workspace, 0 });
+    return exchanged(layer, vectors.vectors, vectors.received);
+}
+
+void exchanged_assemble(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct vectors vectors = exchanged_in(layer, pass, &(struct walk){ pass->base.workspace, 0 });
+    assemble_all(layer, pass, &vectors);
+}
+
+void exchanged_spread_gradient(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct assembling assembling = { .queue = pass->base.queue, .layer = layer };
+    struct values *const gradient = pass->base.input_gradient;
+    visit_parts(layer, layer->shape.tables.is_message ? gradient : pass->base.workspace,
+                values_at(gradient, PRECISION_FP32, layer->shape.members * block(layer)),
+                (struct values *)(uintptr_t)pass->base.output_gradient, spread, &assembling);
+}
+
+struct shard_part exchanged_gradients(const struct layer *layer, const struct layer_pass *pass)
+{
+    return exchanged(layer, pass->base.workspace, pass->base.input_gradient);
 }

@@ -77,6 +77,17 @@ static struct kept kept_of(const struct layer *layer, struct walk *walk)
     return kept;
 }
 
+// Members have parts of tables, and a layer behind them exchanges vectors; or the tables do so themselves.
+static bool is_apart(const struct layer *layer)
+{
+    return layer->shape.tables.places.are_given && layer->shape.tables.has_exchange;
+}
+
+static bool exchanges(const struct layer *layer)
+{
+    return layer->shape.tables.places.are_given && !layer->shape.tables.has_exchange;
+}
+
 static size_t touched_rows(const struct layer *layer)
 {
     const struct table_shape *tables = &layer->shape.tables;
@@ -89,8 +100,9 @@ static struct kind_sizes tables_sizes(const struct layer *layer)
 {
     struct walk kept = { 0 };
     kept_of(layer, &kept);
+    const bool hands_on_parts = is_apart(layer);
     struct kind_sizes sizes = {
-        .output_bytes = layer_bytes(layer, layer_elements(layer)),
+        .output_bytes = layer_bytes(layer, hands_on_parts ? placed_numbers(layer) : layer_elements(layer)),
         .saved_bytes = kept.bytes,
         .input = INPUT_NEVER,
         .held_bytes = kept.bytes,
@@ -100,6 +112,8 @@ static struct kind_sizes tables_sizes(const struct layer *layer)
     if (layer->shape.tables.places.are_given) {
         sizes.row_columns = layer->shape.tables.places.unit;
         sizes.summed_rows = table_places_common(layer) / sizes.row_columns;
+    }
+    if (exchanges(layer)) {
         sizes.held_bytes += placed_held_bytes(layer);
         sizes.forward_workspace_bytes = placed_forward_bytes(layer);
         sizes.input_workspace_bytes = placed_input_bytes(layer);
@@ -127,41 +141,40 @@ static void tables_forward(const struct layer *layer, const struct layer_pass *p
     queue_copy(pass->base.queue, kept.ends, pass->ids.ends, bags.count * sizeof(int32_t));
     if (kept.weights)
         queue_copy(pass->base.queue, kept.weights, pass->ids.weights, bags.most * sizeof(float));
-    if (layer->shape.tables.places.are_given)
+    if (exchanges(layer))
         placed_forward(layer, pass, &bags);
     else
         kernel_bag(pass->base.queue, &bags, pass->base.output, pass->base.parameters);
 }
 
-static struct shard_part exchanged_vectors(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part vectors_to_exchange(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer->shape.tables.places.are_given ? placed_vectors(layer, pass) : (struct shard_part){ 0 };
+    return exchanges(layer) ? placed_vectors(layer, pass) : (struct shard_part){ 0 };
 }
 
 static void assemble(const struct layer *layer, const struct layer_pass *pass)
 {
-    if (layer->shape.tables.places.are_given)
+    if (exchanges(layer))
         placed_assemble(layer, pass);
 }
 
 // Behind what other members have sent, if there are any.
 static void *held_ids(const struct layer *layer, const struct layer_pass *pass)
 {
-    const bool has_places = layer->shape.tables.places.are_given;
-    return (char *)pass->base.held + (has_places ? placed_held_bytes(layer) : 0);
+    return (char *)pass->base.held + (exchanges(layer) ? placed_held_bytes(layer) : 0);
 }
 
 static void hold_ids(const struct layer *layer, const struct layer_pass *pass)
 {
     if (!pass->is_both)
         queue_copy(pass->base.queue, held_ids(layer, pass), pass->base.saved, tables_sizes(layer).saved_bytes);
-    if (layer->shape.tables.places.are_given)
+    if (exchanges(layer))
         placed_spread_gradient(layer, pass);
 }
 
-static struct shard_part exchanged_gradients(const struct layer *layer, const struct layer_pass *pass)
+static struct shard_part gradients_to_exchange(const struct layer *layer, const struct layer_pass *pass)
 {
-    return layer->shape.tables.places.are_given ? placed_gradients(layer, pass) : (struct shard_part){ 0 };
+    return exchanges(layer) ? placed_gradients(layer, pass) : (struct shard_part){ 0 };
 }
 
 static void tables_backward_weight(const struct layer *layer, const struct layer_pass *pass)
@@ -179,7 +192,7 @@ static void tables_backward_weight(const struct layer *layer, const struct layer
         gradients = list.sums;
     }
     kernel_bag_backward(pass->base.queue, &bags, gradients,
-                        layer->shape.tables.places.are_given ? pass->base.held : pass->base.output_gradient);
+                        exchanges(layer) ? pass->base.held : pass->base.output_gradient);
 }
 
 const struct layer_kind layer_tables = {
@@ -187,7 +200,7 @@ const struct layer_kind layer_tables = {
     .data = DATA_IDS,
     .tensors = tables_tensors,
     .sizes = tables_sizes,
-    .forward = { { tables_forward, exchanged_vectors }, { assemble, NULL } },
-    .backward_input = { { hold_ids, exchanged_gradients } },
+    .forward = { { tables_forward, vectors_to_exchange }, { assemble, NULL } },
+    .backward_input = { { hold_ids, gradients_to_exchange } },
     .backward_weight = { { tables_backward_weight, NULL } },
 };

@@ -42,6 +42,8 @@ struct session_settings {
     // (shard_group.h). It is told when a rank of this session fails. Borrowed. NULL: layers are whole.
     struct shard_group *shards;
     uint32_t member;  // which member of the groups over which stages are split this session is
+    // How the members of a rank exchange what stages on it hand on (member_messages.h). Borrowed. NULL: they do not
+    struct member_messages *exchanged;
     const struct split_norms *split;  // how gradients of split layers are clipped (clipping.h). Borrowed
     // The order in which auxiliary losses are added up (auxiliary_losses.h). Borrowed. NULL: that of the stages
     const uint32_t *auxiliary_order;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/session.h"
+#include "runtime/shards/member_messages.h"
 #include "runtime/transport/channels.h"
 
 static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000;
@@ -113,12 +114,14 @@ static struct transport *open_transport(struct worker *worker, struct error *err
     const struct session *session = worker->session;
     struct transport *transport = session->wired ? wired_transport(session->wired)
                                                  : threads_transport(session->threads, worker->rank);
-    const struct exchange_settings settings = {
+    struct exchange_settings settings = {
         .schedule = session->schedule, .rank = worker->rank, .device = session->device, .others = transport,
         .members = 1,
     };
     if (!session->schedule->exchanges)
         return transport;
+    if (session->settings.exchanged)
+        member_messages_join(session->settings.exchanged, session->settings.member, &settings);
     worker->exchange = exchange_create(&settings, error);
     return worker->exchange ? exchange_transport(worker->exchange) : NULL;
 }

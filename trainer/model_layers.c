@@ -578,8 +578,10 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
         return true;
     if (!splitting->group)
         return binding_open_shards(binding, model, device, sharding, error);
-    return layer_shard(whole, sharding, splitting->shard, &binding->layer, error)
-        && open_sums(binding, splitting, error);
+    if (!layer_shard(whole, sharding, splitting->shard, &binding->layer, error))
+        return false;
+    binding->layer.shape.tables.is_message = splitting->messages && splitting->messages[whole->index];
+    return open_sums(binding, splitting, error);
 }
 
 static bool open_clicks(struct layer_binding *binding, size_t copies, struct error *error)

@@ -69,6 +69,7 @@ bool batch_settings_take(struct batch_settings *settings, const struct model *mo
 struct splitting {
     const uint32_t *shards;         // by layer, the number of shards; 0 and 1: the layer is whole. NULL: all are whole
     const size_t *rooms;            // by layer, rows of tables on the device; 0: all. NULL: all of all tables
+    const bool *messages;           // by layer, whether the runtime exchanges what it reads. NULL: of none
     struct host_tables *host;       // that has the others; NULL: nobody has
     bool looks_up;                  // layers with tables there compute on the host, and have no parameters here
     struct sharding how;            // its `shards` aside

@@ -145,6 +145,10 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         sizes->clicks.is_weighted = true;
         return take_note(key, 1u << 20, given, error) && takes_no_value(key, value, error);
     }
+    if (strcmp(key, "exchange") == 0) {
+        sizes->clicks.has_exchange = true;
+        return take_note(key, 1u << 19, given, error) && takes_no_value(key, value, error);
+    }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         uint64_t count;
         if (strcmp(key, known[i].name) != 0)
@@ -156,7 +160,7 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
     }
     return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout, tied,"
                      " untied, padded; of pictures: pixels, channels, classes, smoothing, stem, fused; of clicks:"
-                     " numbers, slots, rows, columns, ids, bottom, top, cross, rank, mean, weighted)", key);
+                     " numbers, slots, rows, columns, ids, bottom, top, cross, rank, mean, weighted, exchange)", key);
 }
 
 char *model_spec_named(const char *name, bool padded, struct error *error)

@@ -7,6 +7,7 @@
 struct run_place {
     const char *device;             // by name
     const struct process_group *group;  // NULL: all ranks are threads of this process
+    const struct link *exchange_link;   // what exchanges of members seem to take in one process; NULL: nothing
     bool *is_stuck;                 // these three as in runtime/run.h
     void (*opened)(void *self, const struct session *session);
     void (*failed)(void *self, const struct session *session);

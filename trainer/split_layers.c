@@ -6,6 +6,7 @@
 
 #include "common/number.h"
 #include "models/shards.h"
+#include "models/table_places.h"
 #include "runtime/groups/agreement.h"
 #include "runtime/shards/shard_wire.h"
 #include "trainer/host_tables.h"
@@ -166,6 +167,83 @@ static bool open_group(struct split_layers *layers, const struct plan *plan, str
     return true;
 }
 
+// --- exchanges between stages ------------------------------------------------------------
+
+static uint32_t layer_at(const struct plan *plan, uint32_t place)
+{
+    return plan->order ? plan->order[place] : place;
+}
+
+static uint32_t stage_of(const struct plan *plan, uint32_t layer)
+{
+    uint32_t place = 0, stage = 0;
+    while (layer_at(plan, place) != layer)
+        place++;
+    while (plan->stages[stage].end <= place)
+        stage++;
+    return stage;
+}
+
+// The last stage that reads a layer's output, and whether a layer there is an exchange.
+static uint32_t last_reader(const struct split_layers *layers, const struct plan *plan, uint32_t layer,
+                            const struct layer **exchange)
+{
+    uint32_t last = stage_of(plan, layer);
+    *exchange = NULL;
+    for (size_t l = 0; l < layers->model->layer_count; l++) {
+        const struct layer *reader = &layers->model->layers[l];
+        for (uint32_t i = 0; i < reader->input_count; i++) {
+            if (reader->inputs[i] != layer)
+                continue;
+            last = max_u64(last, stage_of(plan, (uint32_t)l));
+            *exchange = reader->kind == &layer_exchange ? reader : NULL;
+        }
+    }
+    return last;
+}
+
+// What members exchange of the message behind a stage. Outputs are in the order of the plan.
+static void note_parts(struct split_layers *layers, const struct plan *plan, uint32_t stage,
+                       struct exchange_part *parts, size_t *count)
+{
+    uint64_t first = 0;
+    for (uint32_t place = 0; place < plan->stages[stage].end; place++) {
+        const struct layer *exchange;
+        const uint32_t l = layer_at(plan, place), last = last_reader(layers, plan, l, &exchange);
+        const struct layer shard = shard_of(layers, l, 0);
+        if (last <= stage)
+            continue;
+        if (exchange && stage_of(plan, exchange->index) == stage + 1) {
+            parts[(*count)++] = (struct exchange_part){ stage, first, placed_share(&shard) * sizeof(float) };
+            layers->messages[exchange->index] = true;
+        }
+        first += round_to_256(layer_sizes(&shard).output_bytes);
+    }
+}
+
+// If stages on one rank send each other messages, and tables have places, those that lie between tables and their
+// exchange are the exchange.
+static bool open_exchange(struct split_layers *layers, const struct plan *plan, struct device *device,
+                          const struct run_place *place, struct error *error)
+{
+    struct schedule *schedule = plan_schedule(plan, plan->micro_batches, true, error);
+    struct exchange_part *parts = calloc(layers->model->layer_count + 1, sizeof *parts);
+    size_t count = 0;
+    bool good = schedule && (parts || error_no_memory(error, "what members exchange"));
+    const bool exchanges = good && schedule->exchanges && layers->how.places && !layers->grid.group;
+    for (uint32_t s = 0; exchanges && s + 1 < plan->stage_count; s++)
+        if (schedule_rank(schedule, s, 0) == schedule_rank(schedule, s + 1, 0))
+            note_parts(layers, plan, s, parts, &count);
+    const struct member_messages_settings settings = { .schedule = schedule, .members = layers->members,
+                                                       .device = device, .parts = parts, .part_count = count,
+                                                       .link = place->exchange_link };
+    if (good && count > 0)
+        good = (layers->exchanged = member_messages_create(&settings, error)) != NULL;
+    schedule_free(schedule);
+    free(parts);
+    return good;
+}
+
 static bool open_host(struct split_layers *layers, uint64_t seed, struct error *error)
 {
     layers->host = host_tables_create(layers->model, layers->rooms, seed, error);
@@ -173,13 +251,15 @@ static bool open_host(struct split_layers *layers, uint64_t seed, struct error *
 }
 
 static bool open_members(struct split_layers *layers, const struct plan *plan, struct device *device,
-                         const struct batch_settings *settings, struct error *error)
+                         const struct batch_settings *settings, const struct run_place *place, struct error *error)
 {
     const uint32_t copies = settings->copies > 0 ? settings->copies : 1, members = layers->members;
-    bool good = (members == 1 || open_group(layers, plan, device, copies, error))
+    bool good = (members == 1 || (open_group(layers, plan, device, copies, error)
+                                  && open_exchange(layers, plan, device, place, error)))
         && (!layers->has_rooms || open_host(layers, settings->seed, error));
     for (uint32_t m = 0; good && m < members; m++) {
         const struct splitting splitting = { .shards = layers->shards, .rooms = layers->rooms, .host = layers->host,
+                                             .messages = layers->messages,
                                              .how = layers->how, .shard = m, .group = layers->group };
         if (!rank_grid_have(&layers->grid, m))
             continue;
@@ -260,7 +340,8 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
     layers->shards = calloc(model->layer_count, sizeof layers->shards[0]);
     layers->splits = calloc(model->layer_count, sizeof layers->splits[0]);
     layers->rooms = calloc(model->layer_count, sizeof layers->rooms[0]);
-    if (!layers->of || !layers->layers || !layers->shards || !layers->splits || !layers->rooms)
+    layers->messages = calloc(model->layer_count, sizeof layers->messages[0]);
+    if (!layers->messages || !layers->of || !layers->layers || !layers->shards || !layers->splits || !layers->rooms)
         return error_no_memory(error, "the layers of a plan");
     const bool is_split = layers->members > 1 || variant_has_room(plan);
     if (is_split && !rank_grid_open(&layers->grid, plan, place->group, error))
@@ -298,7 +379,8 @@ struct split_layers *split_layers_create(const struct plan *plan, const struct m
         return NULL;
     struct split_layers *layers = calloc(1, sizeof *layers);
     const bool good = layers || error_no_memory(error, "the layers of a plan");
-    if (good && open_split(layers, plan, model, place, error) && open_members(layers, plan, device, settings, error))
+    if (good && open_split(layers, plan, model, place, error)
+        && open_members(layers, plan, device, settings, place, error))
         return layers;
     split_layers_free(layers);
     return NULL;
@@ -312,6 +394,8 @@ void split_layers_free(struct split_layers *layers)
         model_layers_free(layers->of[m]);
     proxy_stages_free(layers->followers);
     shard_group_free(layers->group);
+    member_messages_free(layers->exchanged);
+    free(layers->messages);
     rank_grid_close(&layers->grid);
     host_tables_free(layers->host);
     free(layers->shards);
@@ -363,6 +447,7 @@ static void add_up(void *self, uint32_t rank, uint32_t member, struct queue *que
 bool split_layers_settle(struct split_layers *layers, struct session_settings *settings, struct error *error)
 {
     settings->shards = layers->group;
+    settings->exchanged = layers->exchanged;
     settings->has_variants = layers->has_variants;
     settings->never_warms_up |= layers->has_rooms;  // no rows are there before the first step
     if (layers->members == 1)

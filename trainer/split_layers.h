@@ -4,6 +4,7 @@
 #define TRAINER_SPLIT_LAYERS_H
 
 #include "runtime/shard_pipelines.h"
+#include "runtime/shards/member_messages.h"
 #include "runtime/shards/proxy_stages.h"
 #include "runtime/updates/clipping.h"
 #include "trainer/model_layers.h"
@@ -17,6 +18,8 @@ struct split_layers {
     uint32_t *shards;               // number of shards, by layer of the model
     size_t *rooms;                  // rows of tables on the device, if the others are on the host; else 0
     bool has_rooms, has_variants;   // of any layer; of any stage
+    bool *messages;                 // by layer, whether the runtime exchanges what it reads (models/vector_exchange.c)
+    struct member_messages *exchanged;  // NULL: no layer's
     struct host_tables *host;       // NULL: no tables are on the host
     struct sharding how;            // of all layers; `shards` says over how many each is split
     char *places;                   // of tables; NULL without

@@ -254,6 +254,8 @@ static inline double slow_picture_forward(const struct slow_picture *slow)
         slow_row_sum(slow);
     for (size_t i = 0; layer->kind == &layer_cross && i < count; i++)
         slow->output[i] = slow_crossed(slow, i);
+    for (size_t i = 0; layer->kind == &layer_exchange && i < count; i++)
+        slow->output[i] = slow->inputs[0][i];
     for (size_t i = 0; layer->kind == &layer_numbers && i < count; i++)
         slow->output[i] = log(fmax((double)slow->numbers[i], 0) + 1);
     if (layer->kind == &layer_convolution)

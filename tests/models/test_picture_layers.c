@@ -30,6 +30,7 @@ static const struct kind_row {
     { "cross-entropy, smoothed, two", &layer_cross_entropy, 2, false, true, 0, 0.1f },
     { "numbers", &layer_numbers, 0, false, false, 0, 0 },
     { "tables", &layer_tables, 0, false, false, 0, 0 },
+    { "exchange", &layer_exchange, 1, false, false, 0, 0 },
     { "interaction", &layer_interaction, 1, false, false, 0, 0 },
     { "interaction with a bottom", &layer_interaction, 2, false, false, 0, 0 },
     { "first cross", &layer_cross, 2, false, false, 0, 0 },

@@ -1,0 +1,69 @@
+# Tables on the devices of one rank, and dense layers on the same: vectors are looked up one micro-batch ahead, and
+# exchanged by messages from the rank to itself, with the bits of one processor.
+exec 2>&1
+profile() {  # PROFILE MODEL DEVICES PLACES
+    weir profile "$2" --rows $3 --tables $4 -o $1 >/dev/null || echo "no profile of $2"
+    sed -i 's/"whole_ns": [0-9]*/"whole_ns": 0/' $1
+}
+plan() {  # PLAN PROFILE SCHEDULE VARIANT OPTIONS..
+    rm -f $1
+    weir partition $2 --cluster "12 devices, 1GiB, 10GB/s 1us" --schedule $3 --ranks 1 --micro-batches 4 \
+        --variants $4,$4 -o $1 "${@:5}" >plan.txt || cat plan.txt
+}
+run() { weir verify "$@" 2>&1 | tail -n 1 | sed 's/: pipeline and.*//'; }
+model="dlrm,numbers=4,rows=50/7/300,columns=12,ids=3,mean,weighted,bottom=16,top=16,micro_batch=8,exchange"
+mixed=all/columns0+2/rows0+1
+cut=(--pin tables=0 --pin exchange=1)
+
+echo "# by messages"
+profile many.json "$model" 3 slots,columns,rows,$mixed
+for places in slots columns rows $mixed; do
+    plan plan.json many.json tables-ahead rows3:$places --optimizer adagrad "${cut[@]}"
+    echo "$places: $(run plan.json) $(run plan.json --clip 0.01) $(run plan.json --batch 27)"
+done
+queues=cpu:queued,cpu:queued,cpu:queued
+echo "on a device that runs ahead: $(run plan.json --device cpu:queued), on one for each: $(run plan.json --device $queues)"
+for ((rank = 0; rank < 3; rank++)); do
+    WEIR_RANK=$rank WEIR_RANKS=3 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 weir verify plan.json --device cpu:queued \
+        >rank$rank.txt 2>&1 &
+done
+wait
+echo "in processes: $(tail -n 1 rank0.txt | sed 's/: pipeline and.*//')"
+profile wide.json "wide-and-deep,numbers=3,rows=50/7/300,columns=6,ids=2,top=16,micro_batch=8,exchange" 2 rows
+plan plan.json wide.json tables-ahead rows2:rows "${cut[@]}" --pin wide.tables=0 --pin wide.exchange=1
+echo "two layers of tables: $(run plan.json)"
+plan plan.json wide.json tables-ahead rows2:rows --pin wide.exchange=0 --pin exchange=0
+echo "exchanged within a stage: $(run plan.json)"
+
+echo "# in another order, from a file; and where stages have ranks of their own"
+cat >turns.json <<'END'
+{ "format": "weir.schedule", "version": 1, "name": "turns", "weights": "flush", "ranks": 1, "stages": 2, "micro_batches": 4,
+  "exchanges": true, "routes": [[0, 0]], "route_of": [0, 0, 0, 0],
+  "actions": ["0F0 1F0 1B0 0B0 0F1 0F2 1F1 1F2 1B2 0B2 1B1 0B1 0F3 1F3 1B3 0B3 0STEP 1STEP"] }
+END
+plan plan.json many.json turns.json rows3:$mixed "${cut[@]}"
+echo "$(run plan.json)"
+weir partition many.json --cluster "6 devices, 1GiB, 10GB/s 1us" --schedule 1f1b --ranks 2 --micro-batches 4 \
+    --variants rows3:rows,rows3:rows "${cut[@]}" -o two.json >/dev/null
+echo "1f1b: $(run two.json)"
+
+echo "# simulated: all exchanges but the first and the last are beside dense layers"
+weir schedule tables-ahead --ranks 1 --micro-batches 4 --format json -o order.json >/dev/null
+cat >costs.json <<'END'
+{ "format": "weir.costs", "version": 1, "costs": [
+  { "forward_ns": 2, "backward_ns": 3, "backward_input_ns": 1, "backward_weight_ns": 2, "exchange_ns": 5, "output_bytes": 8 },
+  { "forward_ns": 6, "backward_ns": 9, "backward_input_ns": 4, "backward_weight_ns": 5 } ] }
+END
+weir simulate order.json --cost costs.json | head -n 12
+sed 's/"exchanges": true,//' order.json >within.json
+weir simulate within.json --cost costs.json | grep iteration
+
+echo "# refused"
+weir schedule tables-ahead --ranks 2 --micro-batches 4; echo "exit $?"
+weir schedule tables-ahead --ranks 1 --micro-batches 4 --format csv; echo "exit $?"
+weir profile gpt-nano,exchange; echo "exit $?"
+sed 's/"exchanges": true/"exchanges": 1/' order.json >broken.json
+weir check broken.json; echo "exit $?"
+for format in megatron pytorch; do
+    weir export $format plan.json -o exported; echo "exit $?"
+done

@@ -1,0 +1,231 @@
+// Messages from a rank to itself: each member gets of a part what its index says, and the rest is its own.
+#include "runtime/transport/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "runtime/shards/member_messages.h"
+#include "runtime/transport/threads.h"
+#include "schedules/generators/generate.h"
+#include "schedules/lower.h"
+#include "tests/test.h"
+
+enum { MOST_MEMBERS = 4, MICRO_BATCHES = 3, FORWARDS = 0, GRADIENTS = 1 };
+
+static const uint64_t minute_ns = 60u * (uint64_t)1000000000;
+
+// Rank 0 of tables-ahead, as so many members on one device.
+struct world {
+    struct schedule *lowered;
+    struct device *device;
+    struct queue *queue;
+    uint32_t members;
+    uint64_t bytes;
+    struct threads *others[MOST_MEMBERS];  // there is no other rank, and nothing is sent there
+    struct member_messages *messages;
+    struct exchange *ends[MOST_MEMBERS];
+};
+
+static struct schedule *tables_ahead(void)
+{
+    struct error error = { 0 };
+    struct schedule *order = schedule_generate("tables-ahead", 1, 0, MICRO_BATCHES, &error);
+    assert_good(order, error);
+    struct schedule *lowered = schedule_lower(order, &error);
+    assert_good(lowered, error);
+    schedule_free(order);
+    return lowered;
+}
+
+static struct world world_open(const char *device, uint32_t members, uint64_t bytes, const struct exchange_part *parts,
+                               size_t part_count)
+{
+    struct error error = { 0 };
+    struct world world = { .lowered = tables_ahead(), .device = device_open(device, &error), .members = members,
+                           .bytes = bytes };
+    assert_good(world.device, error);
+    world.queue = queue_create(world.device, &error);
+    assert_good(world.queue, error);
+    const struct member_messages_settings settings = { .schedule = world.lowered, .members = members, .device = world.device,
+                                                       .parts = parts, .part_count = part_count };
+    world.messages = member_messages_create(&settings, &error);
+    assert_good(world.messages, error);
+    for (uint32_t member = 0; member < members; member++) {
+        const struct channel none[2] = { { 0 }, { 0 } };
+        world.others[member] = threads_create(1, none, 2, &(struct threads_settings){ .device = world.device }, &error);
+        assert_good(world.others[member], error);
+        threads_begin(world.others[member]);
+        struct exchange_settings end = { .schedule = world.lowered, .device = world.device,
+                                         .others = threads_transport(world.others[member], 0) };
+        member_messages_join(world.messages, member, &end);
+        world.ends[member] = exchange_create(&end, &error);
+        assert_good(world.ends[member], error);
+    }
+    return world;
+}
+
+static void world_close(struct world *world)
+{
+    for (uint32_t member = 0; member < world->members; member++)
+        exchange_free(world->ends[member]);
+    member_messages_free(world->messages);
+    for (uint32_t member = 0; member < world->members; member++)
+        threads_free(world->others[member]);
+    queue_free(world->queue);
+    device_close(world->device);
+    schedule_free(world->lowered);
+}
+
+static struct transport *end_of(const struct world *world, uint32_t member)
+{
+    return exchange_transport(world->ends[member]);
+}
+
+static bool send(const struct world *world, uint32_t member, uint32_t channel, const uint8_t *data, uint32_t micro_batch,
+                 struct ticket *ticket, struct error *error)
+{
+    struct transport *end = end_of(world, member);
+    return end->functions->post_send(end, channel, data, world->bytes, (struct message_header){ .micro_batch = micro_batch },
+                                     NULL, ticket, error);
+}
+
+static bool receive(const struct world *world, uint32_t member, uint32_t channel, uint8_t *data, uint32_t micro_batch,
+                    struct ticket *ticket, struct error *error)
+{
+    struct transport *end = end_of(world, member);
+    return end->functions->post_receive(end, channel, data, world->bytes,
+                                        (struct message_header){ .micro_batch = micro_batch }, NULL, ticket, error);
+}
+
+static void finish(const struct world *world, uint32_t member, struct ticket *ticket)
+{
+    struct transport *end = end_of(world, member);
+    struct error error = { 0 };
+    const uint64_t deadline = clock_now_ns() + minute_ns;
+    while (!ticket->done) {
+        assert_good(end->functions->test(end, ticket, &error), error);
+        if (!ticket->done)
+            assert_good(end->functions->wait(end, deadline, &error), error);
+    }
+    if (ticket->event)
+        queue_wait_event(world->queue, ticket->event);
+    assert_good(queue_wait(world->queue, &error), error);
+}
+
+static uint8_t byte_of(uint32_t member, uint32_t channel, uint32_t micro_batch, uint64_t at)
+{
+    return (uint8_t)(member * 59 + channel * 101 + micro_batch * 17 + at * 3 + at / 256);
+}
+
+// What a member gets at a place: a share of a part comes from the member whose share it is.
+static uint8_t wanted(const struct world *world, const struct exchange_part *parts, size_t part_count, uint32_t member,
+                      uint32_t channel, uint32_t micro_batch, uint64_t at)
+{
+    for (size_t i = 0; i < part_count; i++)
+        if (at >= parts[i].first && at < parts[i].first + world->members * parts[i].share) {
+            const uint64_t within = at - parts[i].first, from = within / parts[i].share;
+            return byte_of((uint32_t)from, channel, micro_batch,
+                           parts[i].first + member * parts[i].share + within % parts[i].share);
+        }
+    return byte_of(member, channel, micro_batch, at);
+}
+
+// All members post all messages of a channel, in orders of their own, before anybody looks.
+static void pass_all(const char *device, uint64_t seed)
+{
+    enum { MOST_BYTES = 2000 };
+    struct exchange_part parts[3];
+    size_t part_count = 0;
+    uint64_t bytes = 0;
+    const uint32_t members = 1 + (uint32_t)random_below(&seed, MOST_MEMBERS);
+    for (size_t i = random_below(&seed, 4); members > 1 && i > 0; i--) {
+        bytes += random_below(&seed, 2) * random_below(&seed, 60);
+        parts[part_count] = (struct exchange_part){ .first = bytes, .share = 1 + random_below(&seed, 80) };
+        bytes += members * parts[part_count++].share;
+    }
+    bytes += random_below(&seed, 50) + (bytes == 0);
+    struct world world = world_open(device, members, bytes, parts, part_count);
+    static uint8_t sent[MOST_MEMBERS][2][MICRO_BATCHES][MOST_BYTES], got[MOST_MEMBERS][2][MICRO_BATCHES][MOST_BYTES];
+    struct ticket sends[MOST_MEMBERS][2][MICRO_BATCHES] = { 0 }, receives[MOST_MEMBERS][2][MICRO_BATCHES] = { 0 };
+    assert_true(bytes <= MOST_BYTES);
+    uint32_t posted[MOST_MEMBERS][2][2] = { 0 };  // receives, sends
+    memset(got, 0, sizeof got);
+    for (uint32_t left = members * 2 * 2 * MICRO_BATCHES; left > 0;) {
+        const uint32_t member = (uint32_t)random_below(&seed, members), channel = (uint32_t)random_below(&seed, 2);
+        const bool sends_now = random_below(&seed, 2);
+        const uint32_t micro_batch = posted[member][channel][sends_now];
+        struct error error = { 0 };
+        if (micro_batch == MICRO_BATCHES)
+            continue;
+        for (uint64_t at = 0; sends_now && at < bytes; at++)
+            sent[member][channel][micro_batch][at] = byte_of(member, channel, micro_batch, at);
+        assert_good(sends_now ? send(&world, member, channel, sent[member][channel][micro_batch], micro_batch,
+                                     &sends[member][channel][micro_batch], &error)
+                              : receive(&world, member, channel, got[member][channel][micro_batch], micro_batch,
+                                        &receives[member][channel][micro_batch], &error),
+                    error);
+        posted[member][channel][sends_now]++;
+        left--;
+    }
+    for (uint32_t member = 0; member < members; member++)
+        for (uint32_t channel = 0; channel < 2; channel++)
+            for (uint32_t k = 0; k < MICRO_BATCHES; k++) {
+                finish(&world, member, &sends[member][channel][k]);
+                finish(&world, member, &receives[member][channel][k]);
+                for (uint64_t at = 0; at < bytes; at++)
+                    assert_int_equal(got[member][channel][k][at], wanted(&world, parts, part_count, member, channel, k, at));
+            }
+    world_close(&world);
+}
+
+static void every_byte_comes_to_its_member(void **state)
+{
+    (void)state;
+    for (uint64_t trial = 0; trial < test_trials(60, 1000); trial++) {
+        pass_all("cpu", trial);
+        pass_all("cpu:queued", trial);
+    }
+}
+
+static void another_micro_batch_than_expected_is_named(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct world world = world_open("cpu", 1, 4, NULL, 0);
+    const uint8_t from[4] = { 1, 2, 3, 4 };
+    uint8_t to[4];
+    struct ticket out = { 0 }, in = { 0 };
+    assert_good(send(&world, 0, FORWARDS, from, 2, &out, &error), error);
+    assert_false(receive(&world, 0, FORWARDS, to, 1, &in, &error));
+    assert_error(error, "rank 0: micro-batch 2 of step 0 came to itself where micro-batch 1 of step 0 was expected");
+    world_close(&world);
+}
+
+// A run that ends early gives its posts back, and the channel's next pair is a pair of its own.
+static void what_is_cancelled_is_not_waited_for(void **state)
+{
+    (void)state;
+    const struct exchange_part part = { .first = 0, .share = 2 };
+    struct error error = { 0 };
+    struct world world = world_open("cpu", 2, 4, &part, 1);
+    uint8_t bytes[2][4] = { { 0 } };
+    struct ticket in = { 0 };
+    assert_good(receive(&world, 0, GRADIENTS, bytes[0], 0, &in, &error), error);
+    struct transport *end = end_of(&world, 0);
+    assert_good(end->functions->test(end, &in, &error), error);
+    assert_false(in.done);
+    end->functions->cancel(end, &in);
+    assert_false(in.active);
+    world_close(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_byte_comes_to_its_member),
+        cmocka_unit_test(another_micro_batch_than_expected_is_named),
+        cmocka_unit_test(what_is_cancelled_is_not_waited_for),
+    };
+    return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
+}
