@@ -1,0 +1,187 @@
+// Tables and dense layers on the same two devices, which exchange vectors over a slow link: lookups one micro-batch
+// ahead (tables-ahead) beside exchanges that each micro-batch waits for. The link is as slow as an exchange takes the
+// time of a micro-batch's dense forward and backward.
+//
+//     weir profile "dlrm,...,exchange" --rows 2 --tables slots -o profile.json
+//     weir partition profile.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule tables-ahead --ranks 1
+//         --micro-batches 16 --variants rows2:slots,rows2:slots --pin tables=0 --pin exchange=1
+//         --optimizer adagrad -o plan.json
+//     weir partition .. --schedule in-turn.json .. -o in-turn-plan.json
+//     bench_exchange plan.json in-turn-plan.json "dlrm,...,exchange"
+//
+// (bench/exchange.sh does that.) Both members are threads on a core of their own, so it needs two idle cores. Exits
+// with 1 if tables-ahead takes less than 0.95 or more than 1.05 of the simulated time, or if it is less than 1.3 times
+// as quick.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "bench/synthetic_run.h"
+#include "models/table_places.h"
+#include "runtime/shard_pipelines.h"
+#include "schedules/simulate.h"
+#include "trainer/measure_shards.h"
+#include "trainer/model_spec.h"
+#include "trainer/split_layers.h"
+
+enum { WARM = 3, STEPS = 9 };
+
+struct bench {
+    struct plan *plan;  // the one that is run now
+    struct model *model;
+    struct device *device;
+    struct link link;
+    struct cost_row costs[2];  // measured
+};
+
+static const struct layer *exchange_of(const struct model *model)
+{
+    for (size_t l = 0; l < model->layer_count; l++)
+        if (model->layers[l].kind == &layer_exchange)
+            return &model->layers[l];
+    return NULL;
+}
+
+// The first run has no link. Its steps say what each kind of action takes while both members compute.
+struct sums {
+    uint64_t ns[2][ACTION_KINDS], counts[2][ACTION_KINDS];
+};
+
+static bool add_step(struct sums *sums, struct session *session, struct error *error)
+{
+    struct timeline timeline = { 0 };
+    const bool good = session_timeline(session, &timeline, error);
+    for (size_t i = 0; good && i < timeline.span_count; i++) {
+        const struct span *span = &timeline.spans[i];
+        sums->ns[span->action.stage][span->action.kind] += span->end_ns - span->start_ns;
+        sums->counts[span->action.stage][span->action.kind]++;
+    }
+    timeline_clear(&timeline);
+    return good;
+}
+
+static void take_costs(struct bench *bench, const struct sums *sums)
+{
+    for (size_t s = 0; s < 2; s++) {
+        bench->costs[s] = bench->plan->stages[s].costs;
+        bench->costs[s].forward_ns = sums->ns[s][ACTION_F] / sums->counts[s][ACTION_F];
+        bench->costs[s].backward_ns = sums->ns[s][ACTION_B] / sums->counts[s][ACTION_B];
+        bench->costs[s].step_ns = sums->ns[s][ACTION_STEP] / sums->counts[s][ACTION_STEP];
+    }
+}
+
+// A link on which an exchange takes as long as a dense micro-batch.
+static bool slow_down(struct bench *bench, struct error *error)
+{
+    const struct layer *exchange = exchange_of(bench->model);
+    struct layer shard;
+    if (!layer_shard(exchange, variant_sharding(bench->plan->stages[0].variant), 0, &shard, error))
+        return false;
+    const uint64_t dense_ns = bench->costs[1].forward_ns + bench->costs[1].backward_ns;
+    const uint64_t bytes = placed_share(&shard) * sizeof(float);
+    bench->costs[0].exchange_ns = dense_ns;
+    bench->link = (struct link){ .bytes_per_second = bytes * UINT64_C(1000000000) / dense_ns };
+    printf("%-14s a dense micro-batch takes %.3f ms, and an exchange of %.2f MB at %.0f MB/s, too\n",
+           bench->plan->schedule, (double)dense_ns / 1e6, (double)bytes / 1e6,
+           (double)bench->link.bytes_per_second / 1e6);
+    return true;
+}
+
+static bool is_right(const struct bench *bench, struct error *error)
+{
+    return (bench->plan->stage_count == 2 && bench->plan->stages[0].variant && exchange_of(bench->model))
+        || error_set(error, "bench_exchange takes plans of two stages with places of tables, whose model has an"
+                     " exchange");
+}
+
+static bool run(struct bench *bench, uint64_t *iteration_ns, struct error *error)
+{
+    const struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1,
+                                            .samples = bench->plan->micro_batches };
+    const struct run_place place = { .exchange_link = bench->link.bytes_per_second > 0 ? &bench->link : NULL };
+    struct session_settings settings = { .pin = true,
+                                         .optimizer = optimizer_default(bench->plan->storage.optimizer) };
+    struct split_layers *layers =
+        split_layers_create(bench->plan, bench->model, bench->device, &batches, &place, error);
+    if (!layers || !split_layers_settle(layers, &settings, error)) {
+        split_layers_free(layers);
+        return false;
+    }
+    const struct shard_request request = { .plan = bench->plan, .layers = layers->layers,
+                                           .layer_count = bench->model->layer_count, .grid = &layers->grid,
+                                           .device = bench->device, .runs = 1, .settings = &settings };
+    struct shard_pipelines *pipelines = shard_pipelines_create(&request, error);
+    uint64_t times[STEPS] = { 0 };
+    struct sums sums = { .ns = { { 0 } } };
+    bool good = pipelines && shard_pipelines_step(pipelines, error);
+    for (size_t i = 1; good && i < WARM; i++)
+        good = shard_pipelines_step(pipelines, error);
+    for (size_t i = 0; good && i < STEPS; i++) {
+        good = shard_pipelines_step(pipelines, error);
+        good = good && add_step(&sums, pipelines->first->session, error);
+        times[i] = session_last(pipelines->first->session)->iteration_ns;
+    }
+    if (good && bench->link.bytes_per_second == 0)
+        take_costs(bench, &sums);
+    qsort(times, STEPS, sizeof times[0], times_compare);
+    *iteration_ns = times[STEPS / 2];
+    if (bench->link.bytes_per_second == 0)
+        printf("%-14s exchanges at once: %.2f ms\n", bench->plan->schedule, (double)*iteration_ns / 1e6);
+    shard_pipelines_free(pipelines);
+    split_layers_free(layers);
+    return good;
+}
+
+static bool compare(struct bench *bench, const char *path, uint64_t *measured_ns, double *ratio, struct error *error)
+{
+    struct simulation simulation = { 0 };
+    bench->plan = plan_load(path, error);
+    bench->link = (struct link){ 0 };
+    struct schedule *schedule =
+        bench->plan ? plan_schedule(bench->plan, bench->plan->micro_batches, true, error) : NULL;
+    const bool good = schedule && is_right(bench, error) && run(bench, measured_ns, error) && slow_down(bench, error)
+                   && run(bench, measured_ns, error)
+                   && schedule_simulate(schedule, bench->costs, NULL, &simulation, NULL, error);
+    *ratio = good ? (double)*measured_ns / (double)simulation.iteration_ns : 0;
+    if (good)
+        printf("%-14s measured %8.2f ms  simulated %8.2f ms  ratio %.4f\n", bench->plan->schedule,
+               (double)*measured_ns / 1e6, (double)simulation.iteration_ns / 1e6, *ratio);
+    simulation_clear(&simulation);
+    schedule_free(schedule);
+    plan_free(bench->plan);
+    return good;
+}
+
+static bool run_all(struct bench *bench, char **paths, bool *is_good, struct error *error)
+{
+    uint64_t ahead_ns = 1, in_turn_ns = 1;
+    double ratio, other;
+    bench->model = model_from_spec(paths[2], PRECISION_FP32, error);
+    bench->device = bench->model ? device_open("cpu", error) : NULL;
+    const bool good = bench->device && compare(bench, paths[0], &ahead_ns, &ratio, error)
+                   && compare(bench, paths[1], &in_turn_ns, &other, error);
+    const double gain = (double)in_turn_ns / (double)ahead_ns;
+    *is_good = good && ratio >= 0.95 && ratio <= 1.05 && gain >= 1.3;
+    if (good)
+        printf("tables-ahead is %.2f times as quick\n", gain);
+    return good;
+}
+
+int main(int count, char **arguments)
+{
+    struct error error = { 0 };
+    struct bench bench = { .plan = NULL };
+    bool is_good = false;
+    if (count != 4) {
+        fprintf(stderr, "usage: bench_exchange PLAN IN-TURN-PLAN MODEL\n");
+        return ERROR_INPUT;
+    }
+    prctl(PR_SET_TIMERSLACK, 1);  // for new threads too: wake up when asked, not 50 us later
+    const bool good = run_all(&bench, arguments + 1, &is_good, &error);
+    device_close(bench.device);
+    model_free(bench.model);
+    if (!good)
+        fprintf(stderr, "bench_exchange: %s\n", error.text);
+    return good ? !is_good : (int)error.kind;
+}
