@@ -4,8 +4,7 @@
 //
 //     weir profile "dlrm,...,exchange" --rows 2 --tables slots -o profile.json
 //     weir partition profile.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule tables-ahead --ranks 1
-//         --micro-batches 16 --variants rows2:slots,rows2:slots --pin tables=0 --pin exchange=1
-//         --optimizer adagrad -o plan.json
+//         --micro-batches 16 --variants rows2:slots,rows2:slots --optimizer adagrad -o plan.json
 //     weir partition .. --schedule in-turn.json .. -o in-turn-plan.json
 //     bench_exchange plan.json in-turn-plan.json "dlrm,...,exchange"
 //

@@ -19,7 +19,7 @@ model=dlrm,numbers=13,slots=26,rows=20000,columns=32,bottom=256/128,top=256/128,
 } >in-turn.json
 for schedule in tables-ahead in-turn.json; do
     "$weir" partition profile.json --cluster "2 devices, 4GiB, 10GB/s 1us" --schedule $schedule --ranks 1 \
-        --micro-batches 16 --variants rows2:slots,rows2:slots --pin tables=0 --pin exchange=1 --optimizer adagrad \
+        --micro-batches 16 --variants rows2:slots,rows2:slots --optimizer adagrad \
         -o plan-${schedule%.json}.json >/dev/null
 done
 "$bench" plan-tables-ahead.json plan-in-turn.json "$model"

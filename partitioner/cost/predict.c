@@ -204,6 +204,7 @@ struct counting {
     const struct placement *placement;
     const struct network *network;
     uint32_t splits;
+    bool exchanges;  // stages on one rank send each other messages
 };
 
 // The lowest speed and the least memory of the devices that hold the stage count. `profile` has the numbers of the
@@ -258,6 +259,9 @@ static bool fill_stage(struct plan *plan, uint32_t s, const struct profile *prof
         return error_set(error, "stages[%u]: groups of %u devices, but \"%.60s\" takes %u", s, plan_stage_group(stage),
                          stage->variant ? stage->variant : "no variant", variant_devices(profile, stage->variant));
     struct profile *view = variant_of(profile, stage->variant, error);
+    if (view && with->exchanges && s > 0
+        && placement_rank(with->placement, s - 1, 0) == placement_rank(with->placement, s, 0))
+        plan->stages[s - 1].costs.exchange_ns = variant_exchange(view, stage->variant, stage->first, stage->end);
     if (view)
         fill_numbers(plan, s, view, with, slots);
     variant_free(view);
@@ -307,7 +311,7 @@ static bool fill_stages(struct plan *plan, const struct profile *profile, const 
     struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
     bool good = slots && replicas_can_meet(plan, lowered, placement, error);
     if (good) {
-        const struct counting with = { placement, network, lowered->splits };
+        const struct counting with = { placement, network, lowered->splits, lowered->exchanges };
         for (uint32_t s = 0; good && s < plan->stage_count; s++)
             good = fill_stage(plan, s, profile, &with, &slots[s], error);
     }

@@ -131,6 +131,33 @@ struct profile *variant_of(const struct profile *profile, const char *name, stru
     return NULL;
 }
 
+static bool reads_only_before(const struct profile *profile, uint32_t layer, uint32_t first)
+{
+    if (profile->is_chain)
+        return layer == first;
+    for (size_t i = 0; i < profile->edge_count; i++)
+        if (profile->edges[i].to == layer && profile->edges[i].from >= first)
+            return false;
+    return true;
+}
+
+uint64_t variant_exchange(struct profile *view, const char *name, uint32_t first, uint32_t end)
+{
+    uint64_t sum = 0;
+    for (uint32_t l = first; first > 0 && l < end; l++) {
+        struct profile_layer *layer = &view->layers[l];
+        const struct profile_variant *variant = find(layer, name);
+        if (!variant || strcmp(layer->kind, "exchange") != 0 || !reads_only_before(view, l, first))
+            continue;
+        layer->forward_ns = variant->layer.forward_ns;
+        layer->recompute_ns = variant->layer.recompute_ns;
+        layer->backward_ns = variant->layer.backward_ns;
+        layer->backward_input_ns = variant->layer.backward_input_ns;
+        sum += variant->communication_ns;
+    }
+    return sum;
+}
+
 void variant_free(struct profile *variant)
 {
     if (variant)

@@ -28,6 +28,11 @@
 struct profile *variant_of(const struct profile *profile, const char *name, struct error *error);
 void variant_free(struct profile *variant);
 
+// In an order that exchanges (schedules/schedule.h): layers [first, end) of kind `exchange` whose producers are all in
+// front of `first` find their vectors exchanged by a message. Takes the communication of the stage's variant out of
+// the times of these layers of a view, and returns its sum in ns, which the message takes.
+uint64_t variant_exchange(struct profile *view, const char *name, uint32_t first, uint32_t end);
+
 // Whether a stage with one of these variants can stand next to a stage with the other.
 bool variants_meet(const struct profile *profile, const char *one, const char *other);
 

@@ -265,6 +265,7 @@ struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint3
         .backward_weight_ns = stage_scaled_ns(view->sums[SUM_WEIGHT][to] - view->sums[SUM_WEIGHT][from], speed),
         .recompute_ns = stage_scaled_ns(recompute_ns, speed),
         .reduce_ns = reduce_ns(problem, stage, states.weights),
+        .exchange_ns = stage + 1 < problem->stages ? problem->views[problem->view_of[stage + 1]].exchange_ns : 0,
         .output_bytes = view->cut_bytes[to],
     };
     storage_add_times(&view->intervals->storage, &problem->devices.places[stage], &states, &row);

@@ -6,6 +6,7 @@
 #include "common/number.h"
 #include "partitioner/cost/variant.h"
 #include "partitioner/cuts/cut_parts.h"
+#include "partitioner/search/search_request.h"
 
 static bool is_same(const char *a, const char *b)
 {
@@ -53,6 +54,9 @@ static bool create_view(struct cut_problem *problem, uint32_t stage, struct stag
 {
     const struct search_request *request = problem->request;
     view->profile = variant_of(request->profile, cut_variant(problem, stage), error);
+    if (view->profile)  // which no other cut is tried of
+        view->exchange_ns = variant_exchange(view->profile, cut_variant(problem, stage), search_exchange_cut(request),
+                                             (uint32_t)request->profile->layer_count);
     view->intervals = view->profile ? intervals_create(view->profile, &request->storage, error) : NULL;
     if (!view->intervals)
         return false;

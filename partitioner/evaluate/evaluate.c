@@ -61,10 +61,42 @@ static struct cluster_device least_device(const struct plan *plan, const struct 
     return least;
 }
 
+// Whether the runtime has exchanged what a layer of the stage reads by a message from the stage's rank to itself.
+static bool is_exchanged(const struct evaluation *evaluation, size_t s, uint32_t l)
+{
+    const struct profile *profile = evaluation->profile;
+    const struct plan_stage *stage = &evaluation->plan->stages[s];
+    const struct placement *placement = evaluation->replay.placement;
+    bool is_read_across = evaluation->replay.lowered->exchanges && s > 0
+        && l >= stage->first && l < stage->end && strcmp(profile->layers[l].kind, "exchange") == 0
+        && placement_rank(placement, (uint32_t)s, 0) == placement_rank(placement, (uint32_t)s - 1, 0);
+    for (uint32_t from = stage->first; from < l && is_read_across; from++) {
+        is_read_across = !(profile->is_chain && from + 1 == l);
+        for (size_t i = 0; i < profile->edge_count && is_read_across; i++)
+            is_read_across = profile->edges[i].from != from || profile->edges[i].to != l;
+    }
+    return is_read_across;
+}
+
+// What the message takes that brings vectors to the stage, and gradients back.
+static uint64_t exchange_time(const struct evaluation *evaluation, size_t s)
+{
+    uint64_t ns = 0;
+    for (uint32_t l = 0; s < evaluation->plan->stage_count && l < evaluation->profile->layer_count; l++) {
+        const struct profile_layer *layer = &evaluation->profile->layers[l];
+        const char *name = evaluation->plan->stages[s].variant;
+        for (size_t v = 0; name && v < layer->variant_count; v++)
+            if (strcmp(layer->variants[v].layer.name, name) == 0 && is_exchanged(evaluation, s, l))
+                ns += layer->variants[v].communication_ns;
+    }
+    return ns;
+}
+
 // Replaces the layers' own numbers by those of the variant that the stage names, in a copy of the layers. Only this
 // copy is freed of `copy`. Every layer keeps its output, unless devices have shares of it.
-static bool take_variant(const struct plan_stage *stage, size_t s, struct profile *copy, struct error *error)
+static bool take_variant(const struct evaluation *evaluation, size_t s, struct profile *copy, struct error *error)
 {
+    const struct plan_stage *stage = &evaluation->plan->stages[s];
     uint32_t group = stage->variant ? 0 : 1;
     for (size_t l = 0; stage->variant && l < copy->layer_count; l++) {
         struct profile_layer *layer = &copy->layers[l];
@@ -73,10 +105,11 @@ static bool take_variant(const struct plan_stage *stage, size_t s, struct profil
             if (strcmp(variant->layer.name, stage->variant) != 0)
                 continue;
             struct profile_layer with = variant->layer;
-            with.forward_ns += variant->communication_ns;
-            with.backward_ns += variant->communication_ns;
-            with.backward_input_ns += variant->communication_ns;
-            with.recompute_ns += variant->communication_ns;
+            const uint64_t within_ns = is_exchanged(evaluation, s, (uint32_t)l) ? 0 : variant->communication_ns;
+            with.forward_ns += within_ns;
+            with.backward_ns += within_ns;
+            with.backward_input_ns += within_ns;
+            with.recompute_ns += within_ns;
             with.update_ns = variant->update_ns;
             if (!variant->shares_output)
                 with.output_bytes = layer->output_bytes;
@@ -194,7 +227,8 @@ static bool check_stage_as(const struct evaluation *evaluation, const struct pro
     const struct sizes sizes = evaluate_sizes(&scope);
     const struct sizes part = evaluate_part(sizes, evaluation->replay.lowered->splits);
     const struct cluster_device least = least_device(plan, stage);
-    return check_times(&scope, &sizes, least.speed_permille, s, error) && check_row_bytes(&scope, &sizes, s, error)
+    return same(stage->costs.exchange_ns, exchange_time(evaluation, s + 1), error, s, "costs.exchange_ns")
+        && check_times(&scope, &sizes, least.speed_permille, s, error) && check_row_bytes(&scope, &sizes, s, error)
         && check_memory(evaluation, &scope, &part, s, error)
         && same(stage->memory.capacity_bytes, least.memory_bytes, error, s, "memory.capacity_bytes");
 }
@@ -206,7 +240,7 @@ static bool check_stage(const struct evaluation *evaluation, size_t s, struct er
     if (!copy.layers)
         return error_no_memory(error, "the evaluation of a plan");
     memcpy(copy.layers, evaluation->profile->layers, copy.layer_count * sizeof copy.layers[0]);
-    const bool good = take_variant(&evaluation->plan->stages[s], s, &copy, error)
+    const bool good = take_variant(evaluation, s, &copy, error)
                    && check_stage_as(evaluation, &copy, s, error);
     free(copy.layers);
     return good;

@@ -162,6 +162,27 @@ static bool check_cuts(const struct search_request *request, const bool *can_cut
                           possible, possible == 1 ? "" : "s", stages, profile->no_cut_count, tied, possible);
 }
 
+uint32_t search_exchange_cut(const struct search_request *request)
+{
+    uint32_t cut = search_generator(request)->exchanges ? 0 : (uint32_t)request->profile->layer_count;
+    while (cut < request->profile->layer_count && strcmp(request->profile->layers[cut].kind, "exchange") != 0)
+        cut++;
+    return cut < request->profile->layer_count ? cut : 0;
+}
+
+static bool keep_to_exchange(const struct search_request *request, bool *can_cut, uint32_t stages, struct error *error)
+{
+    const uint32_t cut = search_exchange_cut(request);
+    for (uint32_t l = 1; cut > 0 && l < request->profile->layer_count; l++)
+        can_cut[l] &= l == cut;
+    if (cut == 0 || (can_cut[cut] && stages <= 2))
+        return true;
+    return error_set_kind(error, ERROR_ANSWER, "%s exchanges, so that the model is cut in front of its layer %.80s and"
+                          " nowhere else, which %s; take another schedule", request->schedule,
+                          request->profile->layers[cut].name,
+                          can_cut[cut] ? "leaves two stages" : "no_cut_after or a tied layer forbids");
+}
+
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error)
 {
     bool *can_cut = calloc(request->profile->layer_count + 1, sizeof can_cut[0]);
@@ -172,7 +193,7 @@ bool *search_cuts(const struct search_request *request, uint32_t stages, struct 
     find_cuts(request->profile, request->storage.tied_apart, can_cut);
     for (size_t l = 1; request->units && l < request->profile->layer_count; l++)
         can_cut[l] &= request->units->of[l] != request->units->of[l - 1];
-    if (check_cuts(request, can_cut, stages, error))
+    if (keep_to_exchange(request, can_cut, stages, error) && check_cuts(request, can_cut, stages, error))
         return can_cut;
     free(can_cut);
     return NULL;

@@ -48,6 +48,10 @@ bool search_pins_allow(const struct search_request *request, uint32_t stage, uin
 bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
                        struct error *error);
 
+// The first layer of kind `exchange`, if the order exchanges: in front of it the model is cut, so that vectors are
+// exchanged by messages. 0: there is none.
+uint32_t search_exchange_cut(const struct search_request *request);
+
 // In front of which layers a model can be cut, layers + 1 entries. The caller frees them by free(). NULL if it cannot
 // be cut into so many stages.
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error);

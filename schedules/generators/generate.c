@@ -62,7 +62,8 @@ const struct generator generators[] = {
     { .name = "seq1f1b", .about = "1f1b of parts of sequences (splits)",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_splits = true, .generate = generate_seq1f1b },
     { .name = "tables-ahead", .about = "tables and dense layers on one rank, lookups one ahead",
-      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .only_ranks = 1, .generate = generate_tables_ahead },
+      .weights = WEIGHTS_FLUSH, .usual_chunks = 2, .only_ranks = 1, .exchanges = true,
+      .generate = generate_tables_ahead },
     { .name = "forward-only", .about = "inference: forwards alone",
       .weights = WEIGHTS_FLUSH, .usual_chunks = 1, .takes_replicas = true, .is_inference = true,
       .order = ORDER_FORWARD_ONLY, .generate = generate_forward_only },
@@ -116,6 +117,7 @@ bool generator_for(const char *name, const struct schedule *given, struct genera
                                          .weights = given->weights,
                                          .usual_chunks = (given->stages + given->ranks - 1) / given->ranks,
                                          .takes_splits = given->splits > 1,
+                                         .exchanges = given->exchanges,
                                          .is_inference = schedule_is_forward_only(given), .given = given };
     return found || given;
 }

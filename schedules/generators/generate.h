@@ -50,6 +50,7 @@ struct generator {
     uint32_t only_ranks;       // the one number of ranks that it takes; 0: several
     bool takes_any_chunks;     // any number from two on; otherwise only the usual one
     bool comes_back;           // in the shape of a V: the last stage is on the first rank
+    bool exchanges;            // stages on one rank send each other messages
     bool wants_rounds;         // micro-batches must be a multiple of the ranks, as in Megatron-Core
     bool is_usual;             // included in a sweep unless schedules are named
     uint32_t search_rank;      // an order search uses the cuts of the schedule with the least rank here; 0: never

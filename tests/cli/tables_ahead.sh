@@ -13,12 +13,11 @@ plan() {  # PLAN PROFILE SCHEDULE VARIANT OPTIONS..
 run() { weir verify "$@" 2>&1 | tail -n 1 | sed 's/: pipeline and.*//'; }
 model="dlrm,numbers=4,rows=50/7/300,columns=12,ids=3,mean,weighted,bottom=16,top=16,micro_batch=8,exchange"
 mixed=all/columns0+2/rows0+1
-cut=(--pin tables=0 --pin exchange=1)
 
 echo "# by messages"
 profile many.json "$model" 3 slots,columns,rows,$mixed
 for places in slots columns rows $mixed; do
-    plan plan.json many.json tables-ahead rows3:$places --optimizer adagrad "${cut[@]}"
+    plan plan.json many.json tables-ahead rows3:$places --optimizer adagrad
     echo "$places: $(run plan.json) $(run plan.json --clip 0.01) $(run plan.json --batch 27)"
 done
 queues=cpu:queued,cpu:queued,cpu:queued
@@ -30,9 +29,9 @@ done
 wait
 echo "in processes: $(tail -n 1 rank0.txt | sed 's/: pipeline and.*//')"
 profile wide.json "wide-and-deep,numbers=3,rows=50/7/300,columns=6,ids=2,top=16,micro_batch=8,exchange" 2 rows
-plan plan.json wide.json tables-ahead rows2:rows "${cut[@]}" --pin wide.tables=0 --pin wide.exchange=1
+plan plan.json wide.json tables-ahead rows2:rows
 echo "two layers of tables: $(run plan.json)"
-plan plan.json wide.json tables-ahead rows2:rows --pin wide.exchange=0 --pin exchange=0
+plan plan.json wide.json interleaved rows2:rows --pin wide.exchange=0 --pin exchange=0
 echo "exchanged within a stage: $(run plan.json)"
 
 echo "# in another order, from a file; and where stages have ranks of their own"
@@ -41,11 +40,25 @@ cat >turns.json <<'END'
   "exchanges": true, "routes": [[0, 0]], "route_of": [0, 0, 0, 0],
   "actions": ["0F0 1F0 1B0 0B0 0F1 0F2 1F1 1F2 1B2 0B2 1B1 0B1 0F3 1F3 1B3 0B3 0STEP 1STEP"] }
 END
-plan plan.json many.json turns.json rows3:$mixed "${cut[@]}"
+plan plan.json many.json turns.json rows3:$mixed
 echo "$(run plan.json)"
 weir partition many.json --cluster "6 devices, 1GiB, 10GB/s 1us" --schedule 1f1b --ranks 2 --micro-batches 4 \
-    --variants rows3:rows,rows3:rows "${cut[@]}" -o two.json >/dev/null
+    --variants rows3:rows,rows3:rows --pin tables=0 --pin exchange=1 -o two.json >/dev/null
 echo "1f1b: $(run two.json)"
+
+echo "# planned in front of the exchange, whose time is a message's"
+plan plan.json many.json tables-ahead rows3:rows
+grep -A 9 '^  stage  layers' plan.txt | awk 'NF && $1 ~ /^[01]$/ && / \.\. / { print $1, $2, $3, $4 }'
+python3 - plan.json many.json <<'END'
+import json, sys
+plan, profile = (json.load(open(name)) for name in sys.argv[1:])
+exchange, = (layer for layer in profile['layers'] if layer['kind'] == 'exchange')
+variant, = (variant for variant in exchange['variants'] if variant['name'] == 'rows3:rows')
+print(plan['stages'][0]['costs']['exchange_ns'] == variant['communication_ns'] > 0)
+END
+weir explain plan.json --profile many.json >/dev/null && weir check plan.json --profile many.json | tail -n 1 | sed 's/ up to.*//'
+sed 's/"exchange_ns": /"exchange_ns": 1/' plan.json >other.json
+weir check other.json --profile many.json 2>&1 | sed 's/ says [0-9]*, its profile gives [0-9]*/ says another/'
 
 echo "# simulated: all exchanges but the first and the last are beside dense layers"
 weir schedule tables-ahead --ranks 1 --micro-batches 4 --format json -o order.json >/dev/null

@@ -47,8 +47,9 @@ static struct world world_open(const char *device, uint32_t members, uint64_t by
     assert_good(world.device, error);
     world.queue = queue_create(world.device, &error);
     assert_good(world.queue, error);
-    const struct member_messages_settings settings = { .schedule = world.lowered, .members = members, .device = world.device,
-                                                       .parts = parts, .part_count = part_count };
+    const struct member_messages_settings settings = { .schedule = world.lowered, .members = members,
+                                                       .device = world.device, .parts = parts,
+                                                       .part_count = part_count };
     world.messages = member_messages_create(&settings, &error);
     assert_good(world.messages, error);
     for (uint32_t member = 0; member < members; member++) {
@@ -82,12 +83,12 @@ static struct transport *end_of(const struct world *world, uint32_t member)
     return exchange_transport(world->ends[member]);
 }
 
-static bool send(const struct world *world, uint32_t member, uint32_t channel, const uint8_t *data, uint32_t micro_batch,
-                 struct ticket *ticket, struct error *error)
+static bool send(const struct world *world, uint32_t member, uint32_t channel, const uint8_t *data,
+                 uint32_t micro_batch, struct ticket *ticket, struct error *error)
 {
     struct transport *end = end_of(world, member);
-    return end->functions->post_send(end, channel, data, world->bytes, (struct message_header){ .micro_batch = micro_batch },
-                                     NULL, ticket, error);
+    return end->functions->post_send(end, channel, data, world->bytes,
+                                     (struct message_header){ .micro_batch = micro_batch }, NULL, ticket, error);
 }
 
 static bool receive(const struct world *world, uint32_t member, uint32_t channel, uint8_t *data, uint32_t micro_batch,
@@ -174,7 +175,8 @@ static void pass_all(const char *device, uint64_t seed)
                 finish(&world, member, &sends[member][channel][k]);
                 finish(&world, member, &receives[member][channel][k]);
                 for (uint64_t at = 0; at < bytes; at++)
-                    assert_int_equal(got[member][channel][k][at], wanted(&world, parts, part_count, member, channel, k, at));
+                    assert_int_equal(got[member][channel][k][at],
+                                     wanted(&world, parts, part_count, member, channel, k, at));
             }
     world_close(&world);
 }

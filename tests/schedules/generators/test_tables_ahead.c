@@ -60,12 +60,12 @@ static void is_refused_on_more_ranks(void **state)
     (void)state;
     struct error error = { 0 };
     assert_null(schedule_generate("tables-ahead", 2, 0, 4, &error));
-    assert_string_equal(error.text, "tables-ahead has tables and dense layers on the same devices: ranks must be 1, not 2, and "
-                                    "chunks 2, not 2");
+    assert_string_equal(error.text, "tables-ahead has tables and dense layers on the same devices: ranks must be 1, not"
+                                    " 2, and chunks 2, not 2");
 }
 
-// An exchange that takes longer than a lookup, and not longer than the dense forward: the first exchange of vectors
-// is waited for, but for a lookup, and the last one of gradients. In turns, all are.
+// An exchange takes longer than a lookup, and not longer than the dense forward. The first exchange of vectors is
+// waited for, but for a lookup, and the last one of gradients. In turns, all are.
 static void waits_for_the_first_exchange_and_the_last(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void waits_for_the_first_exchange_and_the_last(void **state)
         const uint64_t lookup = 1 + random_below(&seed, 9), f[2] = { lookup, lookup + random_below(&seed, 60) };
         const uint64_t b[2] = { 1 + random_below(&seed, 9), 1 + random_below(&seed, 60) };
         const uint64_t work = f[0] + f[1] + b[0] + b[1], x = f[0] + random_below(&seed, f[1] - f[0] + 1);
-        const struct cost_row costs[2] = { { .forward_ns = f[0], .backward_ns = b[0], .exchange_ns = x, .output_bytes = 7 },
+        const struct cost_row costs[2] = { { .forward_ns = f[0], .backward_ns = b[0], .exchange_ns = x },
                                            { .forward_ns = f[1], .backward_ns = b[1] } };
         struct schedule *schedule = tables_ahead(m);
         if (2 * x <= work) {

@@ -1,0 +1,155 @@
+// Plans of orders that exchange. The model is cut in front of its exchanges. What they take is a message between stages
+// of one rank, and no part of F and of B.
+#include <stdlib.h>
+#include <string.h>
+
+#include "partitioner/cost/predict.h"
+#include "partitioner/evaluate/evaluate.h"
+#include "partitioner/plan_search.h"
+#include "tests/partitioner/small_dag.h"
+
+enum { LAYERS = 8 };
+
+static const char *const variants[] = { "rows2", "rows2" };
+
+static void add_variant(struct profile_layer *layer, uint64_t communication_ns)
+{
+    layer->variants = calloc(1, sizeof layer->variants[0]);
+    assert_non_null(layer->variants);
+    layer->variant_count = 1;
+    layer->variants[0] =
+        (struct profile_variant){ .layer = *layer, .devices = 2, .communication_ns = communication_ns };
+    layer->variants[0].layer.name = strdup("rows2");
+    layer->variants[0].layer.kind = NULL;
+    layer->variants[0].layer.variants = NULL;
+    layer->variants[0].layer.variant_count = 0;
+    layer->variants[0].layer.shapes = NULL;
+    layer->variants[0].layer.shape_count = 0;
+}
+
+// Layers with exchanges among them, the first of which is layer `first`.
+static struct profile *exchanging(uint64_t *seed, uint32_t *first)
+{
+    struct error error = { 0 };
+    struct profile *profile = small_random_dag(seed, LAYERS, 4, 1000);
+    *first = 1 + (uint32_t)random_below(seed, LAYERS - 1);
+    for (uint32_t l = 0; l < LAYERS; l++) {
+        struct profile_layer *layer = &profile->layers[l];
+        if (l == *first || (l > *first && random_below(seed, 3) == 0)) {
+            free(layer->kind);
+            layer->kind = strdup("exchange");
+        }
+        add_variant(layer, random_below(seed, 400));
+    }
+    assert_good(profile_rehash(profile, &error), error);
+    return profile;
+}
+
+static bool is_exchanged(const struct profile *profile, uint32_t layer, uint32_t first)
+{
+    if (layer < first || strcmp(profile->layers[layer].kind, "exchange") != 0)
+        return false;
+    for (size_t i = 0; i < profile->edge_count; i++)
+        if (profile->edges[i].to == layer && profile->edges[i].from >= first)
+            return false;
+    return !profile->is_chain || layer == first;
+}
+
+// By the formula of each stage, and by the evaluator, which has loops of its own.
+static void exchanges_are_messages_of_the_only_cut(void **state)
+{
+    (void)state;
+    uint64_t seed = 9;
+    size_t beyond = 0;
+    for (uint64_t trial = 0; trial < test_trials(200, 3000); trial++) {
+        struct error error = { 0 };
+        uint32_t first;
+        struct profile *profile = exchanging(&seed, &first);
+        struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
+        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "tables-ahead",
+                                                .ranks = 1, .micro_batches = 4,
+                                                .layout = { .variants = variants, .stages = 2 } };
+        struct plan *plan = plan_search(&request, &error);
+        assert_good(plan, error);
+        assert_int_equal(plan->stages[1].first, first);
+        uint64_t exchange_ns = 0, forward_ns = 0;
+        for (uint32_t l = first; l < LAYERS; l++) {
+            const uint64_t communication_ns = profile->layers[l].variants[0].communication_ns;
+            const bool is_message = is_exchanged(profile, l, first);
+            exchange_ns += is_message ? communication_ns : 0;
+            forward_ns += profile->layers[l].forward_ns + (is_message ? 0 : communication_ns);
+            beyond += l > first && is_message;
+        }
+        assert_int_equal(plan->stages[0].costs.exchange_ns, exchange_ns);
+        assert_int_equal(plan->stages[1].costs.exchange_ns, 0);
+        assert_int_equal(plan->stages[1].costs.forward_ns, forward_ns);
+        assert_good(plan_evaluate(plan, profile, &error), error);
+        plan->stages[0].costs.exchange_ns++;
+        assert_false(plan_evaluate(plan, profile, &error));
+        assert_memory_equal(error.text, "stages[0].costs.exchange_ns", 27);
+        plan_free(plan);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
+    assert_true(beyond > 10);
+}
+
+// By any other schedule the devices of a stage exchange within F and B, wherever the model is cut.
+static void other_orders_have_them_within_their_stages(void **state)
+{
+    (void)state;
+    uint64_t seed = 10;
+    for (uint64_t trial = 0; trial < test_trials(20, 300); trial++) {
+        struct error error = { 0 };
+        uint32_t first;
+        struct profile *profile = exchanging(&seed, &first);
+        struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
+        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "interleaved",
+                                                .ranks = 1, .micro_batches = 4,
+                                                .layout = { .variants = variants, .stages = 2 } };
+        struct plan *plan = plan_search(&request, &error);
+        assert_good(plan, error);
+        uint64_t want_ns = 0;
+        for (uint32_t l = 0; l < LAYERS; l++)
+            want_ns += profile->layers[l].forward_ns + profile->layers[l].variants[0].communication_ns;
+        assert_int_equal(plan->stages[0].costs.forward_ns + plan->stages[1].costs.forward_ns, want_ns);
+        assert_int_equal(plan->stages[0].costs.exchange_ns, 0);
+        assert_good(plan_evaluate(plan, profile, &error), error);
+        plan_free(plan);
+        cluster_free(cluster);
+        profile_free(profile);
+    }
+}
+
+static void a_cut_that_is_forbidden_is_named(void **state)
+{
+    (void)state;
+    uint64_t seed = 11;
+    struct error error = { 0 };
+    uint32_t first;
+    struct profile *profile = exchanging(&seed, &first);
+    struct cluster *cluster = cluster_uniform(2, 1 << 20, 100, 1000000000, &error);
+    profile->no_cut_after = malloc(sizeof profile->no_cut_after[0]);
+    profile->no_cut_after[0] = first - 1;
+    profile->no_cut_count = 1;
+    const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = "tables-ahead",
+                                            .ranks = 1, .micro_batches = 4,
+                                            .layout = { .variants = variants, .stages = 2 } };
+    char want[300];
+    snprintf(want, sizeof want, "tables-ahead exchanges, so that the model is cut in front of its layer %s and nowhere"
+             " else, which no_cut_after or a tied layer forbids; take another schedule", profile->layers[first].name);
+    assert_null(plan_search(&request, &error));
+    assert_non_null(strstr(error.text, want));
+    cluster_free(cluster);
+    profile_free(profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exchanges_are_messages_of_the_only_cut),
+        cmocka_unit_test(other_orders_have_them_within_their_stages),
+        cmocka_unit_test(a_cut_that_is_forbidden_is_named),
+    };
+    return cmocka_run_group_tests_name("exchange_plan", tests, NULL, NULL);
+}
