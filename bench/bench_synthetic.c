@@ -80,7 +80,8 @@ static bool run_schedule(struct bench *bench, const struct generator *generator,
 {
     static const struct link links[] = { { 0, 0 }, { 300000, 250000000 } };
     static const uint32_t twos[] = { 2, 2, 2, 2, 2, 2, 2, 2 };
-    struct generate_request request = { .ranks = bench->ranks, .micro_batches = 2 * bench->ranks };
+    struct generate_request request = { .ranks = generator_ranks(generator, bench->ranks),
+                                        .micro_batches = 2 * bench->ranks };
     if (replicas) {
         request.replicas = twos;
         request.stages = bench->ranks / 2;

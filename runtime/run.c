@@ -7,6 +7,7 @@
 #include "common/number.h"
 #include "device/communicator.h"
 #include "runtime/session.h"
+#include "runtime/shards/member_messages.h"
 
 static const uint64_t most_drain_ns = 60u * (uint64_t)1000000000;
 
@@ -89,6 +90,8 @@ uint64_t session_free(struct session *session)
         queue_free(session->workers[rank].queue);
     for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++)
         exchange_free(session->workers[rank].exchange);
+    for (uint32_t rank = 0; session->workers && rank < session->schedule->ranks; rank++)
+        member_end_close(session->workers[rank].member_end);
     threads_free(session->threads);
     const bool is_free = wired_free(session->wired);
     if ((!is_free || device_is_stuck(session->device)) && session->settings.is_stuck)

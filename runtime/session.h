@@ -27,6 +27,7 @@ struct worker {
     struct queue *queue;
     struct slab slab;
     struct exchange *exchange;  // NULL: no message goes from the rank to itself
+    struct member_end *member_end;  // of what the rank's members exchange
     struct interpreter *interpreter;
     struct error error;
     // Under the session's lock, with what the caller has seen while it waits for the rank.

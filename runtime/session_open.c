@@ -120,8 +120,10 @@ static struct transport *open_transport(struct worker *worker, struct error *err
     };
     if (!session->schedule->exchanges)
         return transport;
-    if (session->settings.exchanged)
-        member_messages_join(session->settings.exchanged, session->settings.member, &settings);
+    if (session->settings.exchanged
+        && !(worker->member_end = member_end_open(session->settings.exchanged, session->settings.member, &settings,
+                                                  error)))
+        return NULL;
     worker->exchange = exchange_create(&settings, error);
     return worker->exchange ? exchange_transport(worker->exchange) : NULL;
 }

@@ -230,13 +230,15 @@ static bool open_exchange(struct split_layers *layers, const struct plan *plan, 
     struct exchange_part *parts = calloc(layers->model->layer_count + 1, sizeof *parts);
     size_t count = 0;
     bool good = schedule && (parts || error_no_memory(error, "what members exchange"));
-    const bool exchanges = good && schedule->exchanges && layers->how.places && !layers->grid.group;
+    const bool exchanges = good && schedule->exchanges && layers->how.places;
     for (uint32_t s = 0; exchanges && s + 1 < plan->stage_count; s++)
         if (schedule_rank(schedule, s, 0) == schedule_rank(schedule, s + 1, 0))
             note_parts(layers, plan, s, parts, &count);
     const struct member_messages_settings settings = { .schedule = schedule, .members = layers->members,
                                                        .device = device, .parts = parts, .part_count = count,
+                                                       .grid = layers->grid.group ? &layers->grid : NULL,
                                                        .link = place->exchange_link };
+    good = ranks_all_good(layers->grid.group, good, error);
     if (good && count > 0)
         good = (layers->exchanged = member_messages_create(&settings, error)) != NULL;
     schedule_free(schedule);

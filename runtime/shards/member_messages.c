@@ -2,15 +2,36 @@
 
 #include <stdlib.h>
 
-#include "common/number.h"
+#include "runtime/groups/agreement.h"
 #include "runtime/transport/threads.h"
+#include "runtime/transport/wired/wired.h"
+#include "schedules/board.h"
 
 struct member_messages {
     uint32_t members;
     struct exchange_part *parts;
     size_t part_count;
-    struct threads *threads;
+    const struct rank_grid *grid;
+    struct threads *threads;  // without a grid: the ends of all ranks' members
 };
+
+struct member_end {
+    struct exchange_between *between;  // by channel of the session's schedule
+    // With a grid: the messages between members as a schedule whose ranks are all places. Its stages are the ends of
+    // the members' channels
+    struct schedule *order;
+    struct placement *placement;
+    struct wired *wired;
+    struct device *device;
+};
+
+// How many numbers the channels between members have, of one channel of the run's schedule.
+static uint32_t numbers_of(size_t part_count, uint32_t members)
+{
+    return exchange_channel(part_count, members, 0, 0);
+}
+
+// --- threads -----------------------------------------------------------------------------
 
 // Rank r's member m is end r * members + m. Every two members have a channel each way.
 static struct channel *channels_of_members(const struct member_messages_settings *settings, uint32_t *count,
@@ -18,24 +39,23 @@ static struct channel *channels_of_members(const struct member_messages_settings
 {
     enum { MANY = 1 << 16 };  // messages; there is no room to make for them
     const struct schedule *schedule = settings->schedule;
-    const uint32_t members = settings->members;
-    *count = channel_count(schedule) * members * members;
+    const uint32_t members = settings->members, each = numbers_of(settings->part_count, members);
+    *count = channel_count(schedule) * each;
     struct channel *channels = calloc(*count + 1u, sizeof *channels);
-    uint64_t largest = 0;
-    for (size_t i = 0; i < settings->part_count; i++)
-        largest = max_u64(largest, settings->parts[i].share);
     if (!channels) {
         error_no_memory(error, "the messages between members");
         return NULL;
     }
     for (uint32_t channel = 0; channel < channel_count(schedule); channel++) {
         const struct channel_ends ends = channel_ends(schedule, channel);
-        for (uint32_t from = 0; from < members; from++)
-            for (uint32_t to = 0; to < members; to++)
-                channels[exchange_channel(channel, members, from, to)] = (struct channel){
-                    .from = ends.from * members + from, .to = ends.to * members + to,
-                    .bytes = largest, .messages = ends.from == ends.to && from != to ? MANY : 0,
-                };
+        for (size_t part = 0; part < settings->part_count; part++)
+            for (uint32_t from = 0; from < members; from++)
+                for (uint32_t to = 0; to < members; to++)
+                    channels[channel * each + exchange_channel(part, members, from, to)] = (struct channel){
+                        .from = ends.from * members + from, .to = ends.to * members + to,
+                        .bytes = settings->parts[part].share,
+                        .messages = ends.from == ends.to && from != to ? MANY : 0,
+                    };
     }
     return channels;
 }
@@ -57,12 +77,88 @@ static bool open_threads(struct member_messages *messages, const struct member_m
     return messages->threads != NULL;
 }
 
+// --- a device each -------------------------------------------------------------------------
+
+// What orders of members are made with.
+struct ordering {
+    const struct member_messages *messages;
+    const struct schedule *schedule;
+    struct schedule *order;
+};
+
+// A part's share of a message from a rank to itself, at both of its ends: `is` is the SEND, or the RECV.
+static bool add_share(const struct ordering *with, uint32_t rank, struct action is, size_t part, uint32_t from,
+                      uint32_t to, struct error *error)
+{
+    const struct member_messages *messages = with->messages;
+    const uint32_t first = channel_of(with->schedule, is) * numbers_of(messages->part_count, messages->members);
+    const uint32_t stage = (first + exchange_channel(part, messages->members, from, to)) / 2;
+    const uint32_t sender = rank_grid_place(messages->grid, rank, from);
+    const uint32_t receiver = rank_grid_place(messages->grid, rank, to);
+    const struct action share = { .stage = is_send(is) ? stage : stage + 1, .micro_batch = is.micro_batch,
+                                  .kind = is_send(is) ? ACTION_SEND_F : ACTION_RECV_F };
+    with->order->routes[stage] = sender;
+    with->order->routes[stage + 1] = receiver;
+    return schedule_add(with->order, is_send(is) ? sender : receiver, share, error);
+}
+
+static bool add_shares(const struct ordering *with, uint32_t rank, struct action is, struct error *error)
+{
+    const struct member_messages *messages = with->messages;
+    const uint32_t boundary = channel_of(with->schedule, is) / 2 % (with->schedule->stages - 1);
+    bool good = true;
+    for (size_t part = 0; good && part < messages->part_count; part++)
+        for (uint32_t from = 0; good && from < messages->members; from++)
+            for (uint32_t to = 0; good && to < messages->members; to++)
+                good = from == to || messages->parts[part].boundary != boundary
+                    || add_share(with, rank, is, part, from, to, error);
+    return good;
+}
+
+static struct schedule *order_of_members(const struct member_messages *messages, const struct schedule *schedule,
+                                         struct error *error)
+{
+    const uint32_t stages = channel_count(schedule) * numbers_of(messages->part_count, messages->members) / 2;
+    const struct ordering with = { messages, schedule,
+                                   schedule_create("members", WEIGHTS_FLUSH, messages->grid->group->ranks, stages,
+                                                   schedule->micro_batches, error) };
+    bool good = with.order != NULL;
+    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++) {
+        const struct action_list *list = &schedule->lists[rank];
+        for (size_t i = 0; good && i < list->count; i++)
+            if (is_message(list->at[i]) && channel_peer(schedule, list->at[i]) == rank)
+                good = add_shares(&with, rank, list->at[i], error);
+    }
+    if (!good) {
+        schedule_free(with.order);
+        return NULL;
+    }
+    with.order->lowered = true;
+    return with.order;
+}
+
+static bool open_wires(struct member_end *end, const struct member_messages *messages,
+                       const struct exchange_settings *settings, struct error *error)
+{
+    const struct process_group *group = messages->grid->group;
+    end->order = order_of_members(messages, settings->schedule, error);
+    end->placement = end->order ? placement_read(end->order, error) : NULL;
+    const struct wired_settings wired = { .schedule = end->order, .placement = end->placement,
+                                          .device = settings->device, .group = group };
+    if (ranks_all_good(group, end->placement != NULL, error))
+        end->wired = wired_create(&wired, error);
+    return end->wired != NULL;
+}
+
+// --- both ------------------------------------------------------------------------------------
+
 struct member_messages *member_messages_create(const struct member_messages_settings *settings, struct error *error)
 {
     struct member_messages *messages = calloc(1, sizeof *messages);
     if (messages)
         *messages = (struct member_messages){ .members = settings->members, .part_count = settings->part_count,
-                                              .parts = calloc(settings->part_count + 1, sizeof *messages->parts) };
+                                              .parts = calloc(settings->part_count + 1, sizeof *messages->parts),
+                                              .grid = settings->grid };
     if (!messages || !messages->parts) {
         member_messages_free(messages);
         error_no_memory(error, "the messages between members");
@@ -70,7 +166,7 @@ struct member_messages *member_messages_create(const struct member_messages_sett
     }
     for (size_t i = 0; i < settings->part_count; i++)
         messages->parts[i] = settings->parts[i];
-    if (open_threads(messages, settings, error))
+    if (settings->grid || open_threads(messages, settings, error))
         return messages;
     member_messages_free(messages);
     return NULL;
@@ -85,11 +181,42 @@ void member_messages_free(struct member_messages *messages)
     free(messages);
 }
 
-void member_messages_join(struct member_messages *messages, uint32_t member, struct exchange_settings *settings)
+struct member_end *member_end_open(struct member_messages *messages, uint32_t member,
+                                   struct exchange_settings *settings, struct error *error)
 {
+    const uint32_t channels = channel_count(settings->schedule);
+    const uint32_t each = numbers_of(messages->part_count, messages->members);
+    struct member_end *end = calloc(1, sizeof *end);
+    if (end)
+        *end = (struct member_end){ .between = calloc(channels + 1u, sizeof end->between[0]),
+                                    .device = settings->device };
+    bool good = (end && end->between) || error_no_memory(error, "the messages between members");
+    good = ranks_all_good(messages->grid ? messages->grid->group : NULL, good, error)
+        && (!messages->grid || open_wires(end, messages, settings, error));
+    if (!good) {
+        member_end_close(end);
+        return NULL;
+    }
+    struct transport *transport = end->wired ? wired_transport(end->wired)
+                                : threads_transport(messages->threads, settings->rank * messages->members + member);
+    for (uint32_t channel = 0; channel < channels; channel++)
+        end->between[channel] = (struct exchange_between){ transport, channel * each };
     settings->member = member;
     settings->members = messages->members;
     settings->parts = messages->parts;
     settings->part_count = messages->part_count;
-    settings->between = threads_transport(messages->threads, settings->rank * messages->members + member);
+    settings->between = end->between;
+    return end;
+}
+
+void member_end_close(struct member_end *end)
+{
+    if (!end)
+        return;
+    if (end->wired && !device_is_stuck(end->device))
+        wired_free(end->wired);
+    placement_free(end->placement);
+    schedule_free(end->order);
+    free(end->between);
+    free(end);
 }

@@ -31,7 +31,7 @@ struct exchange {
     struct exchange_part *parts;
     struct lane *lanes;          // by channel; those between ranks have no room
     struct queue *queue;
-    bool awaits_members;
+    struct transport *awaited;   // between members; NULL: the last ticket that was tested waits for nothing of them
 };
 
 // --- making ------------------------------------------------------------------------------
@@ -188,13 +188,14 @@ static bool copy_own(struct exchange *exchange, uint32_t channel, uint64_t numbe
 // --- posting -----------------------------------------------------------------------------
 
 static bool post_share(struct exchange *exchange, uint32_t channel, const struct post_end *end, bool sends,
-                       const struct exchange_part *part, uint32_t peer, struct ticket *ticket, struct error *error)
+                       size_t number, uint32_t peer, struct ticket *ticket, struct error *error)
 {
     const struct exchange_settings *settings = &exchange->settings;
-    struct transport *between = settings->between;
+    const struct exchange_part *part = &settings->parts[number];
+    struct transport *between = settings->between[channel].transport;
     char *data = (char *)end->data + part->first + peer * part->share;
-    const uint32_t there = exchange_channel(channel, settings->members, sends ? settings->member : peer,
-                                            sends ? peer : settings->member);
+    const uint32_t there = settings->between[channel].first
+        + exchange_channel(number, settings->members, sends ? settings->member : peer, sends ? peer : settings->member);
     return sends ? between->functions->post_send(between, there, data, part->share, end->header, end->after, ticket,
                                                  error)
                  : between->functions->post_receive(between, there, data, part->share, end->header, end->after, ticket,
@@ -210,7 +211,7 @@ static bool post_shares(struct exchange *exchange, uint32_t channel, const struc
     for (size_t i = 0; good && i < settings->part_count; i++)
         for (uint32_t peer = 0; good && peer < settings->members; peer++)
             if (settings->parts[i].boundary == boundary && peer != settings->member)
-                good = post_share(exchange, channel, end, sends, &settings->parts[i], peer,
+                good = post_share(exchange, channel, end, sends, i, peer,
                                   &end->shares[i * settings->members + peer], error);
     return good;
 }
@@ -273,19 +274,45 @@ static bool exchange_post_reduction(struct transport *transport, const struct re
 
 // --- moving ------------------------------------------------------------------------------
 
+// The channel of a ticket of this transport's own.
+static uint32_t channel_of_ticket(const struct exchange *exchange, const struct ticket *ticket)
+{
+    return (uint32_t)(ticket->index / 2 % channel_count(exchange->settings.schedule));
+}
+
 // The end that a ticket is of; NULL: it is of the other transport.
 static struct post_end *end_of(const struct exchange *exchange, const struct ticket *ticket)
 {
-    const uint32_t channels = channel_count(exchange->settings.schedule);
-    const uint64_t channel = ticket->index / 2 % channels, number = ticket->index / 2 / channels;
-    const struct lane *lane = &exchange->lanes[channel];
+    const struct lane *lane = &exchange->lanes[channel_of_ticket(exchange, ticket)];
+    const uint64_t number = ticket->index / 2 / channel_count(exchange->settings.schedule);
     struct post_end *end = number < lane->room ? &lane->ends[ticket->index % 2][number] : NULL;
     return end && end->ticket == ticket ? end : NULL;
 }
 
-static bool test_shares(struct exchange *exchange, const struct post_end *end, bool *done, struct error *error)
+// The transport between members of a channel; NULL: nothing of it goes to another member.
+static struct transport *between_of(const struct exchange *exchange, uint32_t channel)
 {
-    struct transport *between = exchange->settings.between;
+    const struct exchange_settings *settings = &exchange->settings;
+    return settings->part_count > 0 && is_own(exchange, channel) ? settings->between[channel].transport : NULL;
+}
+
+// What is posted on one of them may go on only when that one is asked.
+static bool check_all(const struct exchange *exchange, bool *held, struct error *error)
+{
+    struct transport *others = exchange->settings.others;
+    bool good = others->functions->check(others, error);
+    *held = others->is_held;
+    for (uint32_t channel = 0; good && channel < channel_count(exchange->settings.schedule); channel++) {
+        struct transport *between = between_of(exchange, channel);
+        good = !between || between->functions->check(between, error);
+        *held |= between && between->is_held;
+    }
+    return good;
+}
+
+static bool test_shares(struct exchange *exchange, struct transport *between, const struct post_end *end, bool *done,
+                        struct error *error)
+{
     for (size_t i = 0; i < shares_of(exchange); i++) {
         if (end->shares[i].active && !between->functions->test(between, &end->shares[i], error))
             return false;
@@ -317,30 +344,32 @@ static void finish(struct exchange *exchange, struct post_end *end)
 static bool exchange_test(struct transport *transport, struct ticket *ticket, struct error *error)
 {
     struct exchange *exchange = of(transport);
-    struct transport *others = exchange->settings.others, *between = exchange->settings.between;
+    struct transport *others = exchange->settings.others;
     struct post_end *end = end_of(exchange, ticket);
+    struct transport *between = end ? between_of(exchange, channel_of_ticket(exchange, ticket)) : NULL;
     bool done = true;
-    const bool good = end ? others->functions->check(others, error) && test_shares(exchange, end, &done, error)
-                          : others->functions->test(others, ticket, error);
-    exchange->awaits_members = end && !done;
-    transport->is_held = others->is_held || (between && between->is_held);
-    if (good && end && done && end->is_copied)
+    if (!check_all(exchange, &transport->is_held, error)
+        || !(end ? test_shares(exchange, between, end, &done, error) : others->functions->test(others, ticket, error)))
+        return false;
+    exchange->awaited = done ? NULL : between;
+    if (end && done && end->is_copied)
         finish(exchange, end);
-    return good;
+    return true;
 }
 
 static bool exchange_wait(struct transport *transport, uint64_t deadline_ns, struct error *error)
 {
     const struct exchange *exchange = of(transport);
-    struct transport *on = exchange->awaits_members ? exchange->settings.between : exchange->settings.others;
+    struct transport *on = exchange->awaited ? exchange->awaited : exchange->settings.others;
     return on->functions->wait(on, deadline_ns, error);
 }
 
 static void exchange_cancel(struct transport *transport, struct ticket *ticket)
 {
     struct exchange *exchange = of(transport);
-    struct transport *others = exchange->settings.others, *between = exchange->settings.between;
+    struct transport *others = exchange->settings.others;
     struct post_end *end = ticket->active ? end_of(exchange, ticket) : NULL;
+    struct transport *between = end ? between_of(exchange, channel_of_ticket(exchange, ticket)) : NULL;
     if (!end) {
         others->functions->cancel(others, ticket);
         return;
@@ -354,17 +383,19 @@ static void exchange_cancel(struct transport *transport, struct ticket *ticket)
 
 static bool exchange_check(struct transport *transport, struct error *error)
 {
-    const struct exchange_settings *settings = &of(transport)->settings;
-    return settings->others->functions->check(settings->others, error)
-        && (!settings->between || settings->between->functions->check(settings->between, error));
+    return check_all(of(transport), &transport->is_held, error);
 }
 
 static void exchange_abandon(struct transport *transport, const struct error *error)
 {
-    const struct exchange_settings *settings = &of(transport)->settings;
-    settings->others->functions->abandon(settings->others, error);
-    if (settings->between)
-        settings->between->functions->abandon(settings->between, error);
+    const struct exchange *exchange = of(transport);
+    struct transport *others = exchange->settings.others;
+    others->functions->abandon(others, error);
+    for (uint32_t channel = 0; channel < channel_count(exchange->settings.schedule); channel++) {
+        struct transport *between = between_of(exchange, channel);
+        if (between)
+            between->functions->abandon(between, error);
+    }
 }
 
 static const struct transport_functions exchange_functions = {

@@ -7,7 +7,7 @@
 //     member 0   sends     | a0 | a1 |  rest 0         member 0   receives   | a0 | b0 |  rest 0
 //     member 1   sends     | b0 | b1 |  rest 1         member 1   receives   | a1 | b1 |  rest 1
 //
-// Shares for other members take a transport over all places, and what stays is copied on a queue of its own.
+// Shares for other members take a transport between members, and what stays is copied on a queue of its own.
 #ifndef RUNTIME_TRANSPORT_EXCHANGE_H
 #define RUNTIME_TRANSPORT_EXCHANGE_H
 
@@ -20,6 +20,13 @@ struct exchange_part {
     uint64_t first, share;
 };
 
+// What takes a channel's shares from member to member. Its channels are numbered by exchange_channel(), from `first`
+// on.
+struct exchange_between {
+    struct transport *transport;
+    uint32_t first;
+};
+
 struct exchange_settings {
     const struct schedule *schedule;  // lowered
     uint32_t rank;
@@ -29,7 +36,7 @@ struct exchange_settings {
     uint32_t member, members;
     const struct exchange_part *parts;  // ascending
     size_t part_count;
-    struct transport *between;  // over channels numbered by exchange_channel()
+    const struct exchange_between *between;  // by channel of the schedule
 };
 
 struct exchange;
@@ -39,10 +46,11 @@ struct exchange *exchange_create(const struct exchange_settings *settings, struc
 void exchange_free(struct exchange *exchange);
 struct transport *exchange_transport(struct exchange *exchange);  // borrowed
 
-// The channel, between members, of what the schedule's channel from a rank to itself brings from one to the other.
-static inline uint32_t exchange_channel(uint32_t channel, uint32_t members, uint32_t from, uint32_t to)
+// The channel between members of a part's share. Two stages are its ends, which no other channel has: 0 and 1, 2 and 3,
+// and so on. So its number is that of channels.h, in a schedule of all these stages.
+static inline uint32_t exchange_channel(size_t part, uint32_t members, uint32_t from, uint32_t to)
 {
-    return (channel * members + from) * members + to;
+    return 4 * (((uint32_t)part * members + from) * members + to);
 }
 
 #endif

@@ -22,17 +22,43 @@ for places in slots columns rows $mixed; do
 done
 queues=cpu:queued,cpu:queued,cpu:queued
 echo "on a device that runs ahead: $(run plan.json --device cpu:queued), on one for each: $(run plan.json --device $queues)"
-for ((rank = 0; rank < 3; rank++)); do
-    WEIR_RANK=$rank WEIR_RANKS=3 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 weir verify plan.json --device cpu:queued \
-        >rank$rank.txt 2>&1 &
-done
-wait
+together() {  # PROCESSES COMMAND..
+    for ((rank = 0; rank < $1; rank++)); do
+        WEIR_RANK=$rank WEIR_RANKS=$1 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 "${@:2}" >rank$rank.txt 2>&1 &
+    done
+    wait
+}
+together 3 weir verify plan.json --device cpu:queued
 echo "in processes: $(tail -n 1 rank0.txt | sed 's/: pipeline and.*//')"
+# Where there are no such parts, nothing is said.
+if [ -e "$WEIR_BUILD/lib/weir-mpi.so" ] && command -v mpirun >/dev/null && [[ $WEIR_BUILD != *san* ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    env -u WEIR_PLUGINS timeout -k 5 300 mpirun -n 3 weir verify plan.json --device cpu:queued,mpi >mpi.txt 2>&1
+    tail -n 1 mpi.txt | grep -q '^equal: ' || cat mpi.txt
+fi
+played=$WEIR_BUILD/tests/weir_cuda/played
+for device in cuda cuda:0,cuda:1,cuda:2; do
+    [ ! -e $played/weir-cuda.so ] || PLAYED_GPUS=3 WEIR_PLUGINS=$played run plan.json --device $device | grep -v '^equal'
+done
 profile wide.json "wide-and-deep,numbers=3,rows=50/7/300,columns=6,ids=2,top=16,micro_batch=8,exchange" 2 rows
 plan plan.json wide.json tables-ahead rows2:rows
 echo "two layers of tables: $(run plan.json)"
 plan plan.json wide.json interleaved rows2:rows --pin wide.exchange=0 --pin exchange=0
 echo "exchanged within a stage: $(run plan.json)"
+
+echo "# trained, and evaluated meanwhile"
+weir data make-clicks --samples 2000 --seed 3 -o clicks.json >data.txt || cat data.txt
+one="dlrm,rows=60,columns=8,bottom=16,top=16,micro_batch=16,exchange"
+profile on2.json "$one" 2 rows
+plan on2.plan on2.json tables-ahead rows2:rows --optimizer adagrad
+train="weir train $one --plan on2.plan --data clicks.json --steps 6 --rate 0.02 --every 4"
+$train --checkpoints one >one.txt 2>&1 || cat one.txt
+$train --checkpoints devices --device cpu:queued,cpu:queued >devices.txt 2>&1 || cat devices.txt
+together 2 $train --checkpoints processes --device cpu:queued
+for folder in devices processes; do
+    diff -r one/step-6 $folder/step-6 && echo "$folder: the same bits"
+done
+grep -h 'peak bytes, rank 0' one.txt rank0.txt | awk '{ print $5 == $6 ? "bytes as planned" : $0 }'
 
 echo "# in another order, from a file; and where stages have ranks of their own"
 cat >turns.json <<'END'

@@ -24,6 +24,7 @@ struct world {
     uint64_t bytes;
     struct threads *others[MOST_MEMBERS];  // there is no other rank, and nothing is sent there
     struct member_messages *messages;
+    struct member_end *member_ends[MOST_MEMBERS];
     struct exchange *ends[MOST_MEMBERS];
 };
 
@@ -59,7 +60,8 @@ static struct world world_open(const char *device, uint32_t members, uint64_t by
         threads_begin(world.others[member]);
         struct exchange_settings end = { .schedule = world.lowered, .device = world.device,
                                          .others = threads_transport(world.others[member], 0) };
-        member_messages_join(world.messages, member, &end);
+        world.member_ends[member] = member_end_open(world.messages, member, &end, &error);
+        assert_good(world.member_ends[member], error);
         world.ends[member] = exchange_create(&end, &error);
         assert_good(world.ends[member], error);
     }
@@ -68,8 +70,10 @@ static struct world world_open(const char *device, uint32_t members, uint64_t by
 
 static void world_close(struct world *world)
 {
-    for (uint32_t member = 0; member < world->members; member++)
+    for (uint32_t member = 0; member < world->members; member++) {
         exchange_free(world->ends[member]);
+        member_end_close(world->member_ends[member]);
+    }
     member_messages_free(world->messages);
     for (uint32_t member = 0; member < world->members; member++)
         threads_free(world->others[member]);
