@@ -324,7 +324,8 @@ void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end)
         assert(tensors[to].split == SPLIT_NONE);
 }
 
-static void copy_between(const struct layer *shard, size_t bytes, char *part, char *whole, bool is_cut)
+// Copies numbers of so many bytes, one for every `each` parameters.
+static void copy_between(const struct layer *shard, size_t bytes, size_t each, char *part, char *whole, bool is_cut)
 {
     struct layer entire = *shard;
     struct tensor tensors[LAYER_TENSORS], of_whole[LAYER_TENSORS];
@@ -335,18 +336,32 @@ static void copy_between(const struct layer *shard, size_t bytes, char *part, ch
     layer_tensors(&entire, of_whole);
     for (size_t t = 0; t < count; t++)
         for (size_t i = 0; tensor_run(shard, &tensors[t], i, &run); i++) {
-            char *a = part + (tensors[t].offset + run.own) * bytes;
-            char *b = whole + (of_whole[tensors[t].number].offset + run.whole) * bytes;
-            memcpy(is_cut ? a : b, is_cut ? b : a, run.count * bytes);
+            char *a = part + (tensors[t].offset + run.own) / each * bytes;
+            char *b = whole + (of_whole[tensors[t].number].offset + run.whole) / each * bytes;
+            memcpy(is_cut ? a : b, is_cut ? b : a, run.count / each * bytes);
         }
 }
 
 void shard_cut(const struct layer *shard, size_t bytes, void *part, const void *whole)
 {
-    copy_between(shard, bytes, part, (char *)(uintptr_t)whole, true);
+    copy_between(shard, bytes, 1, part, (char *)(uintptr_t)whole, true);
+}
+
+void shard_cut_rows(const struct layer *shard, float *part, const float *whole)
+{
+    const size_t columns = shard->shape.tables.columns;
+    assert(columns == shard->shape.tables.places.unit);
+    copy_between(shard, sizeof(float), columns, (char *)part, (char *)(uintptr_t)whole, true);
 }
 
 void shard_join(const struct layer *shard, size_t bytes, const void *part, void *whole)
 {
-    copy_between(shard, bytes, (char *)(uintptr_t)part, whole, false);
+    copy_between(shard, bytes, 1, (char *)(uintptr_t)part, whole, false);
+}
+
+void shard_join_rows(const struct layer *shard, const float *part, float *whole)
+{
+    const size_t columns = shard->shape.tables.columns;
+    assert(columns == shard->shape.tables.places.unit);
+    copy_between(shard, sizeof(float), columns, (char *)(uintptr_t)part, (char *)whole, false);
 }

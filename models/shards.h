@@ -94,5 +94,8 @@ void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end);
 // of `bytes` bytes per parameter.
 void shard_cut(const struct layer *shard, size_t bytes, void *part, const void *whole);
 void shard_join(const struct layer *shard, size_t bytes, const void *part, void *whole);
+// The same for a float of each row of tables, whose parts have whole rows.
+void shard_cut_rows(const struct layer *shard, float *part, const float *whole);
+void shard_join_rows(const struct layer *shard, const float *part, float *whole);
 
 #endif

@@ -350,32 +350,38 @@ static const struct stage_part *part_of(const struct pipeline *pipeline, uint32_
     return &owner->parts[i];
 }
 
-static bool is_block(const struct pipeline *pipeline, uint32_t part)
+bool pipeline_is_block(const struct pipeline *pipeline, uint32_t part)
 {
     return part > 0 && part != LAYER_STATE && optimizer_keeps_blocks(pipeline->plan->storage.optimizer);
 }
 
 uint64_t pipeline_part_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
 {
-    uint64_t offset;
-    uint32_t copy = 0;
     if (part == LAYER_STATE)
         return layer_at(pipeline, layer)->state_bytes;
-    if (is_block(pipeline, part)) {
-        const struct stage_part *stage_part = part_of(pipeline, layer, stage_with(pipeline, layer, &copy, &offset));
-        return stage_part->state_end - stage_part->state;
-    }
-    const uint64_t count = pipeline->shards
-                             ? pipeline->shards->whole_bytes(pipeline->shards->self, layer) / pipeline->number_bytes
-                             : number_count(pipeline, layer);
+    const struct pipeline_shards *shards = pipeline->shards;
+    if (pipeline_is_block(pipeline, part) && shards && shards->is_split(shards->self, layer))
+        return round_to_256(shards->whole_bytes(shards->self, layer) / layer_at(pipeline, layer)->row_columns);
+    if (pipeline_is_block(pipeline, part))
+        return pipeline_own_block_bytes(pipeline, layer);
+    const uint64_t count = shards ? shards->whole_bytes(shards->self, layer) / pipeline->number_bytes
+                                  : number_count(pipeline, layer);
     return count * number_bytes(pipeline, part);
+}
+
+uint64_t pipeline_own_block_bytes(const struct pipeline *pipeline, uint32_t layer)
+{
+    uint64_t offset;
+    uint32_t copy = 0;
+    const struct stage_part *part = part_of(pipeline, layer, stage_with(pipeline, layer, &copy, &offset));
+    return part->state_end - part->state;
 }
 
 // The numbers of a layer in a stage that has it.
 static struct state_span span_of(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t stage,
                                  uint64_t offset)
 {
-    if (is_block(pipeline, part)) {
+    if (pipeline_is_block(pipeline, part)) {
         const struct stage_part *stage_part = part_of(pipeline, layer, stage);
         return (
             struct state_span){ .stage = stage, .part = part, .first = stage_part->state,

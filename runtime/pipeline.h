@@ -19,7 +19,8 @@ struct pipeline_shards {
     bool (*is_split)(void *self, uint32_t layer);
     uint64_t (*whole_bytes)(void *self, uint32_t layer);  // bytes of the layer's parameters
     uint64_t (*own_bytes)(void *self, uint32_t layer);    // bytes of one member's shard of them
-    // Copy between a shard and the whole layer, of a part of its state that has `number_bytes` for each parameter.
+    // Copy between a shard and the whole layer, of a part of its state that has `number_bytes` for each parameter; 0: a
+    // float for each row, of tables.
     bool (*cut)(void *self, uint32_t layer, uint32_t member, uint32_t part, uint64_t number_bytes, void *shard,
                 const void *whole, struct error *error);
     void (*join)(void *self, uint32_t layer, uint32_t member, uint32_t part, uint64_t number_bytes, const void *shard,

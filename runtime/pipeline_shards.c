@@ -5,15 +5,19 @@
 
 #include "runtime/session.h"
 
+// Bytes of a parameter in this part. It is 0 if the part has a float of each row of tables: no other layer with a block
+// is split.
 static uint64_t number_bytes(const struct pipeline *pipeline, uint32_t part)
 {
-    return part == 0 ? pipeline->number_bytes : sizeof(float);
+    return part == 0 ? pipeline->number_bytes : pipeline_is_block(pipeline, part) ? 0 : sizeof(float);
 }
 
 // Bytes of one member's part of a layer.
 static uint64_t own_bytes(const struct pipeline *pipeline, uint32_t layer, uint32_t part)
 {
     const struct pipeline_shards *shards = pipeline->shards;
+    if (pipeline_is_block(pipeline, part))
+        return pipeline_own_block_bytes(pipeline, layer);
     return shards->own_bytes(shards->self, layer) / pipeline->number_bytes * number_bytes(pipeline, part);
 }
 

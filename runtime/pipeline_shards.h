@@ -15,6 +15,10 @@ bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t
 bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
                         struct error *error);
 
+// Whether the optimizer has a part in blocks, one for each layer; and the bytes of such a block.
+bool pipeline_is_block(const struct pipeline *pipeline, uint32_t part);
+uint64_t pipeline_own_block_bytes(const struct pipeline *pipeline, uint32_t layer);
+
 // Whether there is one member only: a layer that is split has another part of it on the host.
 static inline bool shards_are_alone(const struct pipeline_shards *shards)
 {

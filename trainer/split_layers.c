@@ -106,7 +106,10 @@ static bool cut(void *self, uint32_t layer, uint32_t member, uint32_t part, uint
     if (layers->rooms[layer] > 0)
         return host_tables_put(layers->host, layer, part, whole, own, error);
     const struct layer shard = shard_of(self, layer, member);
-    shard_cut(&shard, number_bytes, own, whole);
+    if (number_bytes == 0)
+        shard_cut_rows(&shard, own, whole);
+    else
+        shard_cut(&shard, number_bytes, own, whole);
     return true;
 }
 
@@ -119,7 +122,10 @@ static void join(void *self, uint32_t layer, uint32_t member, uint32_t part, uin
         return;
     }
     const struct layer shard = shard_of(self, layer, member);
-    shard_join(&shard, number_bytes, own, whole);
+    if (number_bytes == 0)
+        shard_join_rows(&shard, own, whole);
+    else
+        shard_join(&shard, number_bytes, own, whole);
 }
 
 // --- layers ------------------------------------------------------------------------------
@@ -446,6 +452,24 @@ static void add_up(void *self, uint32_t rank, uint32_t member, struct queue *que
         shard_group_meet(layers->group, &attendance, queue, &all);
 }
 
+static struct split_tables split_tables_of(const struct split_layers *layers)
+{
+    struct split_tables tables = { 0 };
+    bool whole = false;
+    for (uint32_t l = 0; l < layers->model->layer_count; l++) {
+        if (layer_sizes(&layers->model->layers[l]).touched_rows == 0)
+            continue;
+        const struct layer shard = shard_of(layers, l, 0);
+        const struct layer_sizes sizes = layer_sizes(&shard);
+        const bool has_lists = layers->how.places && sizes.touched_rows > 0;
+        tables.in_parts |= has_lists;
+        whole |= !has_lists;
+        tables.by_columns |= sizes.row_columns != shard.shape.tables.columns;
+    }
+    tables.in_parts &= !whole;
+    return tables;
+}
+
 bool split_layers_settle(struct split_layers *layers, struct session_settings *settings, struct error *error)
 {
     settings->shards = layers->group;
@@ -458,7 +482,7 @@ bool split_layers_settle(struct split_layers *layers, struct session_settings *s
                                           .layer_count = (uint32_t)layers->model->layer_count, .add = add_up,
                                           .adds_up = layers->how.owns_rows, .self = layers };
     settings->split = &layers->norms;
-    return optimizer_check_split(settings->optimizer.kind, error);
+    return optimizer_check_split(settings->optimizer.kind, split_tables_of(layers), error);
 }
 
 struct pipeline_shards *split_layers_joining(struct split_layers *layers)

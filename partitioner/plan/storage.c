@@ -72,11 +72,18 @@ static uint64_t factored_bytes(const struct profile_layer *layer)
     return bytes;
 }
 
-bool optimizer_check_split(enum optimizer_kind optimizer, struct error *error)
+bool optimizer_check_split(enum optimizer_kind optimizer, struct split_tables tables, struct error *error)
 {
-    return optimizer_is_by_parameter(optimizer)
-        || error_set(error, "%s looks at whole layers, of which a member of a group of devices has a part: plan with"
-                     " sgd, momentum, adam or adamw, or without variants", optimizer_names[optimizer]);
+    const struct optimizer_row *row = &optimizer_rows[optimizer];
+    const char *name = optimizer_names[optimizer];
+    if (optimizer_is_by_parameter(optimizer))
+        return true;
+    if (!row->keeps_rows || !tables.in_parts)
+        return error_set(error, "%s looks at whole layers, of which a member of a group of devices has a part: plan"
+                         " with sgd, momentum, adam or adamw, or without variants", name);
+    return !tables.by_columns
+        || error_set(error, "%s has a number for each row of a table, and columns of a table are on several devices:"
+                     " plan with adagrad, or with tables by slots or by rows", name);
 }
 
 uint64_t storage_gradient_bytes(const struct storage *storage, uint64_t weights)

@@ -47,9 +47,15 @@ void storage_say(const struct storage *storage, struct text *text);
 // How many numbers adafactor keeps for a parameter of this shape: a row and a column for a matrix.
 uint64_t optimizer_factored(struct shape shape);
 
+// What members of a group have of the embedding tables.
+struct split_tables {
+    bool in_parts;    // there are some, and each member has lists of its rows
+    bool by_columns;  // some rows are cut
+};
+
 // Refuses an optimizer that cannot update layers split over devices, where each member of the group has a part of
 // every tensor.
-bool optimizer_check_split(enum optimizer_kind optimizer, struct error *error);
+bool optimizer_check_split(enum optimizer_kind optimizer, struct split_tables tables, struct error *error);
 
 // Bytes of the gradients of this many bytes of weights.
 uint64_t storage_gradient_bytes(const struct storage *storage, uint64_t weights);

@@ -42,6 +42,34 @@ static bool may_split_layers(const struct search_request *request)
     return false;
 }
 
+static bool may_take(const struct search_request *request, const char *name)
+{
+    bool may = request->free.variants;
+    for (uint32_t s = 0; request->layout.variants && s < request->layout.stages; s++)
+        may |= request->layout.variants[s] && strcmp(request->layout.variants[s], name) == 0;
+    return may;
+}
+
+// What the members of groups have of tables, by any variant that a stage may take.
+static struct split_tables split_tables_of(const struct search_request *request)
+{
+    struct split_tables tables = { 0 };
+    bool whole = false;
+    for (size_t l = 0; l < request->profile->layer_count; l++) {
+        const struct profile_layer *layer = &request->profile->layers[l];
+        for (size_t v = 0; layer->touched_rows > 0 && v < layer->variant_count; v++) {
+            const struct profile_variant *variant = &layer->variants[v];
+            if (variant->devices < 2 || !may_take(request, variant->layer.name))
+                continue;
+            tables.in_parts |= variant->layer.touched_rows > 0;
+            whole |= variant->layer.touched_rows == 0;
+            tables.by_columns |= variant->layer.row_bytes != layer->row_bytes;
+        }
+    }
+    tables.in_parts &= !whole;
+    return tables;
+}
+
 bool search_check_size(const struct search_request *request, struct error *error)
 {
     const struct generator *generator = search_generator(request);
@@ -70,7 +98,8 @@ bool search_check(const struct search_request *request, struct error *error)
         return error_set(error, "%s passes each sequence through the stages in parts, and the profile does not say that"
                          " there are any (\"sequences\": true in it does)", generator->name);
     return variants_are_given_well(request, error)
-        && (!may_split_layers(request) || optimizer_check_split(request->storage.optimizer, error))
+        && (!may_split_layers(request)
+            || optimizer_check_split(request->storage.optimizer, split_tables_of(request), error))
         && storage_check(&request->storage, request->profile, request->cluster, generator->weights == WEIGHTS_FLUSH,
                          error);
 }

@@ -218,6 +218,25 @@ static void forget_gradients(struct twin *twin)
         forget_layer(twin, l);
 }
 
+// Members' parts of tables follow one another, and each begins with a row of its own.
+static void update_by_members(struct twin *twin, size_t l, const struct optimizer *optimizer,
+                              struct optimizer_buffers *buffers, struct stage_part part)
+{
+    const struct split_norms *split = twin->settings.split;
+    const bool has_parts = twin->layers[l].row_columns > 0 && part.room == 0 && split;
+    const uint32_t members = has_parts ? split->layers[l].members : 1;
+    const uint64_t count = number_count(twin, l) / members;
+    buffers->parts = &part;
+    buffers->part_count = 1;
+    for (uint32_t m = 0; m < members; m++) {
+        part.first = m * count;
+        part.end = part.first + count;
+        part.rows = members > 1 ? count / part.columns : part.rows;
+        part.state = m * part.rows * sizeof(float);
+        optimizer_update(optimizer, twin->own[l].newest, twin->queue, buffers);
+    }
+}
+
 // Makes the next version of a layer's weights, and zeroes its gradients.
 static void optimize(struct twin *twin, size_t l)
 {
@@ -229,7 +248,7 @@ static void optimize(struct twin *twin, size_t l)
                                      .columns = table.columns, .room = twin_list(twin, l).room,
                                      .tensors = layer->tensors,
                                      .tensor_count = layer->tensors ? layer->tensor_count : 0 };
-    const struct optimizer_buffers buffers = {
+    struct optimizer_buffers buffers = {
         .next = weights_of(twin, l, updated->newest + 1),
         .weights = weights_of(twin, l, updated->newest),
         .gradients = updated->gradients,
@@ -237,8 +256,6 @@ static void optimize(struct twin *twin, size_t l)
         .count = number_count(twin, l),
         .exempt = updated->exempt,
         .exempt_count = layer->undecayed_count,
-        .parts = &part,
-        .part_count = 1,
         .has_momentum = sends_compressed(twin, l),
     };
     struct optimizer optimizer = twin->settings.optimizer;
@@ -247,7 +264,7 @@ static void optimize(struct twin *twin, size_t l)
     if (layer->parameter_bytes == 0)
         return;
     if (!layer->is_frozen)
-        optimizer_update(&optimizer, updated->newest, twin->queue, &buffers);
+        update_by_members(twin, l, &optimizer, &buffers, part);
     else if (buffers.next != buffers.weights)
         queue_copy(twin->queue, buffers.next, buffers.weights, parameter_bytes(twin, l));
     forget_layer(twin, l);

@@ -18,7 +18,7 @@ model="dlrm,numbers=4,rows=50/7/300,columns=12,ids=3,mean,weighted,bottom=16,top
 
 echo "# by each kind of schedule, in uneven shares"
 mixed=all/columns0+2/rows0+1
-profile many.json "$model" 3 slots,columns,rows,$mixed
+profile many.json "$model" 3 slots,columns,rows,all/1/rows0+1,$mixed
 for row in gpipe:slots 1f1b:columns zb-h1:rows interleaved:$mixed chimera:$mixed pipedream:rows pipedream-2bw:$mixed; do
     schedule=${row%:*} ranks=2
     [ $schedule != interleaved ] || ranks=4
@@ -27,6 +27,14 @@ for row in gpipe:slots 1f1b:columns zb-h1:rows interleaved:$mixed chimera:$mixed
 done
 plan plan.json many.json 1f1b rows3:$mixed 2 --replicas 2,1
 echo "clipped, replicas, a short last micro-batch: $(run plan.json --clip 0.01) $(run plan.json --batch 27)"
+for row in zb-h1:rows chimera:slots pipedream:rows interleaved:all/1/rows0+1; do
+    schedule=${row%:*} ranks=2
+    [ $schedule != interleaved ] || ranks=4
+    plan plan.json many.json $schedule rows3:${row#*:} $ranks --ranks 2 --optimizer adagrad-rows
+    echo "${row#*:} by $schedule, a sum for each row: $(run plan.json)"
+done
+plan plan.json many.json 1f1b rows3:rows 2 --replicas 2,1 --optimizer adagrad-rows
+echo "clipped, replicas: $(run plan.json --clip 0.01)"
 profile wide.json "wide-and-deep,numbers=3,rows=50/7/300,columns=6,ids=2,top=16,micro_batch=8" 2 rows
 plan plan.json wide.json zb-h1 rows2:rows 2
 echo "two layers of tables: $(run plan.json)"
@@ -53,12 +61,12 @@ one="dlrm,rows=60,columns=8,bottom=16,top=16,micro_batch=16"
 profile on2.json "$one" 2 0,slots,columns,rows
 profile on4.json "$one" 4 columns
 train() {  # FOLDER PROFILE VARIANT
-    plan $1.json $2 1f1b $3 2 --optimizer adagrad
+    plan $1.json $2 1f1b $3 2 --optimizer ${optimizer:-adagrad}
     weir train $one --plan $1.json --data clicks.json --steps 10 --rate 0.02 --checkpoints $1 --save-every 5 --keep 9 \
         --resume >$1.txt 2>$1.err || cat $1.err
     awk -v name=$3 '/peak bytes/ && $5 != $6 { print name, "takes other bytes than planned:", $0 }' $1.txt
 }
-same() { diff -r -x manifest.json whole/step-10 $1/step-10 && echo "$1: the same bits"; }
+same() { diff -r -x manifest.json ${2:-whole}/step-10 $1/step-10 && echo "$1: the same bits"; }
 train whole on2.json rows2:0
 for places in slots columns rows; do
     train $places on2.json rows2:$places
@@ -69,6 +77,19 @@ train moved on2.json rows2:rows
 same moved
 cp -r whole more && rm -r more/step-10
 train more on4.json rows4:columns && ls more
+
+echo "# with a sum for each row, which a checkpoint has of whole tables"
+optimizer=adagrad-rows
+train sums on2.json rows2:0
+for places in slots rows; do
+    train $places-sums on2.json rows2:$places
+    same $places-sums sums
+done
+cp -r sums moved-sums && rm -r moved-sums/step-10
+train moved-sums on2.json rows2:rows
+same moved-sums sums
+plan no.json on2.json 1f1b rows2:columns 2 --optimizer adagrad-rows
+plan no.json on2.json 1f1b rows2:rows 2 --optimizer adam-rows
 
 echo "# refused"
 weir profile "$one" --tables slots; echo "exit $?"
