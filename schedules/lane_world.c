@@ -160,7 +160,7 @@ struct lane_world *lane_world_create(const struct schedule *schedule, const stru
     costs = costs ? costs : schedule->costs;
     bool good = world != NULL || error_no_memory(error, "the lanes of a schedule");
     good = good && (costs || error_set(error, "schedule %s has no costs to simulate with", schedule->name));
-    good = good && (!schedule->exchanges
+    good = good && (!schedule->exchanges || rules->use == LANES_FREE
                     || error_set(error, "schedule %s has messages from a rank to itself, which no lane holds up: they "
                                  "are simulated without lanes", schedule->name));
     if (good) {

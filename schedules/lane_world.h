@@ -42,7 +42,8 @@ struct lane_rules {
 struct lane_world;  // a lowered schedule that is analysed once, so that it can be simulated many times
 
 // Creates it. A compute order is lowered first, with early receives. `network` NULL: messages take no time. Freed by
-// lane_world_free(). A schedule that exchanges is refused: a message from a rank to itself holds no lane up.
+// lane_world_free(). With lanes that are not free a schedule that exchanges is refused: a message from a rank to itself
+// holds no lane up.
 //
 // What check.h refuses under the same rules for sends is refused here, with the same sentence. A schedule that
 // deadlocks there also deadlocks here, unless a rank would reach a REDUCE past a SEND that waits.

@@ -1,10 +1,12 @@
 // Chrome trace events. There is a process per rank, an X event per action, and a counter of the bytes that a rank
 // holds. Each message is an arrow from the action that made it to the one that used it. Actions at the same time are
-// on different threads, so the events of a thread never overlap.
+// on different threads, so the events of a thread never overlap. Messages from a rank to itself, which exchange
+// something among its devices, have a thread of their own.
 //
 // Times are in us, printed from whole ns with three decimals: nothing is rounded.
 #include <stdlib.h>
 
+#include "common/number.h"
 #include "schedules/pictures/lanes.h"
 #include "schedules/pictures/span_index.h"
 
@@ -28,6 +30,19 @@ static unsigned threads_of(const struct trace *trace, uint32_t rank)
     return threads;
 }
 
+static bool is_exchange(const struct message *message)
+{
+    return message->from == message->to;
+}
+
+static bool has_exchanges(const struct trace *trace, uint32_t rank)
+{
+    for (size_t i = 0; i < trace->timeline->message_count; i++)
+        if (is_exchange(&trace->timeline->messages[i]) && trace->timeline->messages[i].from == rank)
+            return true;
+    return false;
+}
+
 static void write_ranks(const struct trace *trace, struct text *text)
 {
     for (uint32_t rank = 0; rank < trace->timeline->ranks; rank++) {
@@ -38,6 +53,9 @@ static void write_ranks(const struct trace *trace, struct text *text)
         for (unsigned thread = 1; thread <= threads_of(trace, rank); thread++)
             text_add(text, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,"
                            "\"args\":{\"name\":\"%s\"}}", rank, thread, thread == 1 ? "compute" : "at the same time");
+        if (has_exchanges(trace, rank))
+            text_add(text, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,"
+                           "\"args\":{\"name\":\"exchange\"}}", rank, threads_of(trace, rank) + 1);
     }
 }
 
@@ -86,6 +104,27 @@ static void write_message(const struct trace *trace, const struct message *messa
     text_add(text, "}");
 }
 
+// One follows another, so each is drawn from where the one before has ended.
+static void write_exchanges(const struct trace *trace, uint32_t rank, struct text *text)
+{
+    uint64_t free_ns = 0;
+    for (size_t i = 0; i < trace->timeline->message_count; i++) {
+        const struct message *message = &trace->timeline->messages[i];
+        const uint64_t start_ns = max_u64(free_ns, message->start_ns);
+        char name[ACTION_SIZE];
+        if (!is_exchange(message) || message->from != rank || message->end_ns < start_ns)
+            continue;
+        action_format(message->action, name);
+        text_add(text, ",\n{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"message\",\"pid\":%u,\"tid\":%u,\"ts\":", name,
+                 rank, threads_of(trace, rank) + 1);
+        add_us(text, start_ns);
+        text_add(text, ",\"dur\":");
+        add_us(text, message->end_ns - start_ns);
+        text_add(text, "}");
+        free_ns = message->end_ns;
+    }
+}
+
 static void write_level(const struct level *level, struct text *text)
 {
     text_add(text, ",\n{\"ph\":\"C\",\"name\":\"memory\",\"pid\":%u,\"ts\":", level->rank);
@@ -114,6 +153,8 @@ void timeline_write_trace(const struct timeline *timeline, struct text *text)
             write_span(&timeline->spans[i], trace.thread_of[i], text);
         for (size_t i = 0; i < timeline->message_count; i++)
             write_message(&trace, &timeline->messages[i], i + 1, text);
+        for (uint32_t rank = 0; rank < timeline->ranks; rank++)
+            write_exchanges(&trace, rank, text);
         for (size_t i = 0; i < timeline->level_count; i++)
             write_level(&timeline->levels[i], text);
         text_add(text, "\n]}\n");

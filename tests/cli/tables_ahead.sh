@@ -97,6 +97,10 @@ weir simulate order.json --cost costs.json | head -n 12
 sed 's/"exchanges": true,//' order.json >within.json
 weir simulate within.json --cost costs.json | grep iteration
 
+weir simulate order.json --cost costs.json --format trace -o run.trace
+grep -c '"tid":2,"ts"' run.trace
+weir compare order.json run.trace --cost costs.json 2>&1 | grep -E '^(iteration|unexplained)|all of them'
+
 echo "# refused"
 weir schedule tables-ahead --ranks 2 --micro-batches 4; echo "exit $?"
 weir schedule tables-ahead --ranks 1 --micro-batches 4 --format csv; echo "exit $?"

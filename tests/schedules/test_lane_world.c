@@ -152,6 +152,11 @@ static void every_schedule_has_its_price(void **state)
         assert_good(order, error);
         cost_all(order);
         if (order->exchanges) {
+            order->costs[0].exchange_ns = 300;
+            struct lane_world_result free_lanes = simulated(order, NULL, NULL, LANES_FREE, 0, NULL);
+            assert_int_equal(free_lanes.iteration_ns, free_lanes.usual_ns);
+            assert_true(free_lanes.iteration_ns > 600);
+            lane_world_result_clear(&free_lanes);
             assert_null(lane_world_create(order, NULL, NULL, &(struct lane_rules){ .use = LANES_ONE }, &error));
             assert_error(error, "schedule tables-ahead has messages from a rank to itself, which no lane holds up: they"
                                 " are simulated without lanes");
