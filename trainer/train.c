@@ -163,12 +163,11 @@ struct asked {
     bool stop, keep;
 };
 
+// Ranks that are threads of one process have one flag: the first of them takes it, and tells the others.
 static struct asked take_asked(const struct train_settings *settings)
 {
-    const struct asked asked = { settings->stop && *settings->stop, settings->keep && *settings->keep };
-    if (settings->keep)
-        *settings->keep = 0;
-    return asked;
+    return (struct asked){ settings->stop && *settings->stop,
+                           settings->keep && __atomic_exchange_n(settings->keep, 0, __ATOMIC_RELAXED) };
 }
 
 // All-gathers what ranks were asked for, so that all of them act after the same pass.
