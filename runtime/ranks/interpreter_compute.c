@@ -30,11 +30,16 @@ static struct stage_pass pass_of(struct interpreter *interpreter, struct action 
     const struct local *local = flights_local(flights, action);
     const struct slab_stage *memory = local->memory;
     const struct flight *flight = flights_flight(flights, action);
-    struct stage_pass pass = {
+    const struct update_samples *all = &interpreter->needs.samples;
+    const uint64_t samples = samples_of(all, action.micro_batch);
+    return (struct stage_pass){  // made where the caller has it
         .base = {
             .queue = interpreter->needs.queue,
             .step = interpreter->step,
             .micro_batch = action.micro_batch,
+            .micro_batches = all->micro_batches,
+            .samples = samples,
+            .share = loss_share_of(all, samples),
             .is_training = interpreter->needs.weight_plan->has_backward,
             .split = action.split,
             .splits = interpreter->needs.schedule->splits,
@@ -71,8 +76,6 @@ static struct stage_pass pass_of(struct interpreter *interpreter, struct action 
         .together = group.at,
         .together_count = group.size,
     };
-    pass_put_share(&pass.base, &interpreter->needs.samples);
-    return pass;
 }
 
 static struct action of_kind(struct action action, enum action_kind kind)

@@ -18,12 +18,18 @@ static inline uint64_t samples_of(const struct update_samples *all, uint32_t mic
     return all->batch > 0 ? min_u64(all->batch - before, all->micro_batch) : all->micro_batch;
 }
 
+// The share of so many samples in the loss of an update.
+static inline float loss_share_of(const struct update_samples *all, uint64_t samples)
+{
+    return all->batch > 0 ? (float)samples / (float)all->batch : 1.0f / (float)all->micro_batches;
+}
+
 // Fills in micro_batches, samples and share, by the pass's own micro_batch.
 static inline void pass_put_share(struct weir_pass *pass, const struct update_samples *all)
 {
     pass->micro_batches = all->micro_batches;
     pass->samples = samples_of(all, pass->micro_batch);
-    pass->share = all->batch > 0 ? (float)pass->samples / (float)all->batch : 1.0f / (float)all->micro_batches;
+    pass->share = loss_share_of(all, pass->samples);
 }
 
 #endif
