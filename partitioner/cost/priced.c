@@ -4,6 +4,14 @@
 
 #include "partitioner/cost/predict.h"
 
+// The latency is what every message takes, so also one from a rank to itself, unless its row says more of it.
+static void price_exchanges(struct schedule *schedule, const struct costs *costs)
+{
+    for (uint32_t s = 0; schedule->exchanges && costs->has_latency && s < schedule->stages; s++)
+        if (schedule->costs[s].exchange_ns == 0)
+            schedule->costs[s].exchange_ns = costs->latency_ns;
+}
+
 static bool set_costs(struct priced *priced, const struct pricing *pricing, struct error *error)
 {
     struct schedule *schedule = priced->schedule;
@@ -13,6 +21,7 @@ static bool set_costs(struct priced *priced, const struct pricing *pricing, stru
         schedule->costs = pricing->costs->rows;
         pricing->costs->rows = NULL;
         priced->unit_ns = pricing->costs->unit_ns;
+        price_exchanges(schedule, pricing->costs);
     } else if (keeps && !schedule->costs) {
         schedule->costs = calloc(schedule->stages, sizeof *schedule->costs);
     }

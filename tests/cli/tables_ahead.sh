@@ -94,6 +94,7 @@ cat >costs.json <<'END'
   { "forward_ns": 6, "backward_ns": 9, "backward_input_ns": 4, "backward_weight_ns": 5 } ] }
 END
 weir simulate order.json --cost costs.json | head -n 12
+weir simulate tables-ahead --ranks 1 --micro-batches 4 --cost 3us,1us,1us,4us | grep '^time'
 sed 's/"exchanges": true,//' order.json >within.json
 weir simulate within.json --cost costs.json | grep iteration
 
