@@ -199,6 +199,26 @@ INLINE size_t pair_of(size_t i, size_t j)
     return i > j ? i * (i - 1) / 2 + j : j * (j - 1) / 2 + i;
 }
 
+// The gradient of row i, at `vectors` vectors of columns from c on. Their sums do not wait for each other.
+enum { PAIR_VECTORS = 32 / LANES };
+INLINE void add_pairs(const struct interaction *x, size_t sample, size_t i, size_t rows, const float *pairs,
+                      const float *begin, float *to, size_t c, const size_t vectors, size_t left)
+{
+    vec sums[PAIR_VECTORS];
+    for (size_t v = 0; v < vectors; v++)
+        sums[v] = begin ? vec_load_first(begin + c + v * LANES, left, 0) : vec_all(0);
+    for (size_t j = 0; j < rows; j++) {
+        if (j == i)
+            continue;
+        const vec pair = vec_all(pairs[pair_of(i, j)]);
+        const float *row = interaction_row(x, sample, j) + c;
+        for (size_t v = 0; v < vectors; v++)
+            sums[v] += vec_product(pair, vec_load_first(row + v * LANES, left, 0));
+    }
+    for (size_t v = 0; v < vectors; v++)
+        vec_store_first(to + c + v * LANES, sums[v], left);
+}
+
 static void cpu_interaction_backward(struct queue *queue, const struct interaction *interaction,
                                      struct values *bottom_gradient, struct values *vectors_gradient,
                                      const struct values *out_gradient)
@@ -214,14 +234,12 @@ static void cpu_interaction_backward(struct queue *queue, const struct interacti
             const bool is_bottom = has_bottom && i == 0;
             float *to = is_bottom ? floats(bottom_gradient) + sample * x->columns
                                   : floats(vectors_gradient) + (sample * x->count + i - has_bottom) * x->columns;
-            FOR_VECTORS (c, left, x->columns) {
-                vec sum = is_bottom ? vec_load_first(gradient + c, left, 0) : vec_all(0);
-                for (size_t j = 0; j < rows; j++)
-                    if (j != i)
-                        sum += vec_product(vec_all(pairs[pair_of(i, j)]),
-                                           vec_load_first(interaction_row(x, sample, j) + c, left, 0));
-                vec_store_first(to + c, sum, left);
-            }
+            const float *begin = is_bottom ? gradient : NULL;
+            size_t c = 0;
+            for (; c + PAIR_VECTORS * LANES <= x->columns; c += PAIR_VECTORS * LANES)
+                add_pairs(x, sample, i, rows, pairs, begin, to, c, PAIR_VECTORS, LANES);
+            for (; c < x->columns; c += LANES)
+                add_pairs(x, sample, i, rows, pairs, begin, to, c, 1, min_u64(x->columns - c, LANES));
         }
     }
 }
