@@ -82,6 +82,15 @@ bool profile_rehash(struct profile *profile, struct error *error)
     return good;
 }
 
+bool profile_add_note(struct profile *profile, const char *sentence, struct error *error)
+{
+    struct text notes = { 0 };
+    text_add(&notes, "%s%s%s", profile->notes ? profile->notes : "", profile->notes ? " " : "", sentence);
+    free(profile->notes);
+    profile->notes = text_take(&notes, error);
+    return profile->notes && profile_rehash(profile, error);
+}
+
 size_t profile_overflow_at(const struct profile *profile, const char **of_what)
 {
     uint64_t ns = 0, bytes = 0;

@@ -144,6 +144,7 @@ struct profile *profile_load(const char *path, struct error *error);
 struct profile *profile_read(const char *text, size_t length, const char *name, struct error *error);
 void profile_write(const struct profile *profile, struct text *text);
 bool profile_rehash(struct profile *profile, struct error *error);
+bool profile_add_note(struct profile *profile, const char *sentence, struct error *error);
 void profile_free(struct profile *profile);
 
 // Bytes of a number of this type, such as "bf16"; 0 if there is no such type.

@@ -48,9 +48,10 @@ bool click_batch_create(const struct layer *layer, struct click_batch *batch, st
         .drawn = { .numbers = calloc(numbers, sizeof(float)), .weights = calloc(ids, sizeof(float)),
                    .ids = calloc(ids, sizeof(uint32_t)), .ends = calloc(slots, sizeof(uint32_t)) },
     };
-    return (batch->numbers && batch->rows && batch->ends && batch->weights && batch->drawn.numbers
-            && batch->drawn.weights && batch->drawn.ids && batch->drawn.ends)
-        || error_no_memory(error, "a batch of clicks");
+    return ((batch->numbers && batch->rows && batch->ends && batch->weights && batch->drawn.numbers
+             && batch->drawn.weights && batch->drawn.ids && batch->drawn.ends)
+            || error_no_memory(error, "a batch of clicks"))
+        && (layer->shape.tables.room == 0 || row_slots_open(&batch->own, layer->shape.tables.room, error));
 }
 
 void click_batch_free(struct click_batch *batch)
@@ -63,6 +64,7 @@ void click_batch_free(struct click_batch *batch)
     free(batch->drawn.weights);
     free(batch->drawn.ids);
     free(batch->drawn.ends);
+    row_slots_close(&batch->own);
     *batch = (struct click_batch){ 0 };
 }
 
@@ -85,6 +87,15 @@ static int32_t last_end(const struct click_batch *batch)
     return batch->lists > 0 ? batch->ends[batch->lists - 1] : 0;
 }
 
+static int32_t slot_of(struct click_batch *batch, size_t room, uint32_t row)
+{
+    if (batch->slots)
+        return row_slots_find(batch->slots, row);
+    if (batch->own.count == room)
+        row_slots_clear(&batch->own);
+    return row_slots_add(&batch->own, row);
+}
+
 // The ids of a slot become rows of the matrix of all tables, in which this slot's table begins at row `first`.
 static void add_slot(const struct layer *layer, struct click_batch *batch, const struct click_lists *sample,
                      size_t slot, uint32_t first)
@@ -93,7 +104,7 @@ static void add_slot(const struct layer *layer, struct click_batch *batch, const
     int32_t end = last_end(batch);
     for (uint32_t i = sample ? click_first(sample, slot) : 0; sample && i < sample->ends[slot]; i++, end++) {
         const size_t row = (size_t)first + layer_table_row(layer->shape.tables.rows[slot], sample->ids[i]);
-        batch->rows[end] = room == 0 ? (int32_t)row : batch->slots ? batch->slots[row] : (int32_t)(row % room);
+        batch->rows[end] = room > 0 ? slot_of(batch, room, (uint32_t)row) : (int32_t)row;
         batch->weights[end] = sample->weights ? sample->weights[i] : 1;
     }
     end_list(batch, end);

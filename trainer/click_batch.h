@@ -8,6 +8,7 @@
 #define TRAINER_CLICK_BATCH_H
 
 #include "models/layer.h"
+#include "trainer/row_slots.h"
 
 // One sample. The ids of slot s are ids[s > 0 ? ends[s - 1] : 0 .. ends[s]).
 struct click_lists {
@@ -26,7 +27,8 @@ struct click_batch {
     int32_t *rows, *ends;
     float *weights;  // NULL without
     size_t samples, lists;  // so many are in it
-    const int32_t *slots;   // of tables on the host: where each row of all tables is on the device. NULL: anywhere
+    const struct row_slots *slots;  // of tables on the host: which rows are where on the device. NULL: `own` says
+    struct row_slots own;           // as they come, until there is no more room: for a layer that is measured alone
     struct {
         float *numbers, *weights;
         uint32_t *ids, *ends;

@@ -1,9 +1,12 @@
 // Embedding tables that are larger than the device, in the host's memory. The device has room for some rows, and before
 // each iteration gets those that the iteration's ids name, with their optimizer state:
 //
-//     host      all rows and states   --- rows that iteration k reads ---> device
-//                                     <--- with the changes of its STEP --- (before iteration k + 1)
+//     device     | iteration k                          |       | iteration k + 1
+//     a thread   | takes the rows of k - 1 that k does  | rows  |
+//     on the     | not read, and gets those of k + 1    | are   |
+//     host       | ready that k does not read           | moved |
 //
+// Rows that both iterations read never come to the host's tables: they go back with the others, with the changes of k.
 // The loader is a function of the step, so that these rows are known before anything runs. There is no cache and no
 // miss. To the runtime, the rows on the device are the layer's parameters. A row that no id names is not changed by
 // sgd and adagrad, so the result is that of a device with all rows. (Its gradient is 0, and adds nothing to Adagrad's
@@ -16,6 +19,7 @@
 #include "runtime/pipeline.h"
 #include "trainer/click_batch.h"
 #include "trainer/model_layers.h"
+#include "trainer/row_slots.h"
 
 struct host_tables;
 
@@ -25,11 +29,12 @@ struct host_tables *host_tables_create(const struct model *model, const size_t *
                                        struct error *error);
 void host_tables_free(struct host_tables *tables);
 
-// By row of all tables of a layer, its row on the device. Only the rows of the present iteration have one.
-const int32_t *host_tables_slots(const struct host_tables *tables, uint32_t layer);
+// The rows of all tables of a layer that are on the device, and which row each is there: those of the present iteration.
+const struct row_slots *host_tables_slots(const struct host_tables *tables, uint32_t layer);
 
-// Takes back the rows on the device, and brings those of the pipeline's next step. False with `error` if there are more
-// than there is room for; then nothing was changed.
+// Takes back the rows on the device, and brings those of the pipeline's next step. A thread then reads samples of the
+// step behind it until the next call of any function here, which waits for it: `layers` must be there as long. False
+// with `error` if there are more rows than there is room for; then nothing was changed.
 bool host_tables_turn(struct host_tables *tables, const struct model_layers *layers, struct pipeline *pipeline,
                       struct error *error);
 
@@ -40,16 +45,16 @@ bool host_tables_has(const struct host_tables *tables, uint32_t layer);
 bool host_tables_look_up(struct host_tables *tables, uint32_t layer, const struct click_batch *batch,
                          struct queue *queue, void *output, struct error *error);
 
-// Bytes that have gone to the device and back.
-uint64_t host_tables_moved_bytes(const struct host_tables *tables);
-
-// The time in which as many rows as there is room for go back to tables of a layer, and others come, with the sums of
-// Adagrad.
-bool host_tables_time(const struct layer *layer, size_t room, const struct measure_options *options, uint64_t *ns,
-                      struct error *error);
+// The time in which as many rows as there is room for come from a device and others go there, with the sums of Adagrad;
+// and that of what is done beside an iteration.
+struct host_time {
+    uint64_t turn_ns, beside_ns;
+};
+bool host_tables_time(const struct layer *layer, size_t room, struct device *device,
+                      const struct measure_options *options, struct host_time *time, struct error *error);
 
 // A part of a layer's state, whole: copied out, given what is on the device; or replaced, which leaves nothing there.
-void host_tables_get(const struct host_tables *tables, uint32_t layer, uint32_t part, const void *own, void *whole);
+void host_tables_get(struct host_tables *tables, uint32_t layer, uint32_t part, const void *own, void *whole);
 bool host_tables_put(struct host_tables *tables, uint32_t layer, uint32_t part, const void *whole, void *own,
                      struct error *error);
 

@@ -29,7 +29,7 @@ struct layer_binding {
     void *own;                  // of these, those of a member that owns rows; of all members, one behind the other
     struct click_batch *clicks; // likewise, for a source of numbers or ids
     struct host_tables *host;   // that computes the forward; NULL: the device does
-    const int32_t *slots;       // where each row of tables that are on the host is on the device; else NULL
+    const struct row_slots *slots;  // rows on the device of tables on the host; else NULL
     uint64_t batch_at;          // byte offset of these in the forward's workspace on the device, after the layer's own
     struct weir_range *undecayed;
     struct weir_tensor tensors[LAYER_TENSORS];
@@ -46,10 +46,10 @@ size_t binding_samples_of(const struct layer *layer, size_t samples);
 struct layer_pass binding_pass_of(const struct layer_binding *binding, const struct weir_pass *pass);
 struct layer_pass binding_forward_pass_of(const struct layer_binding *binding, const struct weir_pass *pass);
 
-// Visits the samples of a micro-batch that count, of a source of ids.
+// Visits the samples of a micro-batch that count, of a source of ids. Random ones are drawn into `drawn`.
 typedef bool visit_clicks(void *self, const struct layer *layer, const struct click_lists *sample);
-bool binding_visit_clicks(const struct layer_binding *binding, const struct weir_pass *pass, visit_clicks *visit,
-                          void *self);
+bool binding_visit_clicks(const struct layer_binding *binding, const struct weir_pass *pass, struct click_batch *drawn,
+                          visit_clicks *visit, void *self);
 
 // The numbers or ids of a member's samples; of all samples, for a layer without members.
 void binding_fetch_clicks(const struct layer_binding *binding, uint32_t member, struct layer_pass *pass);

@@ -12,7 +12,7 @@
 #include "trainer/measure_model.h"
 #include "trainer/model_spec.h"
 
-enum { NAME_SIZE = 32 };
+enum { NAME_SIZE = 32, NOTE_SIZE = 120 };
 
 static void name_sharding(struct sharding sharding, char name[NAME_SIZE])
 {
@@ -155,6 +155,7 @@ struct collective_place {
     const struct cluster *cluster;
     const struct sample_data *data;  // that the layers run on; NULL: random data
     const struct measure_options *options;
+    uint64_t *beside_ns;  // the most that rows of tables on the host take beside an iteration
 };
 
 static bool time_collective(const struct collective_place *place, uint64_t bytes, size_t shards, bool adds,
@@ -174,8 +175,13 @@ static bool time_update(const struct collective_place *place, const struct layer
 {
     struct layer whole = *layer;
     whole.shape.tables.room = 0;
-    if (sharding.room > 0)
-        return host_tables_time(&whole, sharding.room, place->options, ns, error);
+    if (sharding.room > 0) {
+        struct host_time time = { 0 };
+        const bool good = host_tables_time(&whole, sharding.room, place->device, place->options, &time, error);
+        *ns = time.turn_ns;
+        *place->beside_ns = max_u64(*place->beside_ns, time.beside_ns);
+        return good;
+    }
     uint64_t first = layer_sizes(layer).gradient_bytes / sizeof(float), end;
     if (layer_weights_are_split(layer, sharding))
         shard_own_range(layer, &first, &end);
@@ -259,7 +265,7 @@ static bool measure_sharding(struct profile *profile, const char *spec, struct s
 bool measure_shards(struct profile *profile, const char *spec, struct device *device, uint32_t shards,
                     const struct cluster *cluster, const struct measure_options *options, struct error *error)
 {
-    const struct collective_place place = { device, cluster, NULL, options };
+    const struct collective_place place = { device, cluster, NULL, options, NULL };
     const struct sharding tensors = { .shards = shards }, rows = { .shards = shards, .shares_rows = true };
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const struct layer *first = model ? first_to_split(model, shards) : NULL;
@@ -286,7 +292,7 @@ bool measure_own_rows(struct profile *profile, const char *spec, struct device *
                       const char *places, const struct cluster *cluster, const struct sample_data *data,
                       const struct measure_options *options, struct error *error)
 {
-    const struct collective_place place = { device, cluster, data, options };
+    const struct collective_place place = { device, cluster, data, options, NULL };
     const struct sharding sharding = { .shards = members, .owns_rows = true, .places = places };
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const bool good = model && (!places || has_tables(model, error)) && model_can_own_rows(model, sharding, error)
@@ -295,14 +301,25 @@ bool measure_own_rows(struct profile *profile, const char *spec, struct device *
     return good;
 }
 
+static bool note_beside(struct profile *profile, size_t room, uint64_t ns, struct error *error)
+{
+    char note[NOTE_SIZE];
+    snprintf(note, sizeof note, "With host%zu, an iteration of less than %.1f ms waits for the rows of the next one.",
+             room, (double)ns / 1e6);
+    return profile_add_note(profile, note, error);
+}
+
 bool measure_room(struct profile *profile, const char *spec, struct device *device, size_t room,
                   const struct sample_data *data, const struct measure_options *options, struct error *error)
 {
-    const struct collective_place place = { .device = device, .data = data, .options = options };
+    uint64_t beside_ns = 0;
+    const struct collective_place place = { .device = device, .data = data, .options = options,
+                                            .beside_ns = &beside_ns };
     const struct sharding sharding = { .shards = 1, .room = room };
     struct model *model = model_from_spec(spec, device_precision(device), error);
     const bool good = model && has_tables(model, error)
-        && measure_sharding(profile, spec, sharding, &place, &(struct collective_times){ 0 }, error);
+        && measure_sharding(profile, spec, sharding, &place, &(struct collective_times){ 0 }, error)
+        && note_beside(profile, room, beside_ns, error);
     model_free(model);
     return good;
 }

@@ -1,6 +1,7 @@
 #include "trainer/measure_sizes.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/number.h"
@@ -8,6 +9,7 @@
 #include "trainer/model_spec.h"
 
 enum { SMALLEST, BETWEEN, LARGEST };
+enum { NOTE_SIZE = 120 };
 
 static struct profile *measure_at(const char *spec, const struct model *like, size_t micro_batch, struct device *device,
                                   const struct measure_options *options, struct error *error)
@@ -101,16 +103,6 @@ static void say_norms(const struct model *model, struct text *said)
                  " micro-batch (batch norm).\n", norms, norms == 1 ? " uses" : "s use");
 }
 
-static bool add_notes(struct profile *profile, const uint32_t sizes[MEASURED_SIZES], struct error *error)
-{
-    struct text notes = { 0 };
-    text_add(&notes, "%s%sTimes lie on lines through micro-batches of %u and %u.", profile->notes ? profile->notes : "",
-             profile->notes ? " " : "", sizes[SMALLEST], sizes[LARGEST]);
-    free(profile->notes);
-    profile->notes = text_take(&notes, error);
-    return profile->notes && profile_rehash(profile, error);
-}
-
 struct profile *measure_sizes(const char *spec, struct device *device, const struct measure_options *options,
                               const uint32_t sizes[MEASURED_SIZES], struct text *said, struct error *error)
 {
@@ -132,7 +124,10 @@ struct profile *measure_sizes(const char *spec, struct device *device, const str
         put_lines(profile, measured, sizes, size);
         say_miss(measured, sizes, said);
         say_norms(model, said);
-        good = add_notes(profile, sizes, error);
+        char note[NOTE_SIZE];
+        snprintf(note, sizeof note, "Times lie on lines through micro-batches of %u and %u.", sizes[SMALLEST],
+                 sizes[LARGEST]);
+        good = profile_add_note(profile, note, error);
     }
     for (size_t i = 0; i < MEASURED_SIZES; i++)
         profile_free(measured[i]);

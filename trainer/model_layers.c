@@ -271,15 +271,14 @@ static struct click_lists sample_lists(const struct layer_binding *binding, cons
                                     : draw_sample(binding, layer, pass, batch, drawing, row);
 }
 
-bool binding_visit_clicks(const struct layer_binding *binding, const struct weir_pass *pass, visit_clicks *visit,
-                          void *self)
+bool binding_visit_clicks(const struct layer_binding *binding, const struct weir_pass *pass, struct click_batch *drawn,
+                          visit_clicks *visit, void *self)
 {
     const size_t real = binding_samples(binding, pass);
     struct drawing drawing = { 0 };
     bool good = true;
     for (size_t row = 0; good && row < real; row++) {
-        const struct click_lists sample = sample_lists(binding, &binding->layer, pass, &binding->clicks[0], &drawing,
-                                                       row, real);
+        const struct click_lists sample = sample_lists(binding, &binding->layer, pass, drawn, &drawing, row, real);
         good = visit(self, &binding->layer, &sample);
     }
     return good;

@@ -398,6 +398,7 @@ void split_layers_free(struct split_layers *layers)
 {
     if (!layers)
         return;
+    host_tables_free(layers->host);  // whose thread reads samples of the layers
     for (uint32_t m = 0; layers->of && m < layers->members; m++)
         model_layers_free(layers->of[m]);
     proxy_stages_free(layers->followers);
@@ -405,7 +406,6 @@ void split_layers_free(struct split_layers *layers)
     member_messages_free(layers->exchanged);
     free(layers->messages);
     rank_grid_close(&layers->grid);
-    host_tables_free(layers->host);
     free(layers->shards);
     free(layers->rooms);
     free(layers->places);

@@ -52,6 +52,12 @@ cp -r whole there && rm -r there/step-10
 train there host900,host900
 same there
 
+echo "# clipped, and gone on with beside evaluations"
+train clipped host900,host900 --clip 0.02
+cp -r clipped again && rm -r again/step-10
+train again host900,host900 --clip 0.02 --eval-every 2
+diff -r -x manifest.json clipped/step-10 again/step-10 && echo "the same bits"
+
 for plan in whole host; do
     weir score $plan.json --weights host --data clicks.json -o $plan.tsv >/dev/null || echo "exit $?"
 done
