@@ -17,7 +17,7 @@ struct span {
 
 struct message {
     struct action action;  // the SEND
-    uint32_t from, to;
+    uint32_t from, to;     // the same rank twice: an exchange among its devices
     uint64_t start_ns;
     uint64_t end_ns;
 };
@@ -40,6 +40,11 @@ struct timeline {
     size_t level_count, level_capacity;
     uint64_t unit_ns;        // how many ns the number 1 is, if costs have no units; 0: drawings show times
 };
+
+static inline bool is_exchange(const struct message *message)
+{
+    return message->from == message->to;
+}
 
 bool timeline_add(struct timeline *timeline, struct span span);  // returns false if memory runs out
 bool timeline_add_message(struct timeline *timeline, struct message message);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
 #include "schedules/pictures/palette.h"
 
 // --- order ------------------------------------------------------------------------
@@ -30,6 +31,34 @@ static void sort(struct lanes *lanes)
         lanes->first[rank + 1] += lanes->first[rank];
     if (!sorted)
         qsort(lanes->boxes, timeline->span_count, sizeof *lanes->boxes, compare);
+}
+
+// --- exchanges --------------------------------------------------------------------
+
+// Behind the boxes of spans, in the same order. One exchange follows another, so that each is drawn from where the one
+// before has ended.
+static void add_exchanges(struct lanes *lanes)
+{
+    const struct timeline *timeline = lanes->timeline;
+    struct lane_box *boxes = lanes->boxes + timeline->span_count, *end = boxes;
+    for (size_t i = 0; i < timeline->message_count; i++) {
+        const struct message *message = &timeline->messages[i];
+        if (!is_exchange(message) || message->end_ns <= message->start_ns)
+            continue;
+        lanes->exchanges[i] = (struct span){ message->from, message->action, message->start_ns, message->end_ns, 0 };
+        *end++ = (struct lane_box){ .span = &lanes->exchanges[i], .rows = 1 };
+    }
+    qsort(boxes, (size_t)(end - boxes), sizeof *boxes, compare);
+    for (struct lane_box *box = boxes; box < end; box++) {
+        struct span *span = lanes->exchanges + (box->span - lanes->exchanges);
+        if (box == boxes || box[-1].span->rank != span->rank) {
+            lanes->first[lanes->count++] = (size_t)(box - lanes->boxes);
+        } else {
+            span->start_ns = max_u64(span->start_ns, box[-1].span->end_ns);
+            span->end_ns = max_u64(span->end_ns, span->start_ns);
+        }
+    }
+    lanes->first[lanes->count] = (size_t)(end - lanes->boxes);
 }
 
 // --- chunks -------------------------------------------------------------------------
@@ -109,13 +138,15 @@ static void stack_lane(struct lane_box *first, struct lane_box *end)
 
 bool lanes_create(struct lanes *lanes, const struct timeline *timeline)
 {
-    *lanes = (struct lanes){ .timeline = timeline, .extent = drawing_extent(timeline) };
-    lanes->boxes = malloc((timeline->span_count + 1) * sizeof *lanes->boxes);
-    lanes->first = calloc(timeline->ranks + (size_t)1, sizeof *lanes->first);
+    *lanes = (struct lanes){ .timeline = timeline, .extent = drawing_extent(timeline), .count = timeline->ranks };
+    lanes->boxes = malloc((timeline->span_count + timeline->message_count + 1) * sizeof *lanes->boxes);
+    lanes->first = calloc(2 * (size_t)timeline->ranks + 1, sizeof *lanes->first);
+    lanes->exchanges = malloc((timeline->message_count + 1) * sizeof *lanes->exchanges);
     uint16_t *stages = malloc((timeline->span_count + 1) * sizeof *stages);
-    const bool good = lanes->boxes && lanes->first && stages;
+    const bool good = lanes->boxes && lanes->first && lanes->exchanges && stages;
     if (good) {
         sort(lanes);
+        add_exchanges(lanes);
         for (uint32_t rank = 0; rank < timeline->ranks; rank++) {
             number_chunks(lanes, lanes->first[rank], lanes->first[rank + 1], stages);
             stack_lane(lanes->boxes + lanes->first[rank], lanes->boxes + lanes->first[rank + 1]);
@@ -131,7 +162,16 @@ void lanes_clear(struct lanes *lanes)
 {
     free(lanes->boxes);
     free(lanes->first);
+    free(lanes->exchanges);
     *lanes = (struct lanes){ 0 };
+}
+
+uint32_t lanes_of_exchanges(const struct lanes *lanes, uint32_t rank)
+{
+    for (uint32_t lane = lanes->timeline->ranks; lane < lanes->count; lane++)
+        if (lanes->boxes[lanes->first[lane]].span->rank == rank)
+            return lane;
+    return NO_LANE;
 }
 
 uint64_t lanes_busy_ns(const struct lanes *lanes, uint32_t rank)

@@ -6,7 +6,6 @@
 // Times are in us, printed from whole ns with three decimals: nothing is rounded.
 #include <stdlib.h>
 
-#include "common/number.h"
 #include "schedules/pictures/lanes.h"
 #include "schedules/pictures/span_index.h"
 
@@ -30,19 +29,6 @@ static unsigned threads_of(const struct trace *trace, uint32_t rank)
     return threads;
 }
 
-static bool is_exchange(const struct message *message)
-{
-    return message->from == message->to;
-}
-
-static bool has_exchanges(const struct trace *trace, uint32_t rank)
-{
-    for (size_t i = 0; i < trace->timeline->message_count; i++)
-        if (is_exchange(&trace->timeline->messages[i]) && trace->timeline->messages[i].from == rank)
-            return true;
-    return false;
-}
-
 static void write_ranks(const struct trace *trace, struct text *text)
 {
     for (uint32_t rank = 0; rank < trace->timeline->ranks; rank++) {
@@ -53,7 +39,7 @@ static void write_ranks(const struct trace *trace, struct text *text)
         for (unsigned thread = 1; thread <= threads_of(trace, rank); thread++)
             text_add(text, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,"
                            "\"args\":{\"name\":\"%s\"}}", rank, thread, thread == 1 ? "compute" : "at the same time");
-        if (has_exchanges(trace, rank))
+        if (lanes_of_exchanges(&trace->lanes, rank) != NO_LANE)
             text_add(text, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,"
                            "\"args\":{\"name\":\"exchange\"}}", rank, threads_of(trace, rank) + 1);
     }
@@ -104,24 +90,20 @@ static void write_message(const struct trace *trace, const struct message *messa
     text_add(text, "}");
 }
 
-// One follows another, so each is drawn from where the one before has ended.
-static void write_exchanges(const struct trace *trace, uint32_t rank, struct text *text)
+static void write_exchanges(const struct trace *trace, uint32_t lane, struct text *text)
 {
-    uint64_t free_ns = 0;
-    for (size_t i = 0; i < trace->timeline->message_count; i++) {
-        const struct message *message = &trace->timeline->messages[i];
-        const uint64_t start_ns = max_u64(free_ns, message->start_ns);
+    const uint32_t rank = trace->lanes.boxes[trace->lanes.first[lane]].span->rank;
+    const unsigned thread = threads_of(trace, rank) + 1;
+    for (size_t i = trace->lanes.first[lane]; i < trace->lanes.first[lane + 1]; i++) {
+        const struct span *exchange = trace->lanes.boxes[i].span;
         char name[ACTION_SIZE];
-        if (!is_exchange(message) || message->from != rank || message->end_ns < start_ns)
-            continue;
-        action_format(message->action, name);
+        action_format(exchange->action, name);
         text_add(text, ",\n{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"message\",\"pid\":%u,\"tid\":%u,\"ts\":", name,
-                 rank, threads_of(trace, rank) + 1);
-        add_us(text, start_ns);
+                 rank, thread);
+        add_us(text, exchange->start_ns);
         text_add(text, ",\"dur\":");
-        add_us(text, message->end_ns - start_ns);
+        add_us(text, exchange->end_ns - exchange->start_ns);
         text_add(text, "}");
-        free_ns = message->end_ns;
     }
 }
 
@@ -153,8 +135,8 @@ void timeline_write_trace(const struct timeline *timeline, struct text *text)
             write_span(&timeline->spans[i], trace.thread_of[i], text);
         for (size_t i = 0; i < timeline->message_count; i++)
             write_message(&trace, &timeline->messages[i], i + 1, text);
-        for (uint32_t rank = 0; rank < timeline->ranks; rank++)
-            write_exchanges(&trace, rank, text);
+        for (uint32_t lane = timeline->ranks; lane < trace.lanes.count; lane++)
+            write_exchanges(&trace, lane, text);
         for (size_t i = 0; i < timeline->level_count; i++)
             write_level(&timeline->levels[i], text);
         text_add(text, "\n]}\n");

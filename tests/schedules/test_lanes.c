@@ -65,6 +65,40 @@ static void what_goes_to_the_host_is_below_what_is_computed(void **state)
     timeline_clear(&timeline);
 }
 
+static void exchanges_are_in_lanes_behind_those_of_ranks(void **state)
+{
+    (void)state;
+    struct timeline timeline = { .ranks = 3 };
+    add(&timeline, 2, 0, ACTION_F, 0, 10);
+    static const struct message messages[] = {
+        { { .kind = ACTION_SEND_F }, 2, 2, 30, 35 },
+        { { .kind = ACTION_SEND_F }, 2, 1, 10, 20 },  // to another rank
+        { { .kind = ACTION_SEND_F }, 2, 2, 10, 20 },
+        { { .kind = ACTION_SEND_B }, 2, 2, 12, 27 },  // once the one before has ended
+        { { .kind = ACTION_SEND_F }, 0, 0, 10, 20 },
+        { { .kind = ACTION_SEND_F }, 1, 1, 10, 10 },  // takes no time
+    };
+    for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++)
+        assert_true(timeline_add_message(&timeline, messages[i]));
+    struct lanes lanes = lanes_of(&timeline);
+    static const uint64_t want[][3] = { { 0, 10, 20 }, { 2, 10, 20 }, { 2, 20, 27 }, { 2, 30, 35 } };  // rank, from, to
+    assert_int_equal(lanes.count, 5);
+    assert_int_equal(lanes_of_exchanges(&lanes, 0), 3);
+    assert_int_equal(lanes_of_exchanges(&lanes, 1), NO_LANE);
+    assert_int_equal(lanes_of_exchanges(&lanes, 2), 4);
+    assert_int_equal(lanes.first[3], timeline.span_count);
+    assert_int_equal(lanes.first[5] - lanes.first[3], 4);
+    for (size_t i = 0; i < 4; i++) {
+        const struct span *span = lanes.boxes[lanes.first[3] + i].span;
+        assert_int_equal(span->rank, want[i][0]);
+        assert_int_equal(span->start_ns, want[i][1]);
+        assert_int_equal(span->end_ns, want[i][2]);
+    }
+    assert_int_equal(lanes.boxes[lanes.first[4] + 1].span - lanes.exchanges, 3);  // the number of its message
+    lanes_clear(&lanes);
+    timeline_clear(&timeline);
+}
+
 // Slow and obviously right: a rank is busy in a moment in which one of its actions runs.
 static uint64_t slow_busy_ns(const struct timeline *timeline, uint32_t rank, uint64_t until)
 {
@@ -120,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_at_a_time_have_a_row_each),
         cmocka_unit_test(what_goes_to_the_host_is_below_what_is_computed),
+        cmocka_unit_test(exchanges_are_in_lanes_behind_those_of_ranks),
         cmocka_unit_test(random_spans_never_cover_each_other),
     };
     return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
