@@ -240,7 +240,7 @@ static void unclear_documents_are_refused(void **state)
 int main(void)
 {
     enum { ACTIONS = sizeof action_rows / sizeof action_rows[0], REFUSALS = sizeof refusal_rows / sizeof refusal_rows[0],
-           PLAIN = 6 };
+           PLAIN = 7 };
     struct CMUnitTest tests[PLAIN + ACTIONS + REFUSALS] = {
         cmocka_unit_test(group_reads_back_as_it_is_written),
         cmocka_unit_test(action_is_anchored_at_both_ends),

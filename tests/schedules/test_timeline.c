@@ -464,7 +464,7 @@ static void arrows_stay_within_their_iteration(void **state)
 
 int main(void)
 {
-    enum { MARKS = sizeof mark_rows / sizeof mark_rows[0], PLAIN = 9 };
+    enum { MARKS = sizeof mark_rows / sizeof mark_rows[0], PLAIN = 12 };
     struct CMUnitTest tests[PLAIN + MARKS] = {
         cmocka_unit_test(text_chart_is_the_drawn_one),
         cmocka_unit_test(rows_are_as_wide_as_asked),
