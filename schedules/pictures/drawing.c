@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "schedules/board.h"
+
 struct extent drawing_extent(const struct timeline *timeline)
 {
     struct extent extent = { UINT64_MAX, 0 };
@@ -47,8 +49,8 @@ const char *drawing_kind(unsigned kind)
 {
     static const char *const names[ACTION_KINDS] = {
         "forward", "backward", "backward for the input", "backward for the weights", "recompute",
-        "send",    "receive",  "send",                   "receive",                  "to the host", "from the host",
-        "reduce",  "step",     "validate",
+        "exchange forward", "receive", "exchange backward", "receive", "to the host", "from the host", "reduce", "step",
+        "validate",
     };
     return names[kind];
 }
@@ -62,10 +64,15 @@ unsigned drawing_kinds(const struct timeline *timeline)
         if (timeline->spans[i].recompute_ns > 0)
             kinds |= 1u << ACTION_R;
     }
+    for (size_t i = 0; i < timeline->message_count; i++) {
+        const struct message *message = &timeline->messages[i];
+        if (is_exchange(message) && message->end_ns > message->start_ns)
+            kinds |= 1u << message->action.kind;
+    }
     return kinds;
 }
 
-const char *drawing_label(struct action action, char *buffer)
+static const char *without_stage(struct action action, char *buffer)
 {
     action_format(action, buffer);
     const size_t stage = strspn(buffer, "0123456789");
@@ -73,9 +80,16 @@ const char *drawing_label(struct action action, char *buffer)
     return buffer;
 }
 
+const char *drawing_label(struct action action, char *buffer)
+{
+    if (is_send(action))
+        action.kind = action.kind == ACTION_SEND_F ? ACTION_F : ACTION_B;
+    return without_stage(action, buffer);
+}
+
 const char *drawing_letter(unsigned kind, char *buffer)
 {
-    return drawing_label((struct action){ .kind = (uint8_t)kind, .micro_batch = NO_MICRO_BATCH }, buffer);
+    return without_stage((struct action){ .kind = (uint8_t)kind, .micro_batch = NO_MICRO_BATCH }, buffer);
 }
 
 void drawing_escape(const char *plain, struct text *text)

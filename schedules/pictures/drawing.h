@@ -18,11 +18,13 @@ uint64_t drawing_mark_ns(struct extent extent, uint64_t marks, uint64_t unit_ns)
 // A mark's label, in the unit of the distance between marks: "15 us"; without units "15".
 const char *drawing_mark(uint64_t time_ns, uint64_t mark_ns, uint64_t unit_ns, char *buffer, size_t size);
 
-// The name of an action kind ("forward", ...), by enum action_kind. And the kinds in a timeline, as a bit set.
+// The name of an action kind ("forward", ...), by enum action_kind. And the kinds in a timeline, as a bit set. SENDs
+// are in it if they are exchanges.
 const char *drawing_kind(unsigned kind);
 unsigned drawing_kinds(const struct timeline *timeline);
 
-// An action without its stage, such as "F3". `buffer` has ACTION_SIZE bytes and is returned.
+// An action without its stage, such as "F3", which stands for its exchange SEND_F3, too. `buffer` has ACTION_SIZE bytes
+// and is returned.
 const char *drawing_label(struct action action, char *buffer);
 
 // The letter of a kind, such as "F".

@@ -16,7 +16,7 @@ struct rgb {
 // The stages of a rank have different shades: full colour, lighter, lightest.
 enum { SHADES = 3 };
 
-// SENDs and RECVs take no time and have no colour of their own.
+// An exchange, which is a SEND, has the colour of F or B. RECVs take no time and have no colour.
 struct rgb palette_box(unsigned kind, unsigned shade);
 struct rgb palette_ink(unsigned kind, unsigned shade);  // black or white, whichever is more legible on the box
 

@@ -1,8 +1,9 @@
-// A self-contained SVG. It has a lane per rank, a box per action, idle time hatched, and a thin arrow per message.
-// The time axis is below. The legend is above, in as many rows as the width requires. Actions at the same time share
-// the lane's height.
+// A self-contained SVG. It has a lane per rank, a box per action, idle time hatched, and a thin arrow per message. A
+// rank that exchanges has a second, thin lane with a box per exchange. The time axis is below. The legend is above, in
+// as many rows as the width requires. Actions at the same time share the lane's height.
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -17,7 +18,9 @@ enum {
     PEAKS = 76,            // additional width to the right, if peaks are shown
     TOP = 74,              // with one row of legend
     LEGEND = 42, ROW = 20, // where the legend begins, and the height of a row of it
+    SWATCH = 14,
     LANE = 30,
+    THIN = 12, NEAR = 2,   // a lane of exchanges, and its distance from that of its rank
     GAP = 8,
     AXIS = 40,
     LETTER = 7,            // approximate width of a letter
@@ -33,6 +36,7 @@ struct page {
     struct lanes lanes;
     unsigned width, plot;  // of the whole picture, and of the lanes
     double top, height;
+    double *tops;          // per lane
 };
 
 static double x_of(const struct page *page, uint64_t time_ns)
@@ -47,9 +51,26 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
-static double y_of(const struct page *page, uint32_t rank)
+static unsigned height_of(const struct page *page, uint32_t lane)
 {
-    return page->top + (double)rank * (LANE + GAP);
+    return lane < page->lanes.timeline->ranks ? LANE : THIN;
+}
+
+// Returns where they end.
+static double place_lanes(struct page *page)
+{
+    double y = page->top;
+    for (uint32_t rank = 0; rank < page->lanes.timeline->ranks; rank++) {
+        const uint32_t exchanges = lanes_of_exchanges(&page->lanes, rank);
+        page->tops[rank] = y;
+        y += LANE;
+        if (exchanges != NO_LANE) {
+            page->tops[exchanges] = y + NEAR;
+            y += NEAR + THIN;
+        }
+        y += GAP;
+    }
+    return y;
 }
 
 // A time in the page's form: without its unit if costs have none.
@@ -147,13 +168,14 @@ static void place_item(struct legend *legend, size_t letters)
     }
 }
 
-static void draw_legend_item(struct legend *legend, const char *swatch, const char *label)
+static void draw_legend_item(struct legend *legend, const char *swatch, unsigned height, const char *label)
 {
     place_item(legend, strlen(label));
     const unsigned x = legend->x, y = LEGEND + ROW * legend->row;
     if (legend->text)
-        text_add(legend->text, "<rect %s x=\"%u\" y=\"%u\" width=\"14\" height=\"14\"/><text class=\"label\" x=\"%u\" "
-                               "y=\"%u\">%s</text>\n", swatch, x, y, x + 20, y + 11, label);
+        text_add(legend->text, "<rect %s x=\"%u\" y=\"%u\" width=\"%d\" height=\"%u\"/><text class=\"label\" x=\"%u\" "
+                               "y=\"%u\">%s</text>\n", swatch, x, y + (SWATCH - height) / 2, SWATCH, height, x + 20,
+                 y + 11, label);
     legend->x = x + 38 + LETTER * (unsigned)strlen(label);
 }
 
@@ -164,15 +186,16 @@ static unsigned draw_legend(const struct page *page, struct text *text)
     const unsigned kinds = drawing_kinds(page->lanes.timeline);
     struct legend legend = { .page = page, .x = LEFT, .text = text };
     for (unsigned kind = 0; kind < ACTION_KINDS; kind++) {
+        const bool thin = kind == ACTION_SEND_F || kind == ACTION_SEND_B;
         char letter[ACTION_SIZE], swatch[ACTION_SIZE + 32], label[ACTION_SIZE + 64];
         if (!(kinds >> kind & 1))
             continue;
         drawing_letter(kind, letter);
         snprintf(swatch, sizeof swatch, "class=\"box %s0\"", letter);
         snprintf(label, sizeof label, "%s: %s", letter, drawing_kind(kind));
-        draw_legend_item(&legend, swatch, label);
+        draw_legend_item(&legend, swatch, thin ? SWATCH / 2 : SWATCH, label);
     }
-    draw_legend_item(&legend, "fill=\"url(#idle)\" stroke=\"#d3d7db\" stroke-width=\".6\"", "idle");
+    draw_legend_item(&legend, "fill=\"url(#idle)\" stroke=\"#d3d7db\" stroke-width=\".6\"", SWATCH, "idle");
     if (page->lanes.chunks > 1) {
         place_item(&legend, strlen(lighter));
         if (text)
@@ -199,19 +222,29 @@ static void draw_axis(const struct page *page, struct text *text)
     }
 }
 
+static void draw_lane(const struct page *page, uint32_t lane, const char *name, struct text *text)
+{
+    const unsigned height = height_of(page, lane);
+    text_add(text, "<rect fill=\"url(#idle)\" x=\"%d\" y=\"%.0f\" width=\"%u\" height=\"%u\"/><text "
+                   "class=\"label\" text-anchor=\"end\" x=\"%d\" y=\"%.0f\">%s</text>\n", LEFT, page->tops[lane],
+             page->plot, height, LEFT - 10, page->tops[lane] + height / 2 + 4, name);
+}
+
 static void draw_lanes(const struct page *page, struct text *text)
 {
     if (page->chart->peak_bytes)
         text_add(text, "<text class=\"label\" x=\"%u\" y=\"%.0f\">live peak</text>\n", LEFT + page->plot + 10,
                  page->top - 8);
     for (uint32_t rank = 0; rank < page->lanes.timeline->ranks; rank++) {
-        char peak[NUMBER_SIZE];
-        text_add(text, "<rect fill=\"url(#idle)\" x=\"%d\" y=\"%.0f\" width=\"%u\" height=\"%d\"/><text "
-                       "class=\"label\" text-anchor=\"end\" x=\"%d\" y=\"%.0f\">rank %u</text>\n", LEFT,
-                 y_of(page, rank), page->plot, LANE, LEFT - 10, y_of(page, rank) + LANE / 2 + 4, rank);
+        const uint32_t exchanges = lanes_of_exchanges(&page->lanes, rank);
+        char name[24], peak[NUMBER_SIZE];
+        snprintf(name, sizeof name, "rank %u", rank);
+        draw_lane(page, rank, name, text);
         if (page->chart->peak_bytes)
             text_add(text, "<text class=\"label\" x=\"%u\" y=\"%.0f\">%s</text>\n", LEFT + page->plot + 10,
-                     y_of(page, rank) + LANE / 2 + 4, bytes_format(page->chart->peak_bytes[rank], peak));
+                     page->tops[rank] + LANE / 2 + 4, bytes_format(page->chart->peak_bytes[rank], peak));
+        if (exchanges != NO_LANE)
+            draw_lane(page, exchanges, "exchange", text);
     }
 }
 
@@ -219,10 +252,11 @@ static void draw_lanes(const struct page *page, struct text *text)
 
 // Every box has a label, at its usual size if there is room. Otherwise the label is as large as the box allows,
 // horizontally or vertically, whichever is larger. The smallest labels become legible when the picture is enlarged.
-static void draw_label(const struct page *page, const struct lane_box *box, const char *label, struct text *text)
+static void draw_label(const struct page *page, uint32_t lane, const struct lane_box *box, const char *label,
+                       struct text *text)
 {
     const double x = x_of(page, box->span->start_ns), width = x_of(page, box->span->end_ns) - x;
-    const double height = (double)LANE / box->rows, y = y_of(page, box->span->rank) + height * box->row;
+    const double height = (double)height_of(page, lane) / box->rows, y = page->tops[lane] + height * box->row;
     const double letters = (double)strlen(label) * LETTER / SIZE;  // its length relative to its height
     const double along = smaller((width - 2) / letters, height - 2), up = smaller((height - 2) / letters, width - 1);
     const bool turned = along < SIZE && up > along;
@@ -248,12 +282,12 @@ static void draw_title(const struct page *page, const struct span *span, struct 
              time_of(page, span->end_ns - first_ns, end));
 }
 
-static void draw_box(const struct page *page, const struct lane_box *box, struct text *text)
+static void draw_box(const struct page *page, uint32_t lane, const struct lane_box *box, struct text *text)
 {
     char label[ACTION_SIZE];
     const struct span *span = box->span;
     const double x = x_of(page, span->start_ns), width = x_of(page, span->end_ns) - x;
-    const double height = (double)LANE / box->rows, y = y_of(page, span->rank) + height * box->row;
+    const double height = (double)height_of(page, lane) / box->rows, y = page->tops[lane] + height * box->row;
     const unsigned shade = lanes_shade(&page->lanes, box);
     text_add(text, "<g>");
     draw_title(page, span, text);
@@ -264,8 +298,16 @@ static void draw_box(const struct page *page, const struct lane_box *box, struct
         text_add(text, "<rect class=\"box R0\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>", x,
                  y + height * 4 / 5, x_of(page, span->start_ns + span->recompute_ns) - x, height / 5);
     drawing_label(span->action, label);
-    draw_label(page, box, label, text);
+    draw_label(page, lane, box, label, text);
     text_add(text, "</g>\n");
+}
+
+static void draw_boxes(const struct page *page, uint32_t lane, struct text *text)
+{
+    for (size_t i = page->lanes.first[lane]; i < page->lanes.first[lane + 1]; i++) {
+        if (page->lanes.boxes[i].span->end_ns > page->lanes.boxes[i].span->start_ns)
+            draw_box(page, lane, &page->lanes.boxes[i], text);
+    }
 }
 
 static void draw_messages(const struct page *page, struct text *text)
@@ -274,9 +316,11 @@ static void draw_messages(const struct page *page, struct text *text)
     for (size_t i = 0; i < timeline->message_count && timeline->message_count <= MOST_ARROWS; i++) {
         const struct message *message = &timeline->messages[i];
         const bool down = message->to > message->from;
+        if (is_exchange(message))
+            continue;
         text_add(text, "<line class=\"message\" marker-end=\"url(#tip)\" x1=\"%.2f\" y1=\"%.0f\" x2=\"%.2f\" "
-                       "y2=\"%.0f\"/>\n", x_of(page, message->start_ns), y_of(page, message->from) + (down ? LANE : 0),
-                 x_of(page, message->end_ns), y_of(page, message->to) + (down ? 0 : LANE));
+                       "y2=\"%.0f\"/>\n", x_of(page, message->start_ns), page->tops[message->from] + (down ? LANE : 0),
+                 x_of(page, message->end_ns), page->tops[message->to] + (down ? 0 : LANE));
     }
 }
 
@@ -285,22 +329,25 @@ void timeline_draw_svg(const struct timeline *timeline, const struct svg_chart *
     const unsigned sides = LEFT + RIGHT + (chart->peak_bytes ? PEAKS : 0);
     const unsigned width = chart->width ? chart->width : SVG_USUAL_WIDTH + (chart->peak_bytes ? PEAKS : 0);
     struct page page = { .chart = chart, .width = width, .plot = width - sides };
-    if (!lanes_create(&page.lanes, timeline)) {
+    const bool good = lanes_create(&page.lanes, timeline);
+    page.tops = calloc(page.lanes.count + (size_t)1, sizeof *page.tops);
+    if (!good || !page.tops) {
         text->failed = true;
+        free(page.tops);
+        lanes_clear(&page.lanes);
         return;
     }
     page.top = TOP + ROW * (draw_legend(&page, NULL) - 1);
-    page.height = y_of(&page, timeline->ranks) + AXIS;
+    page.height = place_lanes(&page) + AXIS;
     draw_head(&page, text);
     draw_legend(&page, text);
     draw_lanes(&page, text);
     draw_axis(&page, text);
-    for (size_t i = 0; i < timeline->span_count; i++) {
-        if (page.lanes.boxes[i].span->end_ns > page.lanes.boxes[i].span->start_ns)
-            draw_box(&page, &page.lanes.boxes[i], text);
-    }
+    for (uint32_t lane = 0; lane < page.lanes.count; lane++)
+        draw_boxes(&page, lane, text);
     if (chart->messages)
         draw_messages(&page, text);
     text_add(text, "</svg>\n");
+    free(page.tops);
     lanes_clear(&page.lanes);
 }

@@ -5,7 +5,7 @@
 //             ╵0 us     ╵5 us     ╵10 us             live peak
 //
 // If two actions run together, each has half of the characters: F7─+B3─. Moves to the host and back have a row of
-// their own below that of their rank.
+// their own below that of their rank, and so have exchanges.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ struct canvas {
     struct lanes lanes;
     size_t columns;
     int label_width;
-    const struct lane_box **cells;  // of one rank: the box each column shows, or NULL
-    struct tally *tallies;          // of one rank, per column
+    const struct lane_box **cells;  // of one row: the box each column shows, or NULL
+    struct tally *tallies;          // of one row, per column
 };
 
 enum { LEAST_COLUMNS = 10, COLUMNS_PER_MARK = 14, IDLE_COLUMNS = 12, PEAK_COLUMNS = 11, LEAST_BESIDE_SIDES = 40 };
@@ -74,16 +74,16 @@ static const struct lane_box *partner_of(const struct canvas *canvas, const stru
             && !is_move(next->span->action) ? next : NULL;
 }
 
-// Whether the box is drawn in the row of its rank, or in that of its moves.
+// Whether the box is drawn in the row of its lane, or in that of the rank's moves.
 static bool is_in_row(const struct lane_box *box, bool moves)
 {
     return box->span->end_ns > box->span->start_ns && is_move(box->span->action) == moves;
 }
 
-static void tally(struct canvas *canvas, uint32_t rank, bool moves)
+static void tally(struct canvas *canvas, uint32_t lane, bool moves)
 {
     memset(canvas->tallies, 0, canvas->columns * sizeof *canvas->tallies);
-    for (size_t i = canvas->lanes.first[rank]; i < canvas->lanes.first[rank + 1]; i++) {
+    for (size_t i = canvas->lanes.first[lane]; i < canvas->lanes.first[lane + 1]; i++) {
         const struct lane_box *box = &canvas->lanes.boxes[i];
         if (!is_in_row(box, moves))
             continue;
@@ -109,13 +109,13 @@ static unsigned winner_of(const struct canvas *canvas, size_t column)
 }
 
 // A column shows the kind that covers most of it, by the box of that kind that covers most.
-static void fill_cells(struct canvas *canvas, uint32_t rank, bool moves)
+static void fill_cells(struct canvas *canvas, uint32_t lane, bool moves)
 {
-    tally(canvas, rank, moves);
+    tally(canvas, lane, moves);
     memset(canvas->cells, 0, canvas->columns * sizeof *canvas->cells);
     for (size_t column = 0; column < canvas->columns && length_of(canvas) > 0; column++)
         canvas->tallies[column].winner = winner_of(canvas, column);
-    for (size_t i = canvas->lanes.first[rank]; i < canvas->lanes.first[rank + 1]; i++) {
+    for (size_t i = canvas->lanes.first[lane]; i < canvas->lanes.first[lane + 1]; i++) {
         const struct lane_box *box = &canvas->lanes.boxes[i];
         if (!is_in_row(box, moves))
             continue;
@@ -215,10 +215,9 @@ static void draw_sides(const struct canvas *canvas, uint32_t rank, struct text *
         text_add(text, "  %9s", bytes_format(canvas->chart->peak_bytes[rank], peak));
 }
 
-static void draw_row(struct canvas *canvas, uint32_t rank, bool moves, struct text *text)
+static void draw_row(struct canvas *canvas, const char *name, uint32_t rank, bool sides, struct text *text)
 {
-    fill_cells(canvas, rank, moves);
-    text_add(text, "%s %-*u ", moves ? "host" : "rank", canvas->label_width, rank);
+    text_add(text, "%s %-*u ", name, canvas->label_width, rank);
     for (size_t column = 0; column < canvas->columns;) {
         const struct lane_box *box = canvas->cells[column];
         size_t end = column + 1;
@@ -230,19 +229,27 @@ static void draw_row(struct canvas *canvas, uint32_t rank, bool moves, struct te
             draw_idle(canvas, end - column, text);
         column = end;
     }
-    if (canvas->chart->sides && !moves)
+    if (sides)
         draw_sides(canvas, rank, text);
     text_add(text, "\n");
 }
 
 static void draw_rank(struct canvas *canvas, uint32_t rank, struct text *text)
 {
+    const uint32_t exchanges = lanes_of_exchanges(&canvas->lanes, rank);
     bool has_moves = false;
     for (size_t i = canvas->lanes.first[rank]; i < canvas->lanes.first[rank + 1]; i++)
         has_moves |= is_in_row(&canvas->lanes.boxes[i], true);
-    draw_row(canvas, rank, false, text);
-    if (has_moves)
-        draw_row(canvas, rank, true, text);
+    fill_cells(canvas, rank, false);
+    draw_row(canvas, "rank", rank, canvas->chart->sides, text);
+    if (has_moves) {
+        fill_cells(canvas, rank, true);
+        draw_row(canvas, "host", rank, false, text);
+    }
+    if (exchanges != NO_LANE) {
+        fill_cells(canvas, exchanges, false);
+        draw_row(canvas, "send", rank, false, text);
+    }
 }
 
 // A tick is in the column of its time, with its label beside it.

@@ -124,6 +124,27 @@ static void charts_have_colours_and_sides_where_asked(void **state)
     timeline_clear(&timeline);
 }
 
+// Two stages on each of two ranks; those of rank 0 exchange, forward and back.
+static struct timeline exchanging_timeline(void)
+{
+    static const struct span spans[] = {
+        { 0, { .stage = 0, .kind = ACTION_F }, 0, 10, 0 }, { 0, { .stage = 1, .kind = ACTION_F }, 30, 40, 0 },
+        { 0, { .stage = 1, .kind = ACTION_B }, 40, 50, 0 }, { 0, { .stage = 0, .kind = ACTION_B }, 60, 70, 0 },
+        { 1, { .stage = 2, .kind = ACTION_F }, 45, 60, 0 },
+    };
+    static const struct message messages[] = {
+        { { .stage = 0, .kind = ACTION_SEND_F }, 0, 0, 10, 30 },
+        { { .stage = 1, .kind = ACTION_SEND_B }, 0, 0, 50, 60 },
+        { { .stage = 1, .kind = ACTION_SEND_F }, 0, 1, 40, 45 },
+    };
+    struct timeline timeline = { 0 };
+    for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++)
+        assert_true(timeline_add(&timeline, spans[i]));
+    for (size_t i = 0; i < sizeof messages / sizeof messages[0]; i++)
+        assert_true(timeline_add_message(&timeline, messages[i]));
+    return timeline;
+}
+
 static void empty_timelines_are_drawn(void **state)
 {
     (void)state;
@@ -211,6 +232,34 @@ static void svg_has_a_box_per_action_and_says_what_it_is(void **state)
     assert_non_null(strstr(text.data, "<title>1B0: 20.0 us, from 21.0 us to 41.0 us</title>"));
     assert_non_null(strstr(text.data, ">rank 1</text>"));
     assert_non_null(strstr(text.data, ">R: recompute</text>"));
+    text_clear(&text);
+    timeline_clear(&timeline);
+}
+
+static void exchanges_are_drawn_below_their_rank(void **state)
+{
+    (void)state;
+    struct timeline timeline = exchanging_timeline();
+    assert_drawn(&timeline, 42, true,
+                 "rank 0 F0---..........f0---b0---.....B0---\n"
+                 "send 0 .....F0--------..........B0---.....\n"
+                 "rank 1 ......................F0------.....\n"
+                 "       |0 ns                    |50 ns\n"
+                 "       F forward, B backward, SEND_F exchange forward, SEND_B exchange backward, . idle; lower case: "
+                 "every other stage of a rank\n");
+    struct text text = { 0 };
+    timeline_draw_svg(&timeline, &(struct svg_chart){ .title = "", .messages = true }, &text);
+    assert_well_formed(text.data);
+    assert_non_null(strstr(text.data, ">rank 0</text>\n<rect fill=\"url(#idle)\" x=\"74\" y=\"106\" width=\"1240\" "
+                                      "height=\"12\"/>"));
+    assert_non_null(strstr(text.data, ">exchange</text>\n<rect fill=\"url(#idle)\" x=\"74\" y=\"126\" width=\"1240\" "
+                                      "height=\"30\"/>"));
+    assert_non_null(strstr(text.data, "<title>0SEND_F0: 20 ns, from 10 ns to 30 ns</title><rect class=\"box SEND_F0\" "
+                                      "x=\"251.14\" y=\"106.0\" width=\"354.29\" height=\"12.0\"/>"));
+    assert_non_null(strstr(text.data, "<title>1SEND_B0: 10 ns, from 50 ns to 60 ns</title>"));
+    assert_non_null(strstr(text.data, " height=\"7\"/><text class=\"label\" x=\"317\" y=\"53\">SEND_F: exchange "
+                                      "forward</text>"));
+    assert_int_equal(count_of(text.data, "<line class=\"message\""), 1);  // an exchange is no arrow
     text_clear(&text);
     timeline_clear(&timeline);
 }
@@ -464,12 +513,13 @@ static void arrows_stay_within_their_iteration(void **state)
 
 int main(void)
 {
-    enum { MARKS = sizeof mark_rows / sizeof mark_rows[0], PLAIN = 12 };
+    enum { MARKS = sizeof mark_rows / sizeof mark_rows[0], PLAIN = 13 };
     struct CMUnitTest tests[PLAIN + MARKS] = {
         cmocka_unit_test(text_chart_is_the_drawn_one),
         cmocka_unit_test(rows_are_as_wide_as_asked),
         cmocka_unit_test(groups_have_both_labels_and_chunks_are_told_apart),
         cmocka_unit_test(charts_have_colours_and_sides_where_asked),
+        cmocka_unit_test(exchanges_are_drawn_below_their_rank),
         cmocka_unit_test(empty_timelines_are_drawn),
         cmocka_unit_test(svg_has_a_box_per_action_and_says_what_it_is),
         cmocka_unit_test(svg_has_a_title_a_font_and_a_width),
