@@ -48,15 +48,16 @@ static bool attribute(const struct timeline *timeline, const struct causes *caus
         stage->recompute_ns += span->recompute_ns;
         stage->compute_ns += span->end_ns - span->start_ns - span->recompute_ns;
     }
+    path->waiting_ns = causes->path.order_ns;
     for (size_t i = 0; i < timeline->message_count; i++) {
         const struct message *message = &timeline->messages[i];
-        if (!causes->critical_message[i])
-            continue;
-        path->links[path->link_count++] =
-            (struct path_link){ message->from, message->to, 1, message->end_ns - message->start_ns };
+        const uint64_t took_ns = message->end_ns - message->start_ns;
+        if (causes->critical_message[i] && is_exchange(message))
+            path->waiting_ns += took_ns;  // no quicker link between ranks would make it shorter
+        else if (causes->critical_message[i])
+            path->links[path->link_count++] = (struct path_link){ message->from, message->to, 1, took_ns };
     }
     join_links(path);
-    path->waiting_ns = causes->path.order_ns;
     return true;
 }
 

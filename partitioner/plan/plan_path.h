@@ -26,7 +26,7 @@ struct plan_path {
     size_t link_count;
     const struct path_link *slowest;  // the link that takes most of the path, or NULL
     uint64_t links_ns;        // of all links
-    uint64_t waiting_ns;      // for links that other messages use first, and for copies
+    uint64_t waiting_ns;      // for links that other messages use first, copies and exchanges
 };
 
 bool plan_path_read(const struct plan *plan, struct plan_path *path, struct error *error);

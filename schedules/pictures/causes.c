@@ -119,7 +119,7 @@ static struct cause input_cause(const struct search *search, const struct span *
         return cause;
     const struct span *made = span_of(search, cause.span);
     cause.ready_ns = made->end_ns;
-    cause.message = made->rank == span->rank ? NO_SPAN : find_message(search, made->action, span->start_ns);
+    cause.message = find_message(search, made->action, span->start_ns);
     if (cause.message != NO_SPAN && search->timeline->messages[cause.message].end_ns < made->end_ns)
         cause.message = NO_SPAN;  // it belongs to an earlier iteration
     if (cause.message != NO_SPAN)

@@ -2,7 +2,7 @@
 // as well as for simulated ones.
 //
 //     rank 0  [F0 ][F1 ]             F1 waited for F0, since its rank was busy;
-//     rank 1       ···[F0 ]          rank 1's F0 for a message of rank 0's F0
+//     rank 1       ···[F0 ]          rank 1's F0 for a message of rank 0's F0; an exchange is a message, too
 //
 // An action begins once its rank is free and its input has arrived. The later of the two is the cause of its start;
 // if both are at the same moment, the message is.

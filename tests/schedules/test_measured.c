@@ -97,6 +97,33 @@ static void actions_know_which_moves_they_waited_for(void **state)
     schedule_free(schedule);
 }
 
+//     rank 0     F0 F1 1F0---- 1B0------- F2 1F1---- ...     0F0 0-2, 0F1 2-4, 1F0 7-13
+//     exchange      F0--- F1--- ...                          F0 2-7, F1 7-12
+static void actions_know_which_exchange_they_waited_for(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct schedule *schedule = schedule_generate("tables-ahead", 1, 2, 4, &error);
+    assert_good(schedule, error);
+    const struct cost_row rows[2] = { { .forward_ns = 2, .backward_ns = 3, .exchange_ns = 5 },
+                                      { .forward_ns = 6, .backward_ns = 9 } };
+    struct simulation simulation;
+    struct timeline timeline = { 0 };
+    struct causes causes;
+    assert_good(schedule_simulate(schedule, rows, NULL, &simulation, &timeline, &error), error);
+    assert_true(causes_create(&causes, &timeline));
+    const struct cause *cause = &causes.of[find(&timeline, "1F0")];
+    assert_int_equal(cause->span, find(&timeline, "0F0"));
+    assert_int_equal(timeline.messages[cause->message].end_ns, 7);
+    assert_true(causes.critical_message[cause->message]);
+    assert_int_equal(causes.of[find(&timeline, "1F1")].message, NO_SPAN);  // came beside 1F0: the rank was busy
+    assert_memory_equal(&causes.path, &simulation.critical_path, sizeof causes.path);
+    causes_clear(&causes);
+    timeline_clear(&timeline);
+    simulation_clear(&simulation);
+    schedule_free(schedule);
+}
+
 static void assert_same(const struct simulation *a, const struct simulation *b, uint64_t trial)
 {
     bool same = a->iteration_ns == b->iteration_ns && a->max_span_ns == b->max_span_ns
@@ -223,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(actions_know_what_they_waited_for),
         cmocka_unit_test(actions_know_which_moves_they_waited_for),
+        cmocka_unit_test(actions_know_which_exchange_they_waited_for),
         cmocka_unit_test(what_is_read_off_a_timeline_is_what_was_simulated),
         cmocka_unit_test(the_first_difference_is_named),
         cmocka_unit_test(unlike_work_is_said),
