@@ -25,6 +25,25 @@ bool action_is_alike(struct action a, struct action b)
     return compare_actions(a, b) == 0;
 }
 
+static struct action computed(const struct message *message)
+{
+    struct action action = message->action;
+    action.kind = action.kind == ACTION_SEND_F ? ACTION_F : ACTION_B;
+    return action;
+}
+
+ptrdiff_t span_index_maker(const struct span_index *index, const struct message *message)
+{
+    return span_index_before(index, computed(message), message->start_ns);
+}
+
+ptrdiff_t span_index_user(const struct span_index *index, const struct message *message)
+{
+    struct action user = computed(message);
+    user.stage = (uint16_t)(user.kind == ACTION_F ? user.stage + 1 : user.stage - 1);
+    return span_index_after(index, user, message->end_ns);
+}
+
 bool action_input(struct action action, struct action *maker)
 {
     *maker = action;

@@ -27,6 +27,10 @@ bool action_is_alike(struct action a, struct action b);
 ptrdiff_t span_index_before(const struct span_index *index, struct action action, uint64_t time_ns);
 ptrdiff_t span_index_after(const struct span_index *index, struct action action, uint64_t time_ns);
 
+// The span whose result a message carries, and the one that waits for it. NO_SPAN if there is none.
+ptrdiff_t span_index_maker(const struct span_index *index, const struct message *message);
+ptrdiff_t span_index_user(const struct span_index *index, const struct message *message);
+
 // Sets `maker` to the action that made the input of an F, B or I: the F of the stage before, or the backward of the
 // stage after. Returns false if there is none.
 bool action_input(struct action action, struct action *maker);

@@ -13,9 +13,10 @@
 // The data that page.js reads, one run after the other. Times are in ns since the run's beginning. Lists of numbers
 // are flat. Boxes are numbered from 0, lane after lane.
 //
-//     spans      per rank, 13 numbers a box: start (since the box before), length, kind, stage,
+//     spans      per lane, 13 numbers a box: start (since the box before), length, kind, stage,
 //                micro-batch (-1: none), split, shade, row, rows, recompute, 1 + the box it waited
 //                for (0: none), 1 + the message that brought it (0: none), whether critical
+//     exchanges  the ranks of lanes behind those of all ranks; absent if there are none
 //     messages   4 numbers each: from, to, start, length
 //     levels     per rank, 2 numbers each: time (since the one before), bytes; [] if not counted
 //     limits     per rank, the bytes of its device; [] if unknown
@@ -24,6 +25,7 @@ struct sheet {
     const struct timeline *timeline;
     struct lanes lanes;
     struct causes causes;
+    struct span_index index;
     size_t *box_of;  // per span
 };
 
@@ -49,36 +51,70 @@ static void add_string(struct text *text, const char *string)
 
 // --- a run ----------------------------------------------------------------------------
 
-static void add_box(const struct sheet *sheet, size_t place, uint64_t *before_ns, struct text *text)
+struct waiting {
+    uint64_t box, message;  // as the page counts them
+    bool critical;
+};
+
+static struct waiting waiting_of_span(const struct sheet *sheet, const struct span *span)
+{
+    const size_t number = (size_t)(span - sheet->timeline->spans);
+    const struct cause *cause = &sheet->causes.of[number];
+    return (struct waiting){ cause->span == NO_SPAN ? 0 : sheet->box_of[cause->span] + 1,
+                             (uint64_t)(cause->message + 1), sheet->causes.critical[number] };
+}
+
+// It waited for its maker, or for the exchange before it.
+static struct waiting waiting_of_exchange(const struct sheet *sheet, uint32_t lane, size_t place)
+{
+    const struct span *span = sheet->lanes.boxes[place].span;
+    const size_t number = (size_t)(span - sheet->lanes.exchanges);
+    const ptrdiff_t maker = span_index_maker(&sheet->index, &sheet->timeline->messages[number]);
+    const uint64_t made_ns = maker == NO_SPAN ? 0 : sheet->timeline->spans[maker].end_ns;
+    const bool in_turn = place > sheet->lanes.first[lane] && sheet->lanes.boxes[place - 1].span->end_ns > made_ns;
+    return (struct waiting){ in_turn ? place : maker == NO_SPAN ? 0 : sheet->box_of[maker] + 1, 0,
+                             sheet->causes.critical_message[number] };
+}
+
+static void add_box(const struct sheet *sheet, uint32_t lane, size_t place, uint64_t *before_ns, struct text *text)
 {
     const struct lane_box *box = &sheet->lanes.boxes[place];
     const struct span *span = box->span;
-    const size_t number = (size_t)(span - sheet->timeline->spans);
-    const struct cause *cause = &sheet->causes.of[number];
     const struct action action = span->action;
-    add_number(text, place == sheet->lanes.first[span->rank], span->start_ns - *before_ns);
+    const struct waiting waiting = lane < sheet->timeline->ranks ? waiting_of_span(sheet, span)
+                                                                 : waiting_of_exchange(sheet, lane, place);
+    add_number(text, place == sheet->lanes.first[lane], span->start_ns - *before_ns);
     add_number(text, false, span->end_ns - span->start_ns);
     text_add(text, ",%u,%u,%lld,%u,%u,%u,%u", action.kind, action.stage,
              action.micro_batch == NO_MICRO_BATCH ? -1LL : (long long)action.micro_batch, action.split,
              lanes_shade(&sheet->lanes, box), box->row, box->rows);
     add_number(text, false, span->recompute_ns);
-    add_number(text, false, cause->span == NO_SPAN ? 0 : sheet->box_of[cause->span] + 1);
-    add_number(text, false, (uint64_t)(cause->message + 1));
-    add_number(text, false, sheet->causes.critical[number]);
+    add_number(text, false, waiting.box);
+    add_number(text, false, waiting.message);
+    add_number(text, false, waiting.critical);
     *before_ns = span->start_ns;
 }
 
 static void add_boxes(const struct sheet *sheet, struct text *text)
 {
     text_add(text, ",\n\"spans\":[");
-    for (uint32_t rank = 0; rank < sheet->timeline->ranks; rank++) {
+    for (uint32_t lane = 0; lane < sheet->lanes.count; lane++) {
         uint64_t before_ns = sheet->lanes.extent.first_ns;
-        text_add(text, rank ? ",\n[" : "[");
-        for (size_t i = sheet->lanes.first[rank]; i < sheet->lanes.first[rank + 1]; i++)
-            add_box(sheet, i, &before_ns, text);
+        text_add(text, lane ? ",\n[" : "[");
+        for (size_t i = sheet->lanes.first[lane]; i < sheet->lanes.first[lane + 1]; i++)
+            add_box(sheet, lane, i, &before_ns, text);
         text_add(text, "]");
     }
     text_add(text, "]");
+}
+
+static void add_exchanges(const struct sheet *sheet, struct text *text)
+{
+    const struct lanes *lanes = &sheet->lanes;
+    for (uint32_t lane = sheet->timeline->ranks; lane < lanes->count; lane++)
+        text_add(text, "%s%u", lane == sheet->timeline->ranks ? ",\n\"exchanges\":[" : ",",
+                 lanes->boxes[lanes->first[lane]].span->rank);
+    text_add(text, lanes->count > sheet->timeline->ranks ? "]" : "");
 }
 
 static void add_messages(const struct sheet *sheet, struct text *text)
@@ -140,7 +176,8 @@ static bool sheet_create(struct sheet *sheet, const struct timeline *timeline)
 {
     *sheet = (struct sheet){ .timeline = timeline };
     sheet->box_of = malloc((timeline->span_count + 1) * sizeof *sheet->box_of);
-    if (!sheet->box_of || !lanes_create(&sheet->lanes, timeline) || !causes_create(&sheet->causes, timeline))
+    if (!sheet->box_of || !lanes_create(&sheet->lanes, timeline) || !causes_create(&sheet->causes, timeline)
+        || !span_index_create(&sheet->index, timeline))
         return false;
     for (size_t i = 0; i < timeline->span_count; i++)
         sheet->box_of[sheet->lanes.boxes[i].span - timeline->spans] = i;
@@ -152,6 +189,7 @@ static void sheet_clear(struct sheet *sheet)
     free(sheet->box_of);
     lanes_clear(&sheet->lanes);
     causes_clear(&sheet->causes);
+    span_index_clear(&sheet->index);
 }
 
 static void add_run(const struct page_run *run, const struct sheet *sheet, struct text *text)
@@ -165,6 +203,7 @@ static void add_run(const struct page_run *run, const struct sheet *sheet, struc
     text_add(text, "]");
     add_results(run->simulation, text);
     add_boxes(sheet, text);
+    add_exchanges(sheet, text);
     add_messages(sheet, text);
     add_levels(sheet, text);
     text_add(text, "}");

@@ -70,12 +70,8 @@ static void write_span(const struct span *span, unsigned thread, struct text *te
 // begin), and ends where the user starts.
 static void write_message(const struct trace *trace, const struct message *message, size_t id, struct text *text)
 {
-    const bool forward = message->action.kind == ACTION_SEND_F;
-    struct action made = message->action, used = message->action;
-    made.kind = used.kind = forward ? ACTION_F : ACTION_B;
-    used.stage = (uint16_t)(forward ? used.stage + 1 : used.stage - 1);
-    const ptrdiff_t first = span_index_before(&trace->index, made, message->start_ns);
-    const ptrdiff_t last = span_index_after(&trace->index, used, message->end_ns);
+    const ptrdiff_t first = span_index_maker(&trace->index, message);
+    const ptrdiff_t last = span_index_user(&trace->index, message);
     if (first == NO_SPAN || last == NO_SPAN)
         return;
     const struct span *maker = &trace->timeline->spans[first], *user = &trace->timeline->spans[last];

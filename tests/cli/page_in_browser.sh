@@ -38,6 +38,21 @@ weir simulate groups.json --cost 10us,10us,10us,0us --overlapped 24us --format h
 opened "light&hover=0,1,95000"
 has 'together with <em>1B0</em>'
 cp two.html page.html
+# Exchanges have a lane of their own, behind those of ranks.
+weir schedule tables-ahead --ranks 1 --micro-batches 4 --format json >ahead.json
+cat >ahead-costs.json <<'END'
+{ "format": "weir.costs", "version": 1, "costs": [
+  { "forward_ns": 2, "backward_ns": 3, "backward_input_ns": 1, "backward_weight_ns": 2, "exchange_ns": 5 },
+  { "forward_ns": 6, "backward_ns": 9, "backward_input_ns": 4, "backward_weight_ns": 5 } ] }
+END
+weir simulate ahead.json --cost ahead-costs.json --format html -o page.html
+opened "light&critical&hover=0,1,3"
+has '<b>0SEND_F0</b> exchange forward, 5 ns'
+has 'waits for its rank, which did <em>0F0</em> until 2 ns</div><div>on the critical path'
+has 'SEND_F: exchange forward</span>'
+has '<button data-key="m" [^>]*hidden'
+opened "light&hover=0,0,8"
+has 'waits for <em>0F0</em> of rank 0, whose message took 5 ns and arrived at 7 ns'
 # Costs without units are written without, wherever a time stands.
 weir simulate zb.json --cost 10,12,8,2 --format html -o page.html
 opened "light&critical&hover=0,2,85"

@@ -1,5 +1,6 @@
 #include "schedules/pictures/timeline_html.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -105,6 +106,38 @@ static void the_page_holds_what_the_timeline_does(void **state)
     hide(&shown);
 }
 
+// A lane behind those of ranks, whose boxes say what they waited for.
+static void exchanges_have_a_lane(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct schedule *schedule = schedule_generate("tables-ahead", 1, 2, 3, &error);
+    assert_good(schedule, error);
+    const struct cost_row rows[2] = { { .forward_ns = 2, .backward_ns = 3, .exchange_ns = 5 },
+                                      { .forward_ns = 6, .backward_ns = 9 } };
+    struct shown shown = { 0 };
+    assert_good(schedule_simulate(schedule, rows, NULL, &shown.simulation, &shown.timeline, &error), error);
+    const struct page_run run = { "a", &shown.timeline, &shown.simulation, false, NULL };
+    struct text text = { 0 };
+    assert_true(timeline_draw_html(&run, 1, NULL, "one", &text));
+    // F0, made by box 0, is on the critical path; F1 waited for F0, which ended after the maker of F1.
+    char lane[160];
+    snprintf(lane, sizeof lane, "],\n[2,5,%d,0,0,0,0,0,1,0,1,0,1,5,5,%d,0,1,0,0,0,1,0,%zu,0,0,", ACTION_SEND_F,
+             ACTION_SEND_F, shown.timeline.span_count + 1);
+    assert_non_null(strstr(text.data, lane));
+    assert_non_null(strstr(text.data, "]],\n\"exchanges\":[0],\n\"messages\":["));
+    json_free(data_of(&text));
+    text_clear(&text);
+    hide(&shown);
+    schedule_free(schedule);
+    shown = show("1f1b", 1);
+    const struct page_run other = { "b", &shown.timeline, &shown.simulation, false, NULL };
+    assert_true(timeline_draw_html(&other, 1, NULL, "none", &text));
+    assert_null(strstr(text.data, "\"exchanges\":"));
+    text_clear(&text);
+    hide(&shown);
+}
+
 static void two_runs_come_with_their_difference(void **state)
 {
     (void)state;
@@ -199,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_holds_what_the_timeline_does),
+        cmocka_unit_test(exchanges_have_a_lane),
         cmocka_unit_test(two_runs_come_with_their_difference),
         cmocka_unit_test(measured_less_predicted),
         cmocka_unit_test(units_and_limits_are_told),

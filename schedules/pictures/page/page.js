@@ -21,24 +21,26 @@ function unpack(run) {
     kind: new Uint8Array(count), stage: new Uint16Array(count), micro: new Int32Array(count),
     split: new Uint8Array(count), shade: new Uint8Array(count), row: new Uint8Array(count), rows: new Uint8Array(count),
     again: new Float64Array(count), cause: new Int32Array(count), message: new Int32Array(count),
-    critical: new Uint8Array(count), rank: new Uint16Array(count) };
-  const first = new Uint32Array(run.ranks + 1);
+    critical: new Uint8Array(count), rank: new Uint16Array(count), lane: new Uint16Array(count) };
+  run.lanes = [...Array(run.ranks).keys(), ...run.exchanges || []];  // the rank of each
+  const first = new Uint32Array(run.lanes.length + 1);
   let at = 0;
-  run.spans.forEach((lane, rank) => {
+  run.spans.forEach((lane, number) => {
     let time = 0, latest = 0;
-    first[rank] = at;
+    first[number] = at;
     for (let i = 0; i < lane.length; i += FIELDS, at++) {
       time += lane[i];
       boxes.start[at] = time;
       boxes.end[at] = time + lane[i + 1];
       latest = Math.max(latest, boxes.end[at]);
       boxes.latest[at] = latest;  // of all up to here: grows, so it can be searched
-      boxes.rank[at] = rank;
+      boxes.lane[at] = number;
+      boxes.rank[at] = run.lanes[number];
       ['kind', 'stage', 'micro', 'split', 'shade', 'row', 'rows', 'again', 'cause', 'message', 'critical']
         .forEach((name, k) => { boxes[name][at] = lane[i + 2 + k]; });
     }
   });
-  first[run.ranks] = at;
+  first[run.lanes.length] = at;
   run.boxes = boxes;
   run.first = first;
   run.spans = null;
@@ -78,6 +80,8 @@ function bytes(count) {
   while (count >= 1024 && unit < 5) { count /= 1024; unit++; }
   return (unit === 0 ? count : count >= 100 ? count.toFixed(0) : count.toPrecision(3)) + ' ' + units[unit];
 }
+
+const isExchange = kind => data.kinds[kind].letter.startsWith('SEND');
 
 const percent = share => (100 * share).toFixed(2) + ' %';
 
@@ -179,7 +183,7 @@ function hintAt(panel, box) {
   if (middle < view.from || middle > view.to) look(middle - length / 2, middle + length / 2);
   const place = panel.canvas.getBoundingClientRect();
   hint({ run: panel.run, rank: b.rank[box], box, time: middle }, place.left + panel.x(middle),
-    place.top + panel.y(b.rank[box]) + panel.lane);
+    place.top + panel.y(b.lane[box]) + panel.tall(b.lane[box]));
 }
 
 // --- the view --------------------------------------------------------------------------
@@ -243,7 +247,7 @@ function step(by) {
   const run = panel.run, b = run.boxes;
   const at = hovered && hovered.box !== undefined ? hovered.box : hovered && hovered.next >= 0 ? hovered.next : 0;
   const to = by === 0 ? b.cause[at] - 1 : at + by;
-  if (to >= 0 && to < b.start.length && (by === 0 || b.rank[to] === b.rank[at])) hintAt(panel, to);
+  if (to >= 0 && to < b.start.length && (by === 0 || b.lane[to] === b.lane[at])) hintAt(panel, to);
 }
 
 function toDifference() {
@@ -298,8 +302,8 @@ function listen(panel) {
     hint(null);
   });
   canvas.addEventListener('pointerup', event => {
-    const [x, y] = place(event), rank = Math.floor((y - RULER) / panel.pitch), curves = panel.run.curves;
-    if (held && !held.moved && x < LEFT && rank >= 0 && rank < panel.run.levels.length) {
+    const [x, y] = place(event), rank = panel.run.lanes[panel.laneAt(y)], curves = panel.run.curves;
+    if (held && !held.moved && x < LEFT && rank < panel.run.levels.length) {
       if (!curves.delete(rank)) curves.add(rank);
       redraw();
     }
@@ -324,7 +328,7 @@ function fillLegend() {
       if (run.boxes.end[i] > run.boxes.start[i]) used.add(run.boxes.kind[i]);
       if (run.boxes.again[i] > 0) used.add(data.kinds.findIndex(kind => kind.letter === 'R'));
     }
-  const swatch = kind => `<i style="background:${theme.boxes[kind][0]}"></i>`;
+  const swatch = kind => `<i class="${isExchange(kind) ? 'thin' : ''}" style="background:${theme.boxes[kind][0]}"></i>`;
   const items = [...used].sort((a, b) => a - b)
     .map(kind => `<span>${swatch(kind)}${data.kinds[kind].letter}: ${data.kinds[kind].name}</span>`);
   items.push('<span><i class="idle"></i>idle</span>');
@@ -353,7 +357,8 @@ function fillNumbers() {
     (data.work ? `<strong>Careful: ${escaped(data.work)}.</strong><br>` : '')
     + (data.difference ? '<b>First difference</b> ' + escaped(data.difference) : '');
   document.getElementById('to-difference').hidden = !data.first;
-  document.querySelector('[data-key="m"]').hidden = !data.runs.some(run => run.messages.length);
+  document.querySelector('[data-key="m"]').hidden = !data.runs.some(run =>
+    run.messages.some((from, at) => at % 4 === 0 && from !== run.messages[at + 1]));
   document.querySelector('[data-key="b"]').hidden = !data.runs.some(run => run.holds);
 }
 
@@ -390,7 +395,7 @@ function followLink(link) {
   if (link.has('view')) look(...link.get('view').split(',').map(Number));
   if (link.has('hover')) {
     const [number, rank, ns] = link.get('hover').split(',').map(Number), panel = panels[number];
-    const place = panel.canvas.getBoundingClientRect(), x = panel.x(ns), y = panel.y(rank) + panel.lane / 4;
+    const place = panel.canvas.getBoundingClientRect(), x = panel.x(ns), y = panel.y(rank) + panel.tall(rank) / 4;
     hint(panel.find(x, y), place.left + x, place.top + y);
   }
   if (link.has('frames')) measureFrames(Number(link.get('frames')));

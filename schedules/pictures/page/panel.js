@@ -4,6 +4,7 @@
 
 // In pixels: beside the lanes, above them, below them, and the height of the bytes.
 const LEFT = 62, RIGHT = 136, RULER = 24, GAP_BELOW = 10, MEMORY = 120;
+const THIN = .42, NEAR = .06;  // a lane of exchanges and its distance from that above, in pitches
 const LIMIT_COLOUR = '#d0453b', MOST_LIMIT = 2 ** 50;  // bytes of a device: what has more has no limit
 
 class Panel {
@@ -27,11 +28,20 @@ class Panel {
   resize(room) {
     const run = this.run;
     this.memory = show.memory && run.holds ? MEMORY : 0;
-    this.pitch = Math.min(34, Math.max(7, (room - RULER - GAP_BELOW - this.memory) / run.ranks));
+    const exchanging = run.lanes.length - run.ranks;
+    this.pitch = Math.min(34, Math.max(7, (room - RULER - GAP_BELOW - this.memory) / (run.ranks + THIN * exchanging)));
     this.lane = Math.max(6, this.pitch - Math.max(1, Math.min(6, this.pitch * .18)));
     this.width = this.canvas.clientWidth;
     this.plot = Math.max(50, this.width - LEFT - RIGHT);
-    this.bottom = RULER + this.pitch * run.ranks;
+    this.tops = [];
+    for (let rank = 0, above = 0; rank < run.ranks; rank++) {
+      const exchanges = run.lanes.indexOf(rank, run.ranks);
+      this.tops[rank] = RULER + (rank + THIN * above) * this.pitch;
+      if (exchanges < 0) continue;
+      this.tops[exchanges] = this.tops[rank] + this.lane + NEAR * this.pitch;
+      above++;
+    }
+    this.bottom = RULER + (run.ranks + THIN * exchanging) * this.pitch;
     this.height = this.bottom + GAP_BELOW + this.memory;
     const ratio = window.devicePixelRatio || 1;
     this.canvas.style.height = this.height + 'px';
@@ -39,14 +49,16 @@ class Panel {
     this.canvas.height = Math.round(this.height * ratio);
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.crowd.width = Math.ceil(this.plot);
-    this.crowd.height = run.ranks;
+    this.crowd.height = run.lanes.length;
     this.still.width = this.canvas.width;
     this.still.height = this.canvas.height;
     this.drawn = '';  // what `still` shows
   }
 
   x(ns) { return LEFT + (ns - view.from) * this.plot / (view.to - view.from); }
-  y(rank) { return RULER + rank * this.pitch; }
+  y(lane) { return this.tops[lane]; }
+  tall(lane) { return lane < this.run.ranks ? this.lane : (THIN - NEAR) * this.pitch; }
+  laneAt(y) { return this.tops.findIndex((top, lane) => y >= top && y <= top + this.tall(lane)); }
   ns(x) { return view.from + (x - LEFT) * (view.to - view.from) / this.plot; }
 
   // Only what follows the pointer is drawn anew while the view stays.
@@ -117,13 +129,13 @@ class Panel {
     const run = this.run, b = run.boxes, pen = this.pen, end = Math.min(view.to, run.last);
     const buckets = new Map(), crowded = [];
     pen.fillStyle = theme.idle;
-    for (let rank = 0; rank < run.ranks; rank++)
-      pen.fillRect(this.x(0), this.y(rank), this.x(end) - this.x(0), this.lane);
-    for (let rank = 0; rank < run.ranks; rank++) {
-      const from = firstAbove(b.latest, view.from, run.first[rank], run.first[rank + 1]);
-      const to = firstAbove(b.start, view.to, from, run.first[rank + 1]);
+    for (let lane = 0; lane < run.lanes.length; lane++)
+      pen.fillRect(this.x(0), this.y(lane), this.x(end) - this.x(0), this.tall(lane));
+    for (let lane = 0; lane < run.lanes.length; lane++) {
+      const from = firstAbove(b.latest, view.from, run.first[lane], run.first[lane + 1]);
+      const to = firstAbove(b.start, view.to, from, run.first[lane + 1]);
       if (to - from > this.plot / 3)
-        crowded.push([rank, from, to]);
+        crowded.push([lane, from, to]);
       else
         for (let i = from; i < to; i++)
           if (b.end[i] > b.start[i]) {
@@ -142,7 +154,7 @@ class Panel {
     pen.fillStyle = theme.boxes[kind][shade];
     for (const i of bucket) {
       const x = Math.max(LEFT - 4, this.x(b.start[i])), right = Math.min(this.width, this.x(b.end[i]));
-      const height = this.lane / b.rows[i], y = this.y(b.rank[i]) + height * b.row[i];
+      const height = this.tall(b.lane[i]) / b.rows[i], y = this.y(b.lane[i]) + height * b.row[i];
       const gap = right - x > 4 ? 1 : right - x > 2 ? .5 : 0;
       pen.fillRect(x, y, Math.max(.6, right - x - gap), b.rows[i] > 1 ? height - .5 : height);
       if (right - x > 15 && height > 9.5) wide.push([i, x, right, y + height / 2 + .5]);
@@ -156,7 +168,7 @@ class Panel {
     pen.font = (this.lane > 20 ? 11 : 10) + 'px system-ui, "DejaVu Sans", sans-serif';
     pen.textAlign = 'center';
     for (const [i, x, right, y] of wide) {
-      const full = label(this.run, i, true), short = label(this.run, i, false);
+      const [full, short] = [true, false].map(withStage => label(this.run, i, withStage).replace('SEND_', ''));
       const text = this.run.chunks > 1 && full.length * 6.8 + 3 < right - x ? full : short;
       if (text.length * 6.6 + 2 < right - x) pen.fillText(text, (x + right) / 2, y);
     }
@@ -166,22 +178,22 @@ class Panel {
   // Each pixel has the mixture of what is done in its time.
   drawCrowd(lanes) {
     const columns = this.crowd.width, crowdPen = this.crowd.getContext('2d'), pen = this.pen;
-    const image = crowdPen.createImageData(columns, this.run.ranks), pixels = new Uint32Array(image.data.buffer);
+    const image = crowdPen.createImageData(columns, this.run.lanes.length), pixels = new Uint32Array(image.data.buffer);
     const shares = new Float32Array(columns * 4), strength = show.critical ? 90 : 255;
-    for (const [rank, from, to] of lanes) {
+    for (const [lane, from, to] of lanes) {
       shares.fill(0);
       this.mix(from, to, shares);
       for (let column = 0, at = 0; column < columns; column++, at += 4) {
         const share = shares[at + 3];
         if (share > 0)
-          pixels[rank * columns + column] = (Math.min(1, share) * strength << 24 | shares[at + 2] / share << 16
+          pixels[lane * columns + column] = (Math.min(1, share) * strength << 24 | shares[at + 2] / share << 16
             | shares[at + 1] / share << 8 | shares[at] / share) >>> 0;
       }
     }
     crowdPen.putImageData(image, 0, 0);
     pen.imageSmoothingEnabled = false;
-    for (const [rank] of lanes)
-      pen.drawImage(this.crowd, 0, rank, columns, 1, LEFT, this.y(rank), columns, this.lane);
+    for (const [lane] of lanes)
+      pen.drawImage(this.crowd, 0, lane, columns, 1, LEFT, this.y(lane), columns, this.tall(lane));
   }
 
   mix(from, to, shares) {
@@ -208,7 +220,7 @@ class Panel {
     pen.lineWidth = 1.6;
     pen.beginPath();
     for (const i of this.run.chain) {
-      const height = this.lane / b.rows[i], y = this.y(b.rank[i]) + height * b.row[i];
+      const height = this.tall(b.lane[i]) / b.rows[i], y = this.y(b.lane[i]) + height * b.row[i];
       const x = this.x(b.start[i]), width = Math.max(1, this.x(b.end[i]) - x), cause = b.cause[i] - 1;
       if (x + width >= LEFT && x <= this.width) pen.fillRect(x, y + height - 2.5, width, 2.5);
       if (cause >= 0 && b.rank[cause] !== b.rank[i]) {
@@ -227,7 +239,7 @@ class Panel {
     pen.beginPath();
     for (let at = 0; at < list.length; at += 4) {
       const x0 = this.x(list[at + 2]), x1 = this.x(list[at + 2] + list[at + 3]);
-      if (x1 < LEFT || x0 > this.width) continue;
+      if (x1 < LEFT || x0 > this.width || list[at] === list[at + 1]) continue;
       const down = list[at + 1] > list[at];
       const y0 = this.y(list[at]) + (down ? this.lane : 0), y1 = this.y(list[at + 1]) + (down ? 0 : this.lane);
       pen.moveTo(x0, y0);
@@ -246,9 +258,9 @@ class Panel {
     pen.lineWidth = 2;
     for (const each of [i, cause]) {
       if (each < 0) continue;
-      const height = this.lane / b.rows[each];
+      const height = this.tall(b.lane[each]) / b.rows[each];
       pen.setLineDash(each === i ? [] : [3, 2]);
-      pen.strokeRect(this.x(b.start[each]), this.y(b.rank[each]) + height * b.row[each],
+      pen.strokeRect(this.x(b.start[each]), this.y(b.lane[each]) + height * b.row[each],
         Math.max(1, this.x(b.end[each]) - this.x(b.start[each])), height);
     }
     pen.setLineDash([]);
@@ -272,6 +284,9 @@ class Panel {
       pen.fillText(Math.round(100 * (1 - run.busy[rank] / run.iteration)) + ' % idle', LEFT + this.plot + 60, y);
       if (run.peaks[rank]) pen.fillText(bytes(run.peaks[rank]), this.width - 4, y);
     }
+    pen.textAlign = 'right';
+    for (let lane = run.ranks; lane < run.lanes.length && this.tall(lane) > 9; lane++)
+      pen.fillText('exchange', LEFT - 8, this.y(lane) + this.tall(lane) / 2);
     if (run.peaks.some(peak => peak > 0)) pen.fillText('live peak', this.width - 4, 11);
   }
 
@@ -371,13 +386,12 @@ class Panel {
 
   // What is under the pointer.
   find(x, y) {
-    const run = this.run, b = run.boxes, rank = Math.floor((y - RULER) / this.pitch), at = this.ns(x);
-    if (x > LEFT + this.plot || x < LEFT || rank < 0 || rank >= run.ranks) return null;
-    const offset = y - this.y(rank);
-    if (offset > this.lane) return null;
-    const first = run.first[rank], end = run.first[rank + 1], next = firstAbove(b.start, at, first, end);
+    const run = this.run, b = run.boxes, lane = this.laneAt(y), at = this.ns(x);
+    if (x > LEFT + this.plot || x < LEFT || lane < 0) return null;
+    const rank = run.lanes[lane], offset = y - this.y(lane), tall = this.tall(lane);
+    const first = run.first[lane], end = run.first[lane + 1], next = firstAbove(b.start, at, first, end);
     for (let i = next - 1; i >= first && i > next - 40; i--)
-      if (b.end[i] > at && Math.floor(offset / (this.lane / b.rows[i])) === b.row[i])
+      if (b.end[i] > at && Math.floor(offset / (tall / b.rows[i])) === b.row[i])
         return { run, rank, box: i, time: at };
     const before = next > first ? b.latest[next - 1] : 0;
     if (at < 0 || at > run.last || before > at) return null;
