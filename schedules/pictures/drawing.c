@@ -3,17 +3,23 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "schedules/board.h"
+
+static struct extent with(struct extent extent, uint64_t start_ns, uint64_t end_ns)
+{
+    return (struct extent){ min_u64(extent.first_ns, start_ns), max_u64(extent.last_ns, end_ns) };
+}
 
 struct extent drawing_extent(const struct timeline *timeline)
 {
     struct extent extent = { UINT64_MAX, 0 };
-    for (size_t i = 0; i < timeline->span_count; i++) {
-        const struct span *span = &timeline->spans[i];
-        extent.first_ns = span->start_ns < extent.first_ns ? span->start_ns : extent.first_ns;
-        extent.last_ns = span->end_ns > extent.last_ns ? span->end_ns : extent.last_ns;
-    }
-    return timeline->span_count ? extent : (struct extent){ 0, 0 };
+    for (size_t i = 0; i < timeline->span_count; i++)
+        extent = with(extent, timeline->spans[i].start_ns, timeline->spans[i].end_ns);
+    for (size_t i = 0; i < timeline->message_count; i++)
+        if (is_exchange(&timeline->messages[i]))
+            extent = with(extent, timeline->messages[i].start_ns, timeline->messages[i].end_ns);
+    return extent.first_ns <= extent.last_ns ? extent : (struct extent){ 0, 0 };
 }
 
 uint64_t drawing_mark_ns(struct extent extent, uint64_t marks, uint64_t unit_ns)

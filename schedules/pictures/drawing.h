@@ -4,7 +4,7 @@
 
 #include "schedules/timeline.h"
 
-// The time a drawing covers: from the first start to the last end.
+// The time a drawing covers: from the first start to the last end, of exchanges, too.
 struct extent {
     uint64_t first_ns, last_ns;
 };

@@ -262,6 +262,15 @@ static void exchanges_are_drawn_below_their_rank(void **state)
     assert_int_equal(count_of(text.data, "<line class=\"message\""), 1);  // an exchange is no arrow
     text_clear(&text);
     timeline_clear(&timeline);
+    timeline = (struct timeline){ .ranks = 1 };  // with nothing else that takes time
+    const struct message alone = { { .kind = ACTION_SEND_F }, 0, 0, 10, 30 };
+    assert_true(timeline_add_message(&timeline, alone));
+    assert_drawn(&timeline, 27, true,
+                 "rank 0 ....................\n"
+                 "send 0 F0------------------\n"
+                 "       |0 ns\n"
+                 "       SEND_F exchange forward, . idle\n");
+    timeline_clear(&timeline);
 }
 
 // Wherever it stands it says what it is, in a font and a width of one's own; what is narrow has its legend in rows.
