@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schedules/board.h"
 #include "schedules/pictures/span_index.h"
 #include "schedules/pictures/trace_events.h"
 
@@ -211,8 +212,13 @@ static bool is_in_order(const struct trace_reader *reader, struct error *error)
 
 // --- the timeline ---------------------------------------------------------------------------
 
-static bool add_span(const struct trace_action *action, struct trace_summary *summary, struct timeline *timeline,
-                     struct error *error)
+static bool add_exchange(const struct trace_action *action, struct timeline *timeline)
+{
+    return timeline_add_message(timeline, (struct message){ action->action, action->process, action->process,
+                                                            action->start_ns, end_of(action) });
+}
+
+static bool add_span(const struct trace_action *action, struct trace_summary *summary, struct timeline *timeline)
 {
     struct action what = action->action;
     what.joined = 0;
@@ -223,8 +229,7 @@ static bool add_span(const struct trace_action *action, struct trace_summary *su
     if (what.micro_batch != NO_MICRO_BATCH && what.kind <= ACTION_R && what.micro_batch >= summary->micro_batches)
         summary->micro_batches = what.micro_batch + 1;
     return timeline_add(timeline, (struct span){ action->process, what, action->start_ns, end_of(action),
-                                                 action->recompute_ns })
-        || error_no_memory(error, "a timeline");
+                                                 action->recompute_ns });
 }
 
 // Actions that began and ended together were done together.
@@ -266,11 +271,13 @@ bool trace_reader_finish(struct trace_reader *reader, int64_t iteration, struct 
     bool good = true;
     timeline->ranks = reader->ranks;
     for (size_t i = 0; good && i < reader->action_count; i++) {
-        if (iteration == TRACE_ALL || reader->actions[i].iteration == reader->summary.iteration)
-            good = add_span(&reader->actions[i], &reader->summary, timeline, error);
+        const struct trace_action *action = &reader->actions[i];
+        if (iteration == TRACE_ALL || action->iteration == reader->summary.iteration)
+            good = is_send(action->action) ? add_exchange(action, timeline)
+                                           : add_span(action, &reader->summary, timeline);
     }
     join(timeline);
-    good = good && trace_levels_add(reader, clock_ns, timeline, error);
+    good = good ? trace_levels_add(reader, clock_ns, timeline, error) : error_no_memory(error, "a timeline");
     *summary = reader->summary;
     return good;
 }

@@ -9,6 +9,7 @@
 
 #include "common/array.h"
 #include "common/json_scan.h"
+#include "schedules/board.h"
 #include "schedules/pictures/trace_events.h"
 
 // --- memory -------------------------------------------------------------------------
@@ -209,6 +210,12 @@ static bool is_message_kind(unsigned kind)
     return kind >= ACTION_SEND_F && kind <= ACTION_RECV_B;
 }
 
+// Other messages are arrows in a trace of Weir, not complete events.
+static bool is_exchange_event(const struct event *event, struct action action)
+{
+    return is_send(action) && strcmp(event->category, "message") == 0;
+}
+
 static uint64_t thread_of(const struct trace_reader *reader, const struct event *event)
 {
     return trace_thread((uint32_t)reader->file_count - 1, event->process, event->thread);
@@ -263,7 +270,7 @@ static bool keep_event(struct trace_reader *reader, struct json_scan *scan, cons
     struct trace_action action = { .by_gpu = strncmp(event->category, "gpu_", 4) == 0 };
     const bool complete = strcmp(event->phase, "X") == 0;
     const size_t count = complete ? trace_name_parse(event->name, group, &action.stage_is_rank) : 0;
-    if (count == 0 || is_message_kind(group[0].kind)) {
+    if (count == 0 || (is_message_kind(group[0].kind) && !is_exchange_event(event, group[0]))) {
         reader->summary.left_out += count == 0;
         reader->summary.messages += count > 0;
         return !complete || count > 0 || keep_mark(reader, event, &scan->error);

@@ -100,6 +100,7 @@ weir simulate within.json --cost costs.json | grep iteration
 
 weir simulate order.json --cost costs.json --format trace -o run.trace
 grep -c '"tid":2,"ts"' run.trace
+weir simulate --trace run.trace | grep '^send'
 weir compare order.json run.trace --cost costs.json 2>&1 | grep -E '^(iteration|unexplained)|all of them'
 
 echo "# refused"

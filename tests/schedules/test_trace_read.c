@@ -1,5 +1,6 @@
 #include "schedules/pictures/trace_read.h"
 
+#include "schedules/generators/generate.h"
 #include "schedules/pictures/trace_events.h"
 #include "schedules/simulate.h"
 #include "tests/document.h"
@@ -389,10 +390,38 @@ static void what_is_written_is_read_back(void **state)
     }
 }
 
+static void exchanges_are_read_back(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct schedule *schedule = schedule_generate("tables-ahead", 1, 2, 3, &error);
+    assert_good(schedule, error);
+    const struct cost_row costs[2] = { { .forward_ns = 2, .backward_ns = 3, .exchange_ns = 5 },
+                                       { .forward_ns = 6, .backward_ns = 9 } };
+    struct simulation simulation;
+    struct timeline timeline = { 0 };
+    assert_good(schedule_simulate(schedule, costs, NULL, &simulation, &timeline, &error), error);
+    struct text text = { 0 }, again = { 0 };
+    timeline_write_trace(&timeline, &text);
+    struct reading reading = read_one(text.data, TRACE_LAST);
+    assert_int_equal(reading.timeline.message_count, 6);
+    assert_int_equal(reading.summary.messages, 0);  // none was left out
+    assert_int_equal(reading.summary.actions, timeline.span_count);
+    timeline_write_trace(&reading.timeline, &again);
+    assert_non_null(strstr(again.data, "{\"ph\":\"X\",\"name\":\"1SEND_B0\",\"cat\":\"message\",\"pid\":0,\"tid\":2,"));
+    text_clear(&text);
+    text_clear(&again);
+    timeline_clear(&reading.timeline);
+    timeline_clear(&timeline);
+    simulation_clear(&simulation);
+    schedule_free(schedule);
+}
+
 int main(void)
 {
     enum { NAMES = sizeof name_rows / sizeof name_rows[0], FAULTS = sizeof fault_rows / sizeof fault_rows[0],
-           WAITS = sizeof wait_rows / sizeof wait_rows[0], LEVELS = sizeof level_rows / sizeof level_rows[0], PLAIN = 8 };
+           WAITS = sizeof wait_rows / sizeof wait_rows[0], LEVELS = sizeof level_rows / sizeof level_rows[0] };
+    enum { PLAIN = 9 };
     struct CMUnitTest tests[PLAIN + NAMES + FAULTS + WAITS + LEVELS] = {
         cmocka_unit_test(the_page_of_the_format_is_read),
         cmocka_unit_test(files_of_the_profiler_are_read),
@@ -402,6 +431,7 @@ int main(void)
         cmocka_unit_test(what_is_done_together_is_a_group),
         cmocka_unit_test(iterations_that_are_not_there_are_refused),
         cmocka_unit_test(what_is_written_is_read_back),
+        cmocka_unit_test(exchanges_are_read_back),
     };
     for (size_t i = 0; i < NAMES; i++)
         tests[PLAIN + i] = (struct CMUnitTest)TEST_ROW(names_are_actions, &name_rows[i]);
