@@ -1,5 +1,4 @@
-// Private: causal attention, one head of one sequence at a time, and a matrix product for pieces that stay in the L1
-// cache. Included by cpu_vectors.h.
+// Private: causal attention, one head of one sequence at a time. Included by cpu_vectors.h.
 //
 //               keys 0 .. T
 //             +--+
@@ -15,67 +14,7 @@
 #include <stdlib.h>
 
 #include "device/cpu_rows.h"
-
-// A tile of the result stays in registers: TILE_ROWS by TILE_VECTORS of the 16 or 32 that there are.
-enum { TILE_ROWS = 8, TILE_VECTORS = VECTOR_BYTES == 64 ? 2 : 1 };
-
-// c (+)= a b. a is m by k with any strides (so transposed is free), b is k by n.
-struct tiles {
-    size_t m, n, k;
-    const float *a;
-    size_t a_row, a_column;
-    const float *b;
-    size_t ldb;
-    float *c;
-    size_t ldc;
-    bool add;
-};
-
-// One tile. `rows`, `vectors` and `whole` are constants where this is inlined, so that the sums become registers.
-// Without `whole` the last vector has `left` lanes.
-INLINE void tile(const struct tiles *t, size_t row, size_t column, const size_t rows, const size_t vectors,
-                 const bool whole, size_t left)
-{
-    const float *a = t->a + row * t->a_row, *b = t->b + column;
-    vec sum[TILE_ROWS][TILE_VECTORS];
-    for (size_t r = 0; r < rows; r++)
-        for (size_t v = 0; v < vectors; v++)
-            sum[r][v] = vec_all(0);
-    for (size_t l = 0; l < t->k; l++) {
-        vec right[TILE_VECTORS];
-        for (size_t v = 0; v < vectors; v++)
-            right[v] = whole ? vec_load(b + l * t->ldb + v * LANES) : vec_load_first(b + l * t->ldb, left, 0);
-        for (size_t r = 0; r < rows; r++)
-            for (size_t v = 0; v < vectors; v++)
-                sum[r][v] += a[r * t->a_row + l * t->a_column] * right[v];
-    }
-    for (size_t r = 0; r < rows; r++)
-        for (size_t v = 0; v < vectors; v++) {
-            float *c = t->c + (row + r) * t->ldc + column + v * LANES;
-            const size_t lanes = whole ? LANES : left;
-            vec_store_first(c, t->add ? vec_load_first(c, lanes, 0) + sum[r][v] : sum[r][v], lanes);
-        }
-}
-
-INLINE void tile_row(const struct tiles *t, size_t row, const size_t rows)
-{
-    size_t column = 0;
-    for (; column + TILE_VECTORS * LANES <= t->n; column += TILE_VECTORS * LANES)
-        tile(t, row, column, rows, TILE_VECTORS, true, 0);
-    for (; column + LANES <= t->n; column += LANES)
-        tile(t, row, column, rows, 1, true, 0);
-    if (column < t->n)
-        tile(t, row, column, rows, 1, false, t->n - column);
-}
-
-static void multiply_tiles(const struct tiles *t)
-{
-    size_t row = 0;
-    for (; row + TILE_ROWS <= t->m; row += TILE_ROWS)
-        tile_row(t, row, TILE_ROWS);
-    for (; row < t->m; row++)
-        tile_row(t, row, 1);
-}
+#include "device/cpu_tiles.h"
 
 // --- one head -----------------------------------------------------------------------
 
@@ -85,20 +24,25 @@ static void multiply_tiles(const struct tiles *t)
 struct head {
     size_t first, sequence, size, stride, out_stride;
     size_t across;  // floats from one row of scores to the next, and of K and V transposed
+    struct attention_pattern pattern;
     const float *q, *k, *v;
     float *keys, *values;  // transposed: [size][across], zero past the sequence
     float *scores, *slopes;
 };
 
-// [sequence][size] to [size][across].
+// [sequence][size] to [size][across], few rows at a time: their lines then stay in the L1 cache for all columns.
 INLINE void transpose(float *to, const float *from, const struct head *head)
 {
-    for (size_t c = 0; c < head->size; c++) {
-        for (size_t j = 0; j < head->sequence; j++)
-            to[c * head->across + j] = from[j * head->stride + c];
-        for (size_t j = head->sequence; j < head->across; j++)
-            to[c * head->across + j] = 0;
-    }
+    enum { AT_ONCE = 16 };
+    for (size_t first = 0; first < head->across; first += AT_ONCE)
+        for (size_t c = 0; c < head->size; c++) {
+            float *row = to + c * head->across;
+            const size_t end = smaller(first + AT_ONCE, head->sequence);
+            for (size_t j = first; j < end; j++)
+                row[j] = from[j * head->stride + c];
+            for (size_t j = end > first ? end : first; j < first + AT_ONCE; j++)
+                row[j] = 0;
+        }
 }
 
 INLINE struct head head_at(const struct attention *shape, size_t batch, size_t which, const float *qkv, void *workspace)
@@ -114,6 +58,7 @@ INLINE struct head head_at(const struct attention *shape, size_t batch, size_t w
         .stride = 3 * width,
         .out_stride = width,
         .across = across,
+        .pattern = shape->pattern,
         .q = q,
         .k = q + width,
         .v = q + 2 * width,
@@ -131,16 +76,23 @@ INLINE size_t keys_seen(const struct head *head, size_t first)
     return smaller((first + TILE_ROWS + LANES - 1) / LANES * LANES, head->across);
 }
 
-// to[row][j] = from[row] . transposed[..][j], for the keys that these rows attend to.
+// to[row][j] = from[row] . transposed[..][j], for keys [begin, end).
+INLINE void multiply_keys(const struct head *head, float *to, const float *from, size_t from_stride, size_t rows,
+                          const float *transposed, size_t begin, size_t end)
+{
+    multiply_tiles(&(struct tiles){
+        .m = rows, .n = end - begin, .k = head->size,
+        .a = from, .a_row = from_stride, .a_column = 1,
+        .b = transposed + begin, .ldb = head->across,
+        .c = to + begin, .ldc = head->across,
+    });
+}
+
+// The same for the keys that these rows attend to without a pattern.
 INLINE void multiply_seen(const struct head *head, float *to, const float *from, size_t from_stride, size_t first,
                           size_t rows, const float *transposed)
 {
-    multiply_tiles(&(struct tiles){
-        .m = rows, .n = keys_seen(head, first), .k = head->size,
-        .a = from, .a_row = from_stride, .a_column = 1,
-        .b = transposed, .ldb = head->across,
-        .c = to, .ldc = head->across,
-    });
+    multiply_keys(head, to, from, from_stride, rows, transposed, 0, keys_seen(head, first));
 }
 
 // Writes zeros from past the diagonal to the end of what these rows compute.
@@ -171,6 +123,16 @@ INLINE float scores_exp(float *scores, size_t count, float factor, float shift)
     return vec_sum(sum);
 }
 
+// Rows of the output by one over their sums.
+INLINE void scale_rows(const struct head *head, float *to, size_t rows, const float *scale)
+{
+    for (size_t r = 0; r < rows; r++)
+        FOR_VECTORS (i, left, head->size) {
+            float *piece = to + r * head->out_stride + i;
+            vec_store_first(piece, vec_load_first(piece, left, 0) * scale[r], left);
+        }
+}
+
 static void head_forward(const struct head *head, float *out, float *log_sums)
 {
     const float factor = 1 / sqrtf((float)head->size);
@@ -194,11 +156,117 @@ static void head_forward(const struct head *head, float *out, float *log_sums)
             .b = head->v, .ldb = head->stride,
             .c = to, .ldc = head->out_stride,
         });
+        scale_rows(head, to, rows, scale);
+    }
+}
+
+// --- patterns -----------------------------------------------------------------------------
+//
+// A tile of query rows walks along runs of keys that some of its rows see, in whole vectors. Scores of keys between
+// the runs are not computed, and nothing reads their places:
+//
+//           global      strides        window
+//     rows | ##          ##      ##     #######   |
+//
+// Within a run a key that a row does not see gets the score minus infinity, so that its P and slope are zeros.
+
+// The first run, from `from` on, of keys that are seen by some query row of [first, first + rows). `from` is where a
+// vector begins. An empty run is the end.
+INLINE struct attention_run vectors_seen(const struct head *head, size_t first, size_t rows, size_t from)
+{
+    const size_t end = smaller((first + rows + LANES - 1) / LANES * LANES, head->across);
+    struct attention_run run = attention_run(&head->pattern, first, from);
+    run.begin = smaller(run.begin, end) / LANES * LANES;
+    run.end = (smaller(run.end, end) + LANES - 1) / LANES * LANES;
+    return run;
+}
+
+#define FOR_RUNS(run, head, first, rows)                                                         \
+    for (struct attention_run run = vectors_seen(head, first, rows, 0); (run).begin < (run).end; \
+         run = vectors_seen(head, first, rows, (run).end))
+
+// Minus infinity for the keys of a run that one query does not see.
+INLINE void hide_unseen_of(const struct head *head, float *row, size_t query, const struct attention_run *run)
+{
+    for (size_t key = run->begin; key < run->end;) {
+        const struct attention_run seen = attention_run(&head->pattern, query, key);
+        const size_t begin = seen.begin > query ? run->end : smaller(seen.begin, run->end);
+        for (; key < begin; key++)
+            row[key] = -INFINITY;
+        if (key < run->end)
+            key = smaller(smaller(seen.end, query + 1), run->end);
+    }
+}
+
+INLINE void hide_unseen(const struct head *head, float *scores, size_t first, size_t rows)
+{
+    FOR_RUNS (run, head, first, rows)
         for (size_t r = 0; r < rows; r++)
-            FOR_VECTORS (i, left, head->size) {
-                float *piece = to + r * head->out_stride + i;
-                vec_store_first(piece, vec_load_first(piece, left, 0) * scale[r], left);
+            hide_unseen_of(head, scores + r * head->across, first + r, &run);
+}
+
+// to = rows of `block` times the rows of K or V that they see.
+INLINE void multiply_runs(const struct head *head, float *to, size_t to_stride, const float *block, const float *from,
+                          size_t first, size_t rows)
+{
+    struct tiles t = {
+        .m = rows, .n = head->size,
+        .a_row = head->across, .a_column = 1,
+        .ldb = head->stride,
+        .c = to, .ldc = to_stride,
+    };
+    FOR_RUNS (run, head, first, rows) {
+        t.k = smaller(run.end, first + rows) - run.begin;
+        t.a = block + run.begin;
+        t.b = from + run.begin * head->stride;
+        multiply_tiles(&t);
+        t.add = true;
+    }
+}
+
+// Turns scores into exp(factor * score - the largest). `scale` becomes one over the rows' sums.
+INLINE void soften_runs(const struct head *head, float *scores, size_t first, size_t rows, float *scale,
+                        float *log_sums)
+{
+    const float factor = 1 / sqrtf((float)head->size);
+    vec largest[TILE_ROWS], sums[TILE_ROWS];
+    float shifts[TILE_ROWS];
+    for (size_t r = 0; r < rows; r++)
+        largest[r] = vec_all(-INFINITY), sums[r] = vec_all(0);
+    FOR_RUNS (run, head, first, rows)
+        for (size_t r = 0; r < rows; r++)
+            for (size_t key = run.begin; key < run.end; key += LANES)
+                largest[r] = vec_max(largest[r], vec_load(scores + r * head->across + key));
+    for (size_t r = 0; r < rows; r++)
+        shifts[r] = factor * vec_largest(largest[r]);
+    FOR_RUNS (run, head, first, rows)
+        for (size_t r = 0; r < rows; r++)
+            for (size_t key = run.begin; key < run.end; key += LANES) {
+                float *at = scores + r * head->across + key;
+                const vec y = vec_exp(vec_load(at) * factor - shifts[r]);
+                vec_store(at, y);
+                sums[r] += y;
             }
+    for (size_t r = 0; r < rows; r++) {
+        const float sum = vec_sum(sums[r]);
+        log_sums[r] = shifts[r] + logf(sum);
+        scale[r] = 1 / sum;
+    }
+}
+
+static void head_forward_by_runs(const struct head *head, float *out, float *log_sums)
+{
+    transpose(head->keys, head->k, head);
+    for (size_t first = head->first; first < head->sequence; first += TILE_ROWS) {
+        const size_t rows = smaller(TILE_ROWS, head->sequence - first), row = first - head->first;
+        float scale[TILE_ROWS];
+        FOR_RUNS (run, head, first, rows)
+            multiply_keys(head, head->scores, head->q + first * head->stride, head->stride, rows, head->keys,
+                          run.begin, run.end);
+        hide_unseen(head, head->scores, first, rows);
+        soften_runs(head, head->scores, first, rows, scale, log_sums + row);
+        multiply_runs(head, out + row * head->out_stride, head->out_stride, head->scores, head->v, first, rows);
+        scale_rows(head, out + row * head->out_stride, rows, scale);
     }
 }
 
@@ -207,8 +275,9 @@ static void attend(const struct attention *shape, float *out, float *log_sums, c
     for (size_t batch = 0; batch < shape->batch; batch++)
         for (size_t which = 0; which < shape->heads; which++) {
             const struct head head = head_at(shape, batch, which, qkv, workspace);
-            head_forward(&head, out + batch * shape->sequence * head.out_stride + which * shape->size,
-                         log_sums + (batch * shape->heads + which) * shape->sequence);
+            (attention_is_plain(shape) ? head_forward : head_forward_by_runs)(
+                &head, out + batch * shape->sequence * head.out_stride + which * shape->size,
+                log_sums + (batch * shape->heads + which) * shape->sequence);
         }
 }
 
@@ -225,7 +294,27 @@ struct head_gradients {
     bool adds;  // to the gradients of k and v
 };
 
-// Makes P and slope of TILE_ROWS rows, in the places where their scores and g . v are.
+// g_i . o_i
+INLINE float gradient_by_out(const struct head *head, const struct head_gradients *grad, size_t row)
+{
+    vec dot = vec_all(0);
+    FOR_VECTORS (i, left, head->size)
+        dot += vec_load_first(grad->g + row * head->out_stride + i, left, 0)
+             * vec_load_first(grad->out + row * head->out_stride + i, left, 0);
+    return vec_sum(dot);
+}
+
+// Makes P and slope of so many keys, in the places where their scores and g . v are.
+INLINE void make_row_slopes(float *p, float *slope, size_t count, float factor, float log_sum, float g_out)
+{
+    FOR_VECTORS (i, left, count) {
+        const vec y = vec_exp(vec_load_first(p + i, left, -INFINITY) * factor - log_sum);
+        vec_store_first(p + i, y, left);
+        vec_store_first(slope + i, y * (vec_load_first(slope + i, left, 0) - g_out) * factor, left);
+    }
+}
+
+// Makes P and slope of TILE_ROWS rows.
 INLINE void make_slopes(const struct head *head, const struct head_gradients *grad, size_t first, size_t rows,
                         float *scores, float *slopes)
 {
@@ -233,16 +322,7 @@ INLINE void make_slopes(const struct head *head, const struct head_gradients *gr
     for (size_t r = 0; r < rows; r++) {
         const size_t query = first + r, row = query - head->first;
         float *p = scores + r * head->across, *slope = slopes + r * head->across;
-        vec dot = vec_all(0);
-        FOR_VECTORS (i, left, head->size)
-            dot += vec_load_first(grad->g + row * head->out_stride + i, left, 0)
-                 * vec_load_first(grad->out + row * head->out_stride + i, left, 0);
-        const float g_out = vec_sum(dot);
-        FOR_VECTORS (i, left, query + 1) {
-            const vec y = vec_exp(vec_load_first(p + i, left, -INFINITY) * factor - grad->log_sums[row]);
-            vec_store_first(p + i, y, left);
-            vec_store_first(slope + i, y * (vec_load_first(slope + i, left, 0) - g_out) * factor, left);
-        }
+        make_row_slopes(p, slope, query + 1, factor, grad->log_sums[row], gradient_by_out(head, grad, row));
         clear_unseen(head, p, query, first);
         clear_unseen(head, slope, query, first);
     }
@@ -300,6 +380,86 @@ static void head_backward(const struct head *head, const struct head_gradients *
     }
 }
 
+// With a pattern the gradients of all keys begin as zeros, and each block adds to those of the keys that it sees.
+
+// The tiles of rows of a block, which begins at query `first`, of which some see a key of a vector: those that have
+// made P and slope there.
+struct rows_seeing {
+    size_t begin, end;
+};
+
+INLINE struct rows_seeing rows_seeing(const struct head *head, size_t first, size_t rows, size_t key)
+{
+    const size_t begin = key > first ? key - first : 0;
+    const size_t end = smaller(attention_query_end(&head->pattern, key, key + LANES), first + rows) - first;
+    return (struct rows_seeing){ begin / TILE_ROWS * TILE_ROWS,
+                                 smaller((end + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS, rows) };
+}
+
+// to += block^T from, for the rows of dK or dV that the block's queries see. Keys that the same rows see are added to
+// together.
+INLINE void add_runs(const struct head *head, float *to, const float *block, const float *from, size_t from_stride,
+                     size_t first, size_t rows)
+{
+    FOR_RUNS (run, head, first, rows)
+        for (size_t key = run.begin, end = 0; key < run.end; key = end) {
+            const struct rows_seeing seeing = rows_seeing(head, first, rows, key);
+            for (end = key + LANES; end < run.end; end += LANES) {
+                const struct rows_seeing next = rows_seeing(head, first, rows, end);
+                if (next.begin != seeing.begin || next.end != seeing.end)
+                    break;
+            }
+            multiply_tiles(&(struct tiles){
+                .m = smaller(end, head->sequence) - key, .n = head->size, .k = seeing.end - seeing.begin,
+                .a = block + seeing.begin * head->across + key, .a_row = 1, .a_column = head->across,
+                .b = from + seeing.begin * from_stride, .ldb = from_stride,
+                .c = to + key * head->stride, .ldc = head->stride,
+                .add = true,
+            });
+        }
+}
+
+// P, slope and dQ of a tile of rows.
+INLINE void tile_backward_by_runs(const struct head *head, const struct head_gradients *grad, size_t first,
+                                  size_t rows, float *scores, float *slopes)
+{
+    const float factor = 1 / sqrtf((float)head->size);
+    const size_t own = first - head->first;
+    FOR_RUNS (run, head, first, rows) {
+        multiply_keys(head, scores, head->q + first * head->stride, head->stride, rows, head->keys, run.begin,
+                      run.end);
+        multiply_keys(head, slopes, grad->g + own * head->out_stride, head->out_stride, rows, head->values, run.begin,
+                      run.end);
+    }
+    hide_unseen(head, scores, first, rows);
+    float g_out[TILE_ROWS];
+    for (size_t r = 0; r < rows; r++)
+        g_out[r] = gradient_by_out(head, grad, own + r);
+    FOR_RUNS (run, head, first, rows)
+        for (size_t r = 0; r < rows; r++)
+            make_row_slopes(scores + r * head->across + run.begin, slopes + r * head->across + run.begin,
+                            run.end - run.begin, factor, grad->log_sums[own + r], g_out[r]);
+    multiply_runs(head, grad->q + first * head->stride, head->stride, slopes, head->k, first, rows);
+}
+
+static void head_backward_by_runs(const struct head *head, const struct head_gradients *grad)
+{
+    transpose(head->keys, head->k, head);
+    transpose(head->values, head->v, head);
+    for (size_t key = 0; !grad->adds && key < head->sequence; key++) {
+        memset(grad->k + key * head->stride, 0, head->size * sizeof(float));
+        memset(grad->v + key * head->stride, 0, head->size * sizeof(float));
+    }
+    for (size_t block = head->first; block < head->sequence; block += ATTENTION_ROWS) {
+        const size_t rows = smaller(ATTENTION_ROWS, head->sequence - block), own = block - head->first;
+        for (size_t r = 0; r < rows; r += TILE_ROWS)
+            tile_backward_by_runs(head, grad, block + r, smaller(TILE_ROWS, rows - r),
+                                  head->scores + r * head->across, head->slopes + r * head->across);
+        add_runs(head, grad->k, head->slopes, head->q + block * head->stride, head->stride, block, rows);
+        add_runs(head, grad->v, head->scores, grad->g + own * head->out_stride, head->out_stride, block, rows);
+    }
+}
+
 static void attend_backward(const struct attention *shape, float *qkv_gradient, const float *out_gradient,
                             const float *out, const float *log_sums, const float *qkv, void *workspace)
 {
@@ -308,7 +468,7 @@ static void attend_backward(const struct attention *shape, float *qkv_gradient, 
             const struct head head = head_at(shape, batch, which, qkv, workspace);
             const size_t out_at = batch * shape->sequence * head.out_stride + which * shape->size;
             float *gradient = qkv_gradient + (head.q - qkv);
-            head_backward(&head, &(struct head_gradients){
+            (attention_is_plain(shape) ? head_backward : head_backward_by_runs)(&head, &(struct head_gradients){
                 .g = out_gradient + out_at,
                 .out = out + out_at,
                 .log_sums = log_sums + (batch * shape->heads + which) * shape->sequence,
@@ -343,6 +503,9 @@ static void cpu_attention_backward(struct queue *queue, const struct attention *
 
 #else
 
+// The kernels of AMX compute all keys up to a query, since their loops and masks know only the diagonal. Attention with
+// a pattern is therefore computed in floats here, on processors with AMX, too.
+//
 // In 16 bits one head after the other is widened to floats, which stay in a cache. `shape` is that of one head.
 struct widened_head {
     struct attention shape;
@@ -417,7 +580,7 @@ static void cpu_attention(struct queue *queue, const struct attention *attention
                           const struct values *qkv, void *workspace)
 {
 #if defined(CPU_BF16) && defined(__AVX512F__)
-    if (((const struct cpu *)queue->device->own)->has_amx) {
+    if (((const struct cpu *)queue->device->own)->has_amx && attention_is_plain(attention)) {
         cpu_amx_attention(queue, attention, out, log_sums, qkv);
         return;
     }
@@ -442,7 +605,7 @@ static void cpu_attention_backward(struct queue *queue, const struct attention *
                                    void *workspace)
 {
 #if defined(CPU_BF16) && defined(__AVX512F__)
-    if (((const struct cpu *)queue->device->own)->has_amx) {
+    if (((const struct cpu *)queue->device->own)->has_amx && attention_is_plain(attention)) {
         cpu_amx_attention_backward(queue, attention, qkv_gradient, out_gradient, out, log_sums, qkv);
         return;
     }

@@ -237,7 +237,7 @@
     M(bias) M(before_gelu)
 #define MEMBERS_layer_norm(M) M(in) M(gain) M(offset) M(rows) M(columns)
 #define MEMBERS_embedding(M) M(tokens) M(rows) M(sequence) M(columns) M(vocabulary) M(first) M(own)
-#define MEMBERS_attention(M) M(batch) M(sequence) M(heads) M(size) M(first) M(whole)
+#define MEMBERS_attention(M) M(batch) M(sequence) M(heads) M(size) M(first) M(whole) M(pattern)
 #define MEMBERS_cross_entropy(M) M(logits) M(targets) M(rows) M(columns) M(stride) M(scale) M(first) M(whole) \
     M(smoothing)
 #define MEMBERS_cross_entropy_parts(M) M(parts) M(count) M(rows) M(scale) M(targets)

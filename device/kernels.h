@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/attention_pattern.h"
 #include "device/device.h"
 
 // Numbers in a device's precision. values_at() is the address of number i. Only kernels look inside.
@@ -155,7 +156,9 @@ void kernel_embedding_backward(struct queue *queue, const struct embedding *embe
 
 // Causal multi-head attention. qkv is [batch][whole][3][heads][size], out is [batch][sequence][heads][size]:
 //
-//     out_i = sum over j <= i of exp(q_i k_j / sqrt(size) - log_sum_i) v_j
+//     out_i = sum over the j that i sees of exp(q_i k_j / sqrt(size) - log_sum_i) v_j
+//
+// Without a pattern these are all j <= i. With one the time is in proportion to what is seen (attention_pattern.h).
 //
 // log_sums is [batch][heads][sequence]. The backward recomputes the probabilities from it, so that memory stays
 // linear in the sequence (docs/decisions/030-attention-keeps-no-probabilities.md).
@@ -167,6 +170,7 @@ void kernel_embedding_backward(struct queue *queue, const struct embedding *embe
 struct attention {
     size_t batch, sequence, heads, size;
     size_t first, whole;  // 0: `sequence` is the whole
+    struct attention_pattern pattern;
 };
 static inline size_t attention_whole(const struct attention *attention)
 {
@@ -179,6 +183,11 @@ static inline bool attention_is_part(const struct attention *attention)
 static inline bool attention_is_last(const struct attention *attention)
 {
     return attention->first + attention->sequence == attention_whole(attention);
+}
+// Whether queries see all keys up to their own.
+static inline bool attention_is_plain(const struct attention *attention)
+{
+    return attention->pattern.window == 0 || attention->pattern.window >= attention->first + attention->sequence;
 }
 // The workspace of our own kernels, in either direction.
 uint64_t attention_workspace_bytes(const struct attention *attention);

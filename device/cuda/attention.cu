@@ -10,6 +10,8 @@
 //             |    |    | \  |
 //             +----+----+----+
 //
+// With a pattern only the tiles that hold a pair of a query and a key that it sees are visited, in all three kernels.
+//
 // If the queries are a part of the sequence, they are tiled by themselves. Their tiles may thus begin within a tile
 // of keys.
 //
@@ -212,6 +214,54 @@ __device__ inline float over_side(float x, Both both)
     return x;
 }
 
+// --- which keys are seen --------------------------------------------------------------------
+
+// Each kernel is compiled with and without a pattern, whose rule would cost a plain one registers, and thereby the
+// second block of a multiprocessor. `query` and `key` are positions, and those of tiles are where the tiles begin.
+struct all_before {
+    // The first of the tiles of keys from `tile` on that a query of a tile sees.
+    __device__ size_t next_tile(size_t, size_t tile, int) const
+    {
+        return tile;
+    }
+    // Whether each query of a tile may see each key of a tile of `rows`.
+    __device__ bool sees_all(size_t query, size_t key, int rows) const
+    {
+        return key + rows <= query;
+    }
+    __device__ bool sees(size_t query, size_t key) const
+    {
+        return key <= query;
+    }
+    // How many of the queries there are up to the last that sees a key of a tile.
+    __device__ size_t queries_up_to_last(const head_shape &head, size_t, int) const
+    {
+        return head.queries;
+    }
+};
+
+struct by_pattern {
+    attention_pattern pattern;
+
+    __device__ size_t next_tile(size_t query, size_t tile, int rows) const
+    {
+        return attention_run(&pattern, query, tile * rows).begin / rows;
+    }
+    __device__ bool sees_all(size_t query, size_t key, int rows) const
+    {
+        return attention_sees_all(&pattern, query, query + rows, key, key + rows);
+    }
+    __device__ bool sees(size_t query, size_t key) const
+    {
+        return attention_sees(&pattern, query, key);
+    }
+    __device__ size_t queries_up_to_last(const head_shape &head, size_t key, int rows) const
+    {
+        const size_t end = attention_query_end(&pattern, key, key + rows);
+        return end >= head.keys ? head.queries : end > head.first ? end - head.first : 0;
+    }
+};
+
 // --- forward ------------------------------------------------------------------------------
 
 // The rows' largest scores so far, and the sums of exp(score - largest). When a larger score comes, sums and outputs
@@ -245,10 +295,10 @@ struct running {
     }
 };
 
-// Scores of keys that come after their query, or after the last, become minus infinity.
+// Scores of keys that their query does not see, or after the last, become minus infinity.
 // `query` and `key` are the positions where the tiles begin.
-template <int SIZE>
-__device__ inline void hide_later_keys(scores<SIZE> &s, size_t query, size_t key, size_t keys)
+template <int SIZE, class Sight>
+__device__ inline void hide_unseen_keys(scores<SIZE> &s, const Sight &sight, size_t query, size_t key, size_t keys)
 {
     const int x = threadIdx.x % SIDE, y = threadIdx.x / SIDE;
 #pragma unroll
@@ -256,12 +306,13 @@ __device__ inline void hide_later_keys(scores<SIZE> &s, size_t query, size_t key
 #pragma unroll
         for (int j = 0; j < scores<SIZE>::EACH; j++) {
             const size_t column = key + x + j * SIDE;
-            if (column > query + y + i * SIDE || column >= keys)
+            if (!sight.sees(query + y + i * SIDE, column) || column >= keys)
                 s.at[i][j] = -INFINITY;
         }
 }
 
-// The number of tiles of keys that a tile of queries attends to. It attends to all but the last ones as a whole.
+// The number of tiles of keys up to the last that a tile of queries attends to. Without a pattern it attends to all but
+// the last ones as a whole.
 __device__ inline size_t tiles_seen(const head_shape &head, size_t query, int rows)
 {
     const size_t end = head.first + query + rows;
@@ -273,9 +324,10 @@ constexpr size_t tile_floats = tile_rows<SIZE> * pitch<SIZE>;
 template <int SIZE>
 constexpr size_t weight_floats = tile_rows<SIZE> * pitch<tile_rows<SIZE>>;
 
-template <int SIZE, class T>
+template <int SIZE, class T, class Sight>
 static __global__ void __launch_bounds__(BLOCK, 1) attention_kernel(const struct attention shape, const head_shape head,
-                                                                 T *out, float *log_sums, const T *qkv, float factor)
+                                                                 const Sight sight, T *out, float *log_sums,
+                                                                 const T *qkv, float factor)
 {
     constexpr int TILE = tile_rows<SIZE>;
     DYNAMIC_SHARED(memory);
@@ -292,14 +344,15 @@ static __global__ void __launch_bounds__(BLOCK, 1) attention_kernel(const struct
     for (int i = 0; i < scores<SIZE>::EACH; i++)
         rows.shift[i] = LEAST_FLOAT, rows.sum[i] = 0;
     rows_sum<SIZE> sum = {};
-    for (size_t other = 0; other < seen; other++) {
+    for (size_t other = sight.next_tile(query, 0, TILE); other < seen;
+         other = sight.next_tile(query, other + 1, TILE)) {
         __syncthreads();
         load_tile<SIZE>(keys, qkv + width, head.stride, other * TILE, head.keys, head, 1);
         load_tile<SIZE>(values, qkv + 2 * width, head.stride, other * TILE, head.keys, head, 1);
         __syncthreads();
         scores<SIZE> s = multiply_rows<SIZE>(queries, keys);
-        if ((other + 1) * TILE > query)
-            hide_later_keys<SIZE>(s, query, other * TILE, head.keys);
+        if (!sight.sees_all(query, other * TILE, TILE))
+            hide_unseen_keys<SIZE>(s, sight, query, other * TILE, head.keys);
         rows.take(s, sum);
         store_scores<SIZE>(weights, s);
         __syncthreads();
@@ -362,9 +415,9 @@ struct gradients_of {
     bool adds;  // to the gradients of keys and values
 };
 
-template <int SIZE, class T>
+template <int SIZE, class T, class Sight>
 static __global__ void __launch_bounds__(BLOCK, 1) queries_kernel(const struct attention shape, const head_shape head,
-                                                               const gradients_of<T> g)
+                                                               const Sight sight, const gradients_of<T> g)
 {
     constexpr int TILE = tile_rows<SIZE>, EACH = scores<SIZE>::EACH;
     SHARED(float, d, [TILE]);
@@ -385,14 +438,15 @@ static __global__ void __launch_bounds__(BLOCK, 1) queries_kernel(const struct a
     multiply_outputs<SIZE>(d, gradients, g.out + here.out, tile * TILE, head);
     const int y = threadIdx.x / SIDE;
     rows_sum<SIZE> sum = {};
-    for (size_t other = 0; other < seen; other++) {
+    for (size_t other = sight.next_tile(query, 0, TILE); other < seen;
+         other = sight.next_tile(query, other + 1, TILE)) {
         __syncthreads();
         load_tile<SIZE>(keys, qkv + width, head.stride, other * TILE, head.keys, head, 1);
         load_tile<SIZE>(values, qkv + 2 * width, head.stride, other * TILE, head.keys, head, 1);
         __syncthreads();
         scores<SIZE> s = multiply_rows<SIZE>(queries, keys);
-        if ((other + 1) * TILE > query)
-            hide_later_keys<SIZE>(s, query, other * TILE, head.keys);
+        if (!sight.sees_all(query, other * TILE, TILE))
+            hide_unseen_keys<SIZE>(s, sight, query, other * TILE, head.keys);
         const scores<SIZE> dp = multiply_rows<SIZE>(gradients, values);
 #pragma unroll
         for (int i = 0; i < EACH; i++)
@@ -411,9 +465,9 @@ static __global__ void __launch_bounds__(BLOCK, 1) queries_kernel(const struct a
 }
 
 // Rows are keys here, and columns queries.
-template <int SIZE, class T>
+template <int SIZE, class T, class Sight>
 static __global__ void __launch_bounds__(BLOCK, 1) keys_kernel(const struct attention shape, const head_shape head,
-                                                            const gradients_of<T> g)
+                                                            const Sight sight, const gradients_of<T> g)
 {
     constexpr int TILE = tile_rows<SIZE>, EACH = scores<SIZE>::EACH;
     SHARED(float, d, [TILE]);
@@ -425,12 +479,13 @@ static __global__ void __launch_bounds__(BLOCK, 1) keys_kernel(const struct atte
     const size_t tiles = tiles_of(head.keys, TILE), width = shape.heads * shape.size;
     const place here = place_of(shape, head, tiles);
     const size_t key = here.tile * TILE, reader = key > head.first ? (key - head.first) / TILE * TILE : 0;
+    const size_t readers = sight.queries_up_to_last(head, key, TILE);
     const T *const qkv = g.qkv + here.qkv;
     load_tile<SIZE>(keys, qkv + width, head.stride, key, head.keys, head, 1);
     load_tile<SIZE>(values, qkv + 2 * width, head.stride, key, head.keys, head, 1);
     const int x = threadIdx.x % SIDE, y = threadIdx.x / SIDE;
     rows_sum<SIZE> keys_sum = {}, values_sum = {};
-    for (size_t query = reader; query < head.queries; query += TILE) {
+    for (size_t query = reader; query < readers; query += TILE) {
         __syncthreads();
         load_tile<SIZE>(queries, qkv + head.first * head.stride, head.stride, query, head.queries, head, g.factor);
         load_tile<SIZE>(gradients, g.out_gradient + here.out, head.out_stride, query, head.queries, head, 1);
@@ -442,7 +497,7 @@ static __global__ void __launch_bounds__(BLOCK, 1) keys_kernel(const struct atte
         for (int i = 0; i < EACH; i++)
 #pragma unroll
             for (int j = 0; j < EACH; j++) {
-                const bool seen = key + y + i * SIDE <= head.first + query + x + j * SIDE;
+                const bool seen = sight.sees(head.first + query + x + j * SIDE, key + y + i * SIDE);
                 p.at[i][j] = seen ? expf(p.at[i][j] - log_sums[x + j * SIDE]) : 0;
             }
         store_scores<SIZE>(weights, p);
@@ -487,28 +542,30 @@ static cudaError_t launch_heads(const struct cuda_launch *launch, const struct a
                          floats * sizeof(float), arguments...);
 }
 
-template <int SIZE, class T>
-static cudaError_t attend(const struct cuda_launch *launch, const struct attention *a, T *out, float *log_sums,
-                          const T *qkv)
+template <int SIZE, class T, class Sight>
+static cudaError_t attend(const struct cuda_launch *launch, const struct attention *a, const Sight &sight, T *out,
+                          float *log_sums, const T *qkv)
 {
     const head_shape head = head_shape_of<T>(a, qkv, out, NULL, NULL);
     return launch_heads<SIZE>(launch, a, head.queries, 3 * tile_floats<SIZE> + weight_floats<SIZE>,
-                              attention_kernel<SIZE, T>, *a, head, out, log_sums, qkv, 1 / sqrtf((float)a->size));
+                              attention_kernel<SIZE, T, Sight>, *a, head, sight, out, log_sums, qkv,
+                              1 / sqrtf((float)a->size));
 }
 
-template <int SIZE, class T>
-static cudaError_t attend_backward(const struct cuda_launch *launch, const struct attention *a, T *qkv_gradient,
-                                   const T *out_gradient, const T *out, const float *log_sums, const T *qkv)
+template <int SIZE, class T, class Sight>
+static cudaError_t attend_backward(const struct cuda_launch *launch, const struct attention *a, const Sight &sight,
+                                   T *qkv_gradient, const T *out_gradient, const T *out, const float *log_sums,
+                                   const T *qkv)
 {
     constexpr size_t floats = 4 * tile_floats<SIZE> + weight_floats<SIZE>;
     const head_shape head = head_shape_of<T>(a, qkv, out, qkv_gradient, out_gradient);
     const gradients_of<T> g = { qkv_gradient, out_gradient, out, log_sums, qkv, 1 / sqrtf((float)a->size),
                                 !attention_is_last(a) };
     const cudaError_t status =
-        launch_heads<SIZE>(launch, a, head.queries, floats, queries_kernel<SIZE, T>, *a, head, g);
+        launch_heads<SIZE>(launch, a, head.queries, floats, queries_kernel<SIZE, T, Sight>, *a, head, sight, g);
     if (status != cudaSuccess)
         return status;
-    return launch_heads<SIZE>(launch, a, head.keys, floats, keys_kernel<SIZE, T>, *a, head, g);
+    return launch_heads<SIZE>(launch, a, head.keys, floats, keys_kernel<SIZE, T, Sight>, *a, head, sight, g);
 }
 
 // Evaluates `launched` with SIZE the smallest size that holds a head.
@@ -534,7 +591,9 @@ template <class T>
 static cudaError_t attend_any(const struct cuda_launch *launch, const struct attention *a, T *out, float *log_sums,
                               const T *qkv)
 {
-    WITH_SIZE(a->size, (attend<SIZE, T>(launch, a, out, log_sums, qkv)));
+    if (attention_is_plain(a))
+        WITH_SIZE(a->size, (attend<SIZE, T>(launch, a, all_before{}, out, log_sums, qkv)));
+    WITH_SIZE(a->size, (attend<SIZE, T>(launch, a, by_pattern{ a->pattern }, out, log_sums, qkv)));
 }
 
 cudaError_t cuda_attention(const struct cuda_launch *launch, const struct attention *attention, struct values *out,
@@ -547,7 +606,11 @@ template <class T>
 static cudaError_t attend_backward_any(const struct cuda_launch *launch, const struct attention *a, T *qkv_gradient,
                                        const T *out_gradient, const T *out, const float *log_sums, const T *qkv)
 {
-    WITH_SIZE(a->size, (attend_backward<SIZE, T>(launch, a, qkv_gradient, out_gradient, out, log_sums, qkv)));
+    if (attention_is_plain(a))
+        WITH_SIZE(a->size, (attend_backward<SIZE, T>(launch, a, all_before{}, qkv_gradient, out_gradient, out, log_sums,
+                                                     qkv)));
+    WITH_SIZE(a->size, (attend_backward<SIZE, T>(launch, a, by_pattern{ a->pattern }, qkv_gradient, out_gradient, out,
+                                                 log_sums, qkv)));
 }
 
 cudaError_t cuda_attention_backward(const struct cuda_launch *launch, const struct attention *attention,
@@ -563,7 +626,10 @@ cudaError_t cuda_attention_backward(const struct cuda_launch *launch, const stru
 template <int SIZE, class T>
 static cudaError_t load_sized()
 {
-    return load_kernels(attention_kernel<SIZE, T>, queries_kernel<SIZE, T>, keys_kernel<SIZE, T>);
+    return first_bad(load_kernels(attention_kernel<SIZE, T, all_before>, queries_kernel<SIZE, T, all_before>,
+                                  keys_kernel<SIZE, T, all_before>),
+                     load_kernels(attention_kernel<SIZE, T, by_pattern>, queries_kernel<SIZE, T, by_pattern>,
+                                  keys_kernel<SIZE, T, by_pattern>));
 }
 
 template <class T>

@@ -18,7 +18,7 @@ bool cudnn_is_sound(size_t version, struct error *error)
 bool cudnn_attends(size_t version, const struct attention *shape, bool is_backward)
 {
     enum { TILE = 128 };
-    if (shape->size % 8 != 0 || shape->sequence <= 1 || attention_is_part(shape))
+    if (shape->size % 8 != 0 || shape->sequence <= 1 || attention_is_part(shape) || !attention_is_plain(shape))
         return false;
     return !is_backward || version >= VERSION_9_16 || shape->sequence % TILE == 0;
 }

@@ -261,10 +261,10 @@ static struct attention_bytes workspace_of(struct trial *t, const struct attenti
 }
 
 // Rows are a sequence here, and columns a head's.
-static void run_attention(struct trial *t)
+static void attend(struct trial *t, const struct attention_pattern *pattern)
 {
     const struct attention shape = { .batch = 2, .sequence = t->rows, .heads = t->rows < 1024 ? 3 : 12,
-                                     .size = t->columns };
+                                     .size = t->columns, .pattern = *pattern };
     const size_t count = shape.batch * shape.sequence * shape.heads * shape.size;
     struct values *qkv = values(t, 3 * count), *gradient = values(t, count), *out = output(t, VALUES, count, "out");
     float *log_sums = output(t, FLOATS, shape.batch * shape.heads * shape.sequence, "log_sums");
@@ -273,6 +273,22 @@ static void run_attention(struct trial *t)
     struct values *qkv_gradient = output(t, VALUES, 3 * count, "qkv_gradient");
     kernel_attention_backward(t->queue, &shape, qkv_gradient, gradient, out, log_sums, qkv,
                               workspace(t, bytes.backward));
+}
+
+static void run_attention(struct trial *t)
+{
+    attend(t, &(struct attention_pattern){ 0 });
+}
+
+static void run_window(struct trial *t)
+{
+    attend(t, &(struct attention_pattern){ .window = 1 + t->rows / 8 });
+}
+
+static void run_pattern(struct trial *t)
+{
+    attend(t, &(struct attention_pattern){ .window = 1 + t->rows / 16, .global = 3, .stride = 2 + t->rows / 4,
+                                           .block = 1 });
 }
 
 // A sequence in two parts, the second one longer: its backward comes first, and the other's adds to that.
@@ -814,6 +830,8 @@ static const struct {
     { "embedding", run_embedding, WORD_ROWS, false },
     { "attention", run_attention, HEADS, false },
     { "attention of parts", run_attention_parts, HEADS, false },
+    { "attention with a window", run_window, HEADS, false },
+    { "attention with a pattern", run_pattern, HEADS, false },
     { "cross_entropy", run_cross_entropy, WORD_ROWS, false },
     { "cross_entropy, smoothed", run_smoothed, WORD_ROWS, false },
     { "cross_entropy in parts", run_parts, WORD_ROWS, false },

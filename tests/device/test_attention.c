@@ -1,5 +1,6 @@
 #include "common/number.h"
 #include "tests/device/kernel_rig.h"
+#include "tests/device/slow_pattern.h"
 
 // Attention and its gradients the obvious way, in double, one head at a time.
 struct slow {
@@ -34,7 +35,8 @@ static void slow_probabilities(const struct slow *slow, size_t batch, size_t hea
     for (size_t i = 0; i < sequence; i++) {
         double sum = 0;
         for (size_t j = 0; j < sequence; j++)
-            sum += slow->p[i * sequence + j] = j <= i ? exp(dot(slow, batch, head, i, j)) : 0;
+            sum += slow->p[i * sequence + j]
+                = slow_sees(&slow->shape->pattern, i, j) ? exp(dot(slow, batch, head, i, j)) : 0;
         for (size_t j = 0; j < sequence; j++)
             slow->p[i * sequence + j] /= sum;
         log_sums[i] = log(sum);
@@ -211,6 +213,69 @@ static void attention_of_several_blocks_equals_the_plain_sums(void **state)
     rig_try_everywhere(check_long_attention, 8);
 }
 
+// Windows shorter and longer than the sequence, global tokens and strides, none of which tiles divide; whole and in
+// parts.
+static void check_patterns(struct rig *rig, uint64_t trial)
+{
+    const size_t parts = trial % 2 ? 1 : 2 + trial / 2 % (MOST_PARTS - 1);
+    const struct attention a = { .batch = 1 + trial % 2, .sequence = parts * (1 + rig_size(rig, 160 / parts)),
+                                 .heads = 1 + trial % 3, .size = rig_size(rig, 24),
+                                 .pattern = slow_pattern(&rig->seed, 180) };
+    check_attention_of(rig, &a, parts);
+}
+
+static void attention_with_a_pattern_equals_the_plain_sums(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_patterns, test_trials(40, 800));
+}
+
+// Keys that no query of a tile sees are not touched, whatever they hold.
+static void check_unseen(struct rig *rig, uint64_t trial)
+{
+    (void)trial;
+    const struct attention a = { .batch = 1, .sequence = 200, .heads = 1, .size = 16, .pattern = { .window = 20 } };
+    float *qkv = rig_numbers(rig, 3 * 200 * 16, 1);
+    float *out = rig_output(rig, 200 * 16), *log_sums = rig_output(rig, 200);
+    void *workspace = workspace_for(rig, &a);
+    for (size_t i = 0; i < 100 * 48; i++)
+        qkv[i] = NAN;
+    kernel_attention(rig->queue, &a, rig_values(rig, out), log_sums, rig_values(rig, qkv), workspace);
+    rig_settle(rig);
+    for (size_t i = 0; i < 200 * 16; i++)
+        if (i / 16 < 119 || i / 16 >= 119 + 64)  // a tile of any device is no longer
+            assert_true(isnan(out[i]) == (i / 16 < 119));
+}
+
+static void what_no_query_sees_changes_nothing(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_unseen, 1);
+}
+
+static void check_longer_window(struct rig *rig, uint64_t trial)
+{
+    const struct attention a = { .batch = 1, .sequence = 70, .heads = 2, .size = 16 };
+    struct attention windowed = a;
+    windowed.pattern = (struct attention_pattern){ .window = 70 + trial, .stride = 8, .block = 1 };
+    const float *qkv = rig_numbers(rig, 3 * 70 * 32, 1);
+    float *gradient = rig_numbers(rig, 70 * 32, 1), *log_sums = rig_output(rig, 140);
+    float *outs[2], *qkv_gradients[2];
+    for (size_t i = 0; i < 2; i++) {
+        outs[i] = rig_output(rig, 70 * 32);
+        qkv_gradients[i] = rig_output(rig, 3 * 70 * 32);
+        attend(rig, i == 0 ? &a : &windowed, 1, qkv, gradient, outs[i], log_sums, qkv_gradients[i]);
+    }
+    assert_memory_equal(outs[0], outs[1], 70 * 32 * sizeof(float));
+    assert_memory_equal(qkv_gradients[0], qkv_gradients[1], 3 * 70 * 32 * sizeof(float));
+}
+
+static void a_window_as_long_as_the_sequence_changes_no_bit(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_longer_window, 2);
+}
+
 static void check_causal(struct rig *rig, uint64_t trial)
 {
     (void)trial;
@@ -260,6 +325,9 @@ int main(void)
         cmocka_unit_test(attention_of_any_size_equals_the_plain_sums),
         cmocka_unit_test(attention_in_parts_equals_the_plain_sums),
         cmocka_unit_test(attention_of_several_blocks_equals_the_plain_sums),
+        cmocka_unit_test(attention_with_a_pattern_equals_the_plain_sums),
+        cmocka_unit_test(what_no_query_sees_changes_nothing),
+        cmocka_unit_test(a_window_as_long_as_the_sequence_changes_no_bit),
         cmocka_unit_test(the_future_changes_nothing),
         cmocka_unit_test(a_nan_reaches_all_who_attend_to_it),
     };

@@ -326,13 +326,15 @@ static struct asked_row {
     struct attention shape;
     bool forward, backward;
 } asked_rows[] = {
-    { "a sequence of one position is never cuDNN's", 91900, { 2, 1, 3, 64, 0, 0 }, false, false },
-    { "one of two is", 91900, { 2, 2, 3, 64, 0, 0 }, true, true },
-    { "of a part of a sequence nothing is", 91900, { 2, 64, 3, 64, 64, 128 }, false, false },
-    { "heads that it cannot read are not", 91900, { 2, 128, 3, 20, 0, 0 }, false, false },
-    { "before 9.16 a backward has full tiles", 91501, { 2, 100, 3, 64, 0, 0 }, true, false },
-    { "which it has at a multiple of 128", 91501, { 2, 256, 3, 64, 0, 0 }, true, true },
-    { "from 9.16 on it need not", 91600, { 2, 100, 3, 64, 0, 0 }, true, true },
+    { "a sequence of one position is never cuDNN's", 91900, { 2, 1, 3, 64, 0, 0, { 0 } }, false, false },
+    { "one of two is", 91900, { 2, 2, 3, 64, 0, 0, { 0 } }, true, true },
+    { "with a window nothing is", 91900, { 2, 128, 3, 64, 0, 0, { .window = 127 } }, false, false },
+    { "with one as long as the sequence all is", 91900, { 2, 128, 3, 64, 0, 0, { .window = 128 } }, true, true },
+    { "of a part of a sequence nothing is", 91900, { 2, 64, 3, 64, 64, 128, { 0 } }, false, false },
+    { "heads that it cannot read are not", 91900, { 2, 128, 3, 20, 0, 0, { 0 } }, false, false },
+    { "before 9.16 a backward has full tiles", 91501, { 2, 100, 3, 64, 0, 0, { 0 } }, true, false },
+    { "which it has at a multiple of 128", 91501, { 2, 256, 3, 64, 0, 0, { 0 } }, true, true },
+    { "from 9.16 on it need not", 91600, { 2, 100, 3, 64, 0, 0, { 0 } }, true, true },
 };
 
 static void cudnn_is_asked_for(void **state)

@@ -59,12 +59,12 @@ static struct shape_row {
     struct attention shape;
     bool has_forward, has_backward;
 } shape_rows[] = {
-    { "cuDNN has plans for GPT-2", PRECISION_BF16, { 8, 1024, 12, 64, 0, 0 }, true, true },
-    { "cuDNN has plans for GPT-2 in fp16", PRECISION_FP16, { 8, 1024, 12, 64, 0, 0 }, true, true },
-    { "cuDNN has plans for a small and odd shape", PRECISION_BF16, { 1, 7, 3, 8, 0, 0 }, true, true },
-    { "cuDNN has no plans for heads of 20", PRECISION_BF16, { 2, 64, 2, 20, 0, 0 }, false, false },
-    { "cuDNN has none for them in fp16", PRECISION_FP16, { 2, 64, 2, 20, 0, 0 }, false, false },
-    { "cuDNN has no backward for heads of more than 256", PRECISION_BF16, { 2, 64, 2, 264, 0, 0 }, true, false },
+    { "cuDNN has plans for GPT-2", PRECISION_BF16, { 8, 1024, 12, 64, 0, 0, { 0 } }, true, true },
+    { "cuDNN has plans for GPT-2 in fp16", PRECISION_FP16, { 8, 1024, 12, 64, 0, 0, { 0 } }, true, true },
+    { "cuDNN has plans for a small and odd shape", PRECISION_BF16, { 1, 7, 3, 8, 0, 0, { 0 } }, true, true },
+    { "cuDNN has no plans for heads of 20", PRECISION_BF16, { 2, 64, 2, 20, 0, 0, { 0 } }, false, false },
+    { "cuDNN has none for them in fp16", PRECISION_FP16, { 2, 64, 2, 20, 0, 0, { 0 } }, false, false },
+    { "cuDNN has no backward for heads of more than 256", PRECISION_BF16, { 2, 64, 2, 264, 0, 0, { 0 } }, true, false },
 };
 
 static void draw_graph(struct cudnn_graph *graph, const struct attention *shape, enum precision precision,
@@ -169,10 +169,10 @@ static struct own_row {
     enum precision precision;
     struct attention shape;
 } own_rows[] = {
-    { "attention of floats takes what our own kernels take", PRECISION_FP32, { 8, 1024, 12, 64, 0, 0 } },
-    { "attention of heads that cuDNN cannot read, too", PRECISION_BF16, { 2, 64, 2, 20, 0, 0 } },
-    { "in fp16, too", PRECISION_FP16, { 2, 64, 2, 20, 0, 0 } },
-    { "attention of one position, too", PRECISION_FP16, { 8, 1, 12, 64, 0, 0 } },
+    { "attention of floats takes what our own kernels take", PRECISION_FP32, { 8, 1024, 12, 64, 0, 0, { 0 } } },
+    { "attention of heads that cuDNN cannot read, too", PRECISION_BF16, { 2, 64, 2, 20, 0, 0, { 0 } } },
+    { "in fp16, too", PRECISION_FP16, { 2, 64, 2, 20, 0, 0, { 0 } } },
+    { "attention of one position, too", PRECISION_FP16, { 8, 1, 12, 64, 0, 0, { 0 } } },
 };
 
 static struct cuda_device opened_as_far(struct device *device, enum precision precision)

@@ -1,4 +1,5 @@
 #include "tests/device/cuda/cuda_rig.h"
+#include "tests/device/slow_pattern.h"
 
 // One head of one sequence, in double.
 struct head_in_double {
@@ -33,6 +34,9 @@ static double probabilities(const struct head_in_double *h, size_t query, double
     double sum = 0;
     for (size_t key = 0; key <= query; key++) {
         double score = 0;
+        p[key] = 0;
+        if (!slow_sees(&h->shape->pattern, query, key))
+            continue;
         for (size_t c = 0; c < h->shape->size; c++)
             score += number(h, QUERY, query, c) * number(h, KEY, key, c);
         p[key] = exp(score / sqrt((double)h->shape->size));
@@ -74,9 +78,8 @@ static void compare_head(const struct head_in_double *h, const struct values *ou
     free(p);
 }
 
-static void check_forward(struct cuda_rig *rig, uint64_t trial)
+static void check_forward_of(struct cuda_rig *rig, uint64_t trial, struct attention a)
 {
-    const struct attention a = some_shape(rig, trial);
     const size_t rows = a.batch * a.sequence, width = a.heads * a.size;
     const struct values *qkv = some_values(rig, rows * 3 * width, 1 + (double)(trial % 3));
     struct values *out = out_values(rig, rows * width);
@@ -85,6 +88,11 @@ static void check_forward(struct cuda_rig *rig, uint64_t trial)
     for (size_t batch = 0; batch < a.batch; batch++)
         for (size_t head = 0; head < a.heads; head++)
             compare_head(&(struct head_in_double){ rig, &a, qkv, batch, head }, out, log_sums);
+}
+
+static void check_forward(struct cuda_rig *rig, uint64_t trial)
+{
+    check_forward_of(rig, trial, some_shape(rig, trial));
 }
 
 static void attention_equals_its_formula(void **state)
@@ -152,9 +160,8 @@ static void must_be_gradients(const struct cuda_rig *rig, const struct attention
     free(p);
 }
 
-static void check_backward(struct cuda_rig *rig, uint64_t trial)
+static void check_backward_of(struct cuda_rig *rig, struct attention a)
 {
-    const struct attention a = some_shape(rig, trial);
     const size_t rows = a.batch * a.sequence, width = a.heads * a.size, count = rows * 3 * width;
     const struct values *qkv = some_values(rig, count, 1), *out_gradient = some_values(rig, rows * width, 1);
     struct values *out = out_values(rig, rows * width), *gradient = out_values(rig, count);
@@ -164,10 +171,14 @@ static void check_backward(struct cuda_rig *rig, uint64_t trial)
     must_be_gradients(rig, &a, qkv, out_gradient, gradient);
 }
 
-// Of one sequence, whose parts lie one behind the other; of any length.
-static void check_parts(struct cuda_rig *rig, uint64_t trial)
+static void check_backward(struct cuda_rig *rig, uint64_t trial)
 {
-    struct attention a = some_shape(rig, trial);
+    check_backward_of(rig, some_shape(rig, trial));
+}
+
+// Of one sequence, whose parts lie one behind the other; of any length.
+static void check_parts_of(struct cuda_rig *rig, struct attention a)
+{
     a.batch = a.heads = 1;
     const size_t width = a.size, cut = a.sequence / 3, cuts[] = { 0, cut, 2 * cut + 1, a.sequence };
     const struct values *qkv = some_values(rig, 3 * a.sequence * width, 1);
@@ -190,6 +201,28 @@ static void check_parts(struct cuda_rig *rig, uint64_t trial)
                                                 log_sums + cuts[p], qkv, NULL));
     compare_head(&(struct head_in_double){ rig, &a, qkv, 0, 0 }, out, log_sums);
     must_be_gradients(rig, &a, qkv, out_gradient, gradient);
+}
+
+static void check_parts(struct cuda_rig *rig, uint64_t trial)
+{
+    check_parts_of(rig, some_shape(rig, trial));
+}
+
+// Several tiles of each size, of which some are skipped, some are seen as a whole, and some in part.
+static void check_pattern(struct cuda_rig *rig, uint64_t trial)
+{
+    struct attention a = some_shape(rig, trial);
+    a.batch = 1, a.sequence = 1 + random_below(&rig->seed, a.size > 64 ? 120 : 260);
+    a.pattern = slow_pattern(&rig->seed, 1 + a.sequence / 2);
+    check_forward_of(rig, trial, a);
+    check_backward_of(rig, a);
+    check_parts_of(rig, a);
+}
+
+static void attention_with_a_pattern_equals_its_formulas(void **state)
+{
+    (void)state;
+    cuda_rig_try(check_pattern, test_trials(12, 120));
 }
 
 static void attention_in_parts_equals_its_formulas(void **state)
@@ -264,6 +297,7 @@ int main(void)
         cmocka_unit_test(attention_equals_its_formula),
         cmocka_unit_test(the_gradients_of_attention_equal_their_formulas),
         cmocka_unit_test(attention_in_parts_equals_its_formulas),
+        cmocka_unit_test(attention_with_a_pattern_equals_its_formulas),
         cmocka_unit_test(scores_too_large_for_an_exponential_do_no_harm),
         cmocka_unit_test(a_nan_reaches_those_that_see_it_and_no_others),
         cmocka_unit_test(heads_larger_than_256_are_refused),
