@@ -34,7 +34,9 @@ static const struct argp argp = {
     .doc = "Lists the built-in models, or the layers of one: what each hands on, its parameters and its floating-point "
            "operations in a forward of one micro-batch (a backward does twice as many).\v"
            "Sizes may follow the name. Of texts: micro_batch (sequences in one), sequence (bytes in each), width, "
-           "blocks, heads, dropout, tied or untied (whether the head's words are the embedding's) and padded (room for "
+           "blocks, heads, window (a token of a GPT sees so many: its own and the last), global (beyond the window "
+           "it sees so many of the first ones), stride (and of each stride the last ones, as 64/8), dropout, tied or "
+           "untied (whether the head's words are the embedding's) and padded (room for "
            "a multiple of 128 words, for the matrix units of GPUs). Of pictures: micro_batch, pixels (height and "
            "width), channels, classes, smoothing (of labels), dropout, stem (of a ResNet: 7x7s2, 3x3 or 3x3s2) and "
            "fused=no (batch norm, sum and ReLU are layers of their own). Of clicks: micro_batch (samples), numbers, "
@@ -47,6 +49,7 @@ static const struct argp argp = {
            "  weir model\n"
            "  weir model gpt-nano\n"
            "  weir model gpt-nano,micro_batch=8,blocks=12,dropout=0.1 --json\n"
+           "  weir model gpt-nano,sequence=2048,window=256,global=16,stride=128/8\n"
            "  weir model resnet18,pixels=28,channels=1,classes=10,stem=3x3s2\n"
            "  weir model dlrm,numbers=0,rows=943/1682/21,columns=16,ids=4,top=64",
 };
@@ -220,6 +223,20 @@ static void write_click_sizes(const struct click_sizes *sizes, struct json_write
         json_put_bool(writer, "exchange", true);
 }
 
+static void write_pattern(const struct attention_pattern *pattern, struct json_writer *writer)
+{
+    if (pattern->window > 0)
+        json_put_u64(writer, "window", pattern->window);
+    if (pattern->global > 0)
+        json_put_u64(writer, "global", pattern->global);
+    if (pattern->stride == 0)
+        return;
+    json_begin_array(writer, "stride", JSON_INLINE);
+    json_put_u64(writer, NULL, pattern->stride);
+    json_put_u64(writer, NULL, pattern->block);
+    json_close(writer);
+}
+
 static void write_sizes(const struct model *model, struct json_writer *writer)
 {
     const struct model_sizes *sizes = &model->sizes;
@@ -228,6 +245,7 @@ static void write_sizes(const struct model *model, struct json_writer *writer)
         json_put_u64(writer, "width", sizes->width);
         json_put_u64(writer, "blocks", sizes->blocks);
         json_put_u64(writer, "heads", sizes->heads);
+        write_pattern(&sizes->pattern, writer);
         json_put_fraction(writer, "dropout", (double)sizes->dropout);
         json_put_u64(writer, "vocabulary", model->vocabulary);
         return;

@@ -9,6 +9,8 @@
 // has the norm and the residual of its own rows only. The input of a product is gathered, and its output summed and
 // scattered.
 //
+// With a pattern a query sees a window of the last tokens, and further ones (device/attention_pattern.h).
+//
 // If sequences come in parts, these share QKV (the KV cache, and Q) and its gradient. In the backward a part adds
 // to the gradients of the keys and values that it attends to. It then takes its own rows, to which no other part adds
 // any more.
@@ -41,6 +43,7 @@ static struct attention attention_of(const struct layer *layer)
     return (struct attention){
         .batch = shape->batch, .sequence = shape->sequence, .heads = layer_share(layer, shape->heads),
         .size = shape->out / shape->heads, .first = shape->first, .whole = shape->whole,
+        .pattern = shape->pattern,
     };
 }
 
@@ -166,6 +169,19 @@ static struct attention_work attention_work(const struct layer *layer, const voi
     return work;
 }
 
+// Pairs of a query and a key, all heads together as wide as `inner`: 4 operations for each pair and number. Without a
+// pattern they are taken to be half of all, in every part of a sequence.
+static uint64_t attention_flops(const struct layer *layer, uint64_t rows, uint64_t inner)
+{
+    const struct attention attention = attention_of(layer);
+    if (attention_is_plain(&attention))
+        return 2 * rows * layer_positions(layer) * inner;
+    const size_t end = attention.first + attention.sequence;
+    const uint64_t pairs = attention_pairs(&attention.pattern, end)
+                         - attention_pairs(&attention.pattern, attention.first);
+    return 4 * attention.batch * pairs * inner;
+}
+
 static struct kind_sizes attention_sizes(const struct layer *layer)
 {
     const uint64_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
@@ -182,7 +198,7 @@ static struct kind_sizes attention_sizes(const struct layer *layer)
         .forward_workspace_bytes = tensor + round_to_256(inner_bytes(layer).forward),
         .input_workspace_bytes = attention_work(layer, NULL).bytes,
         .weight_workspace_bytes = normed_work(layer, NULL).bytes,
-        .flops = 8 * rows * width * inner + 2 * rows * layer_positions(layer) * inner,
+        .flops = 8 * rows * width * inner + attention_flops(layer, rows, inner),
     };
 }
 

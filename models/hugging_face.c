@@ -39,6 +39,8 @@ static const char *find(const struct layer *layer, const char *tensor)
 
 bool hugging_face_has(const struct model *model)
 {
+    if (model->sizes.pattern.window > 0)
+        return false;
     for (size_t l = 0; l < model->layer_count; l++) {
         struct tensor tensors[LAYER_TENSORS];
         const size_t count = layer_tensors(&model->layers[l], tensors);

@@ -6,7 +6,8 @@
 #include "common/text.h"
 #include "models/model.h"
 
-// Whether transformers has such a model: a GPT whose head is tied to the embedding.
+// Whether transformers has such a model: a GPT whose head is tied to the embedding. Its attention has no pattern, since
+// the config.json of a GPT-2 could not tell it.
 bool hugging_face_has(const struct model *model);
 
 enum { HUGGING_FACE_NAME = 64 };

@@ -86,6 +86,7 @@ struct layer_shape {
     size_t first, whole;      // for a part of a sequence: where it begins, and the whole length; whole 0: not a part
     size_t in, out;           // widths; for a half-block both are the model's width
     size_t heads;             // for attention
+    struct attention_pattern pattern;  // likewise: which tokens see which; 0: all see all before them
     size_t vocabulary;        // for embedding and head
     size_t padding;           // words behind them that no token names, which give products an even size
     size_t branches;          // residual branches in the model: weights at their ends start smaller by the root of it
@@ -184,7 +185,7 @@ struct layer_sizes {
     uint64_t state_bytes, statistics_bytes;  // state without a gradient, and what an F sets (weir_layer.h)
     uint64_t touched_rows;              // of each tensor, the most that a micro-batch has a gradient of; 0: all
     uint64_t row_columns, summed_rows;  // if rows are not those of tensors (weir_layer.h)
-    uint64_t flops;                     // of F: matrix products, with attention's over the causal half; without padding
+    uint64_t flops;  // of F: matrix products, attention's of what is seen, or half; without padding
 };
 struct layer_sizes layer_sizes(const struct layer *layer);
 

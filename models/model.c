@@ -98,6 +98,7 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
     const bool is_text = family == FAMILY_TEXT, is_pictures = family == FAMILY_PICTURES;
     const bool is_clicks = family == FAMILY_CLICKS;
     const bool is_unet = strcmp(kind->name, "unet") == 0, is_dlrm = strcmp(kind->name, "dlrm") == 0;
+    const bool is_gpt = is_text && strncmp(kind->name, "mlp", 3) != 0;
     const struct click_sizes *clicks = &asked->clicks;
     const struct {
         const char *name;
@@ -107,6 +108,9 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
         { "width", asked->width > 0, is_text || is_unet },
         { "blocks", asked->blocks > 0, is_text || is_unet },
         { "heads", asked->heads > 0, is_text },
+        { "window", asked->pattern.window > 0, is_gpt },
+        { "global", asked->pattern.global > 0, is_gpt },
+        { "stride", asked->pattern.stride > 0, is_gpt },
         { "tied, untied", asked->tying != TYING_OWN, is_text },
         { "padded", asked->padded, is_text },
         { "dropout", asked->dropout > 0 || asked->has_dropout, is_text || strcmp(kind->name, "alexnet") == 0
@@ -136,6 +140,16 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
     return true;
 }
 
+static bool pattern_fits(const struct attention_pattern *pattern, struct error *error)
+{
+    if (pattern->window == 0 && (pattern->global > 0 || pattern->stride > 0))
+        return error_set(error, "%s are seen beyond a window, and there is none: give one, as window=128",
+                         pattern->global > 0 ? "global tokens" : "strides");
+    return pattern->stride == 0 || (pattern->block > 0 && pattern->block < pattern->stride)
+        || error_set(error, "%zu tokens cannot be the last of %zu: give fewer, as stride=%zu/1", pattern->block,
+                     pattern->stride, pattern->stride);
+}
+
 static bool text_sizes_fit(const struct model_sizes *sizes, struct error *error)
 {
     if (sizes->width % sizes->heads != 0)
@@ -144,7 +158,7 @@ static bool text_sizes_fit(const struct model_sizes *sizes, struct error *error)
     if (sizes->micro_batch * sizes->sequence > UINT32_MAX / 4 / sizes->width)
         return error_set(error, "a micro-batch of %zu sequences of %zu is too large for a width of %zu",
                          sizes->micro_batch, sizes->sequence, sizes->width);
-    return true;
+    return pattern_fits(&sizes->pattern, error);
 }
 
 static bool picture_sizes_fit(const struct model_kind *kind, const struct model_sizes *sizes, struct error *error)
@@ -231,6 +245,7 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
         .width = chosen(asked->width, kind->sizes.width),
         .blocks = chosen(asked->blocks, kind->sizes.blocks),
         .heads = chosen(asked->heads, kind->sizes.heads),
+        .pattern = asked->pattern,
         .dropout = asked->dropout,
         .has_dropout = asked->has_dropout,
         .pixels = chosen(asked->pixels, kind->sizes.pixels),
@@ -386,6 +401,11 @@ static bool pictures_are_alike(const struct picture_shape *a, const struct pictu
         && a->has_relu == b->has_relu;
 }
 
+static bool patterns_are_alike(const struct attention_pattern *a, const struct attention_pattern *b)
+{
+    return a->window == b->window && a->global == b->global && a->stride == b->stride && a->block == b->block;
+}
+
 static bool layers_are_alike(const struct layer *a, const struct layer *b)
 {
     if (a->kind != b->kind || a->input_count != b->input_count)
@@ -394,7 +414,9 @@ static bool layers_are_alike(const struct layer *a, const struct layer *b)
         if (a->inputs[i] != b->inputs[i] || a->input_widths[i] != b->input_widths[i])
             return false;
     return a->shape.in == b->shape.in && a->shape.out == b->shape.out && a->shape.vocabulary == b->shape.vocabulary
-        && a->shape.tied == b->shape.tied && (a->kind != &layer_attention || a->shape.heads == b->shape.heads)
+        && a->shape.tied == b->shape.tied
+        && (a->kind != &layer_attention
+            || (a->shape.heads == b->shape.heads && patterns_are_alike(&a->shape.pattern, &b->shape.pattern)))
         && pictures_are_alike(&a->shape.picture, &b->shape.picture);
 }
 

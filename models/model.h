@@ -45,6 +45,7 @@ struct model_sizes {  // 0: the model's default
     size_t width;
     size_t blocks;
     size_t heads;
+    struct attention_pattern pattern;  // of a GPT; a window of 0 is none
     float dropout;
     bool has_dropout;    // it was asked for, and may be 0 where 0.5 is usual
     // only for pictures:

@@ -14,7 +14,7 @@ static struct layer *add(struct building *building, const struct layer_kind *kin
     const struct model_sizes *sizes = &model->sizes;
     layer->shape = (struct layer_shape){
         .batch = sizes->micro_batch, .sequence = sizes->sequence, .in = sizes->width, .out = sizes->width,
-        .heads = sizes->heads, .vocabulary = model->vocabulary, .padding = model->padding,
+        .heads = sizes->heads, .pattern = sizes->pattern, .vocabulary = model->vocabulary, .padding = model->padding,
         .branches = 2 * sizes->blocks, .dropout = sizes->dropout, .precision = sizes->precision,
     };
     if (layer->index > 0)

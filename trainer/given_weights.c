@@ -349,6 +349,9 @@ static bool is_configured_alike(const struct reading *reading, struct error *err
 {
     const struct lasting_model *lasting = reading->lasting;
     char path[PATH_MAX];
+    if (reading->model->sizes.pattern.window > 0 && is_folder(reading->path) && has_file(reading->path, CONFIG))
+        return error_named(error, "%.300s/%s: is of attention to all tokens, and the model has a window: name it"
+                           " without one", reading->path, CONFIG);
     if (lasting->file_count == 0 || !is_folder(reading->path) || !has_file(reading->path, CONFIG))
         return true;
     const struct text *config = &lasting->files[0].text;

@@ -72,6 +72,20 @@ static bool set_list(const char *key, const char *value, uint64_t most, size_t r
     return error_set(error, "%s: more than %zu numbers", key, room);
 }
 
+// "64/8": of every 64 tokens the last 8.
+static bool set_stride(const char *value, struct attention_pattern *pattern, struct error *error)
+{
+    size_t numbers[2], count;
+    if (!set_list("stride", value, 1 << 20, 2, numbers, &count, error))
+        return false;
+    if (count != 2)
+        return error_set(error, "stride: \"%s\" does not say how many of the last tokens are seen: give both, as 64/8",
+                         value);
+    pattern->stride = numbers[0];
+    pattern->block = numbers[1];
+    return true;
+}
+
 static bool set_rows(const char *value, struct click_sizes *clicks, struct error *error)
 {
     size_t rows[LAYER_TABLES];
@@ -103,7 +117,8 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         { "blocks", &sizes->blocks },           { "heads", &sizes->heads },       { "pixels", &sizes->pixels },
         { "channels", &sizes->channels },       { "classes", &sizes->classes },   { "slots", &sizes->clicks.slots },
         { "columns", &sizes->clicks.columns },  { "ids", &sizes->clicks.ids },    { "cross", &sizes->clicks.cross },
-        { "rank", &sizes->clicks.rank },
+        { "rank", &sizes->clicks.rank },        { "window", &sizes->pattern.window },
+        { "global", &sizes->pattern.global },
     };
     if (strcmp(key, "tied") == 0 || strcmp(key, "untied") == 0) {
         sizes->tying = key[0] == 't' ? TYING_TIED : TYING_UNTIED;
@@ -121,6 +136,8 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         return take_note(key, 1u << 28, given, error) && set_fraction(key, value, &sizes->smoothing, error);
     if (strcmp(key, "stem") == 0)
         return take_note(key, 1u << 27, given, error) && set_stem(value, &sizes->stem, error);
+    if (strcmp(key, "stride") == 0)
+        return take_note(key, 1u << 18, given, error) && set_stride(value, &sizes->pattern, error);
     if (strcmp(key, "fused") == 0)
         return take_note(key, 1u << 26, given, error) && set_fused(value, &sizes->unfused, error);
     if (strcmp(key, "numbers") == 0) {
@@ -158,9 +175,10 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         *known[i].size = (size_t)count;
         return true;
     }
-    return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, dropout, tied,"
-                     " untied, padded; of pictures: pixels, channels, classes, smoothing, stem, fused; of clicks:"
-                     " numbers, slots, rows, columns, ids, bottom, top, cross, rank, mean, weighted, exchange)", key);
+    return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, window,"
+                     " global, stride, dropout, tied, untied, padded; of pictures: pixels, channels, classes,"
+                     " smoothing, stem, fused; of clicks: numbers, slots, rows, columns, ids, bottom, top, cross, rank,"
+                     " mean, weighted, exchange)", key);
 }
 
 char *model_spec_named(const char *name, bool padded, struct error *error)

@@ -9,6 +9,8 @@
 // Builds the model that a spec names. Its sizes are
 //
 //     micro_batch, sequence, width, blocks, heads   whole numbers
+//     window, global                                whole numbers: which tokens a token of a GPT sees
+//     stride                                        likewise, as 64/8
 //     dropout                                       a fraction below 1
 //     tied, untied                                  whether the head's words are the embedding's (tied parameters)
 //     padded                                        room for a multiple of 128 words

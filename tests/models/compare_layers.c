@@ -20,19 +20,22 @@ static const struct kind {
     const struct layer_kind *kind;
     float dropout;
     bool tied, padded;
+    struct attention_pattern pattern;
 } kinds[] = {
-    { "embedding", &layer_embedding, 0, false, false },
-    { "embedding, dropout", &layer_embedding, 0.2f, false, false },
-    { "attention", &layer_attention, 0, false, false },
-    { "attention, dropout", &layer_attention, 0.2f, false, false },
-    { "mlp", &layer_mlp, 0, false, false },
-    { "mlp, dropout", &layer_mlp, 0.2f, false, false },
-    { "head", &layer_head, 0, false, false },
-    { "tied head", &layer_head, 0, true, false },
-    { "padded head", &layer_head, 0, false, true },
-    { "padded tied head", &layer_head, 0, true, true },
-    { "linear", &layer_linear, 0, false, false },
-    { "relu", &layer_relu, 0, false, false },
+    { "embedding", &layer_embedding, 0, false, false, { 0 } },
+    { "embedding, dropout", &layer_embedding, 0.2f, false, false, { 0 } },
+    { "attention", &layer_attention, 0, false, false, { 0 } },
+    { "attention, dropout", &layer_attention, 0.2f, false, false, { 0 } },
+    { "attention, window", &layer_attention, 0, false, false, { .window = 7 } },
+    { "attention, pattern", &layer_attention, 0, false, false, { .window = 5, .global = 3, .stride = 8, .block = 2 } },
+    { "mlp", &layer_mlp, 0, false, false, { 0 } },
+    { "mlp, dropout", &layer_mlp, 0.2f, false, false, { 0 } },
+    { "head", &layer_head, 0, false, false, { 0 } },
+    { "tied head", &layer_head, 0, true, false, { 0 } },
+    { "padded head", &layer_head, 0, false, true, { 0 } },
+    { "padded tied head", &layer_head, 0, true, true, { 0 } },
+    { "linear", &layer_linear, 0, false, false, { 0 } },
+    { "relu", &layer_relu, 0, false, false, { 0 } },
 };
 
 // Small ones first, of which one has sequences of one position. The last is as wide as gpt2, with few rows; only the
@@ -59,6 +62,7 @@ static struct layer layer_of(const struct kind *kind, const struct form *form, e
         .in = form->width,
         .out = kind->kind == &layer_linear ? form->width / 2 + 8 : form->width,
         .heads = form->heads,
+        .pattern = kind->pattern,
         .vocabulary = vocabulary,
         .padding = kind->padded ? 128 - vocabulary % 128 : 0,
         .branches = 4,

@@ -61,8 +61,9 @@ static inline double slow_gelu_slope(double x)
 }
 
 // One row of slow_mix(): query row `i` of one head; qkv_gradient is [sequence][3][width].
-static inline void slow_mix_back(double *qkv_gradient, const double *out_gradient, const double *qkv, size_t i,
-                                 size_t width, size_t first, size_t size)
+static inline void slow_mix_back(double *qkv_gradient, const double *out_gradient, const double *qkv,
+                                 const struct attention_pattern *pattern, size_t i, size_t width, size_t first,
+                                 size_t size)
 {
     double *share = slow_zeros(i + 1), *slope = slow_zeros(i + 1), sum = 0, mean = 0;
     for (size_t j = 0; j <= i; j++) {
@@ -70,7 +71,7 @@ static inline void slow_mix_back(double *qkv_gradient, const double *out_gradien
             share[j] += qkv[i * 3 * width + c] * qkv[j * 3 * width + width + c] / sqrt((double)size);
             slope[j] += out_gradient[c - first] * qkv[j * 3 * width + 2 * width + c];
         }
-        share[j] = exp(share[j]);
+        share[j] = slow_sees(pattern, i, j) ? exp(share[j]) : 0;
         sum += share[j];
     }
     for (size_t j = 0; j <= i; j++) {
@@ -109,11 +110,12 @@ static inline void slow_attention_back_one(const struct slow_layer *slow, double
     for (size_t i = 0; i < sequence; i++) {
         double *mixed_gradient = slow_zeros(width);
         for (size_t head = 0; head < shape->heads; head++)
-            slow_mix(row + head * size, qkv, i, width, head * size, size);
+            slow_mix(row + head * size, qkv, &shape->pattern, i, width, head * size, size);
         slow_branch(branch, slow, at + i * width, width);
         slow_linear_back(mixed_gradient, g->tensors[4], g->tensors[5], branch, row, p[4], width, width);
         for (size_t head = 0; head < shape->heads; head++)
-            slow_mix_back(qkv_gradient, mixed_gradient + head * size, qkv, i, width, head * size, size);
+            slow_mix_back(qkv_gradient, mixed_gradient + head * size, qkv, &shape->pattern, i, width, head * size,
+                          size);
         free(mixed_gradient);
     }
     for (size_t i = 0; i < sequence; i++) {

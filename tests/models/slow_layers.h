@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "models/layer.h"
+#include "tests/device/slow_pattern.h"
 
 struct slow_layer {
     const struct layer *layer;
@@ -58,13 +59,16 @@ static inline double slow_gelu(double x)
 }
 
 // Mixes the values of one head for query row `i`; qkv is [sequence][3][width].
-static inline void slow_mix(double *out, const double *qkv, size_t i, size_t width, size_t first, size_t size)
+static inline void slow_mix(double *out, const double *qkv, const struct attention_pattern *pattern, size_t i,
+                            size_t width, size_t first, size_t size)
 {
     double sum = 0;
     for (size_t c = 0; c < size; c++)
         out[c] = 0;
     for (size_t j = 0; j <= i; j++) {
         double score = 0;
+        if (!slow_sees(pattern, i, j))
+            continue;
         for (size_t c = first; c < first + size; c++)
             score += qkv[i * 3 * width + c] * qkv[j * 3 * width + width + c] / sqrt((double)size);
         sum += exp(score);
@@ -88,7 +92,7 @@ static inline void slow_attention(const struct slow_layer *slow, double *const *
         for (size_t i = 0; i < sequence; i++) {
             const size_t at = (b * sequence + i) * width;
             for (size_t head = 0; head < shape->heads; head++)
-                slow_mix(row + head * size, qkv, i, width, head * size, size);
+                slow_mix(row + head * size, qkv, &shape->pattern, i, width, head * size, size);
             slow_linear(branch, row, p[4], p[5], width, width);
             for (size_t c = 0; c < width; c++)
                 slow->output[at + c] = input[at + c] + branch[c] * slow->kept[at + c];

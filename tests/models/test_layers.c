@@ -13,20 +13,27 @@ static struct kind_row {
     size_t out;  // 0: as wide as the input
     bool tied;
     size_t padding;
+    struct attention_pattern pattern;
 } kind_rows[] = {
-    { "embedding", &layer_embedding, 0, 0, false, 0 },
-    { "embedding with dropout", &layer_embedding, 0.3f, 0, false, 0 },
-    { "attention", &layer_attention, 0, 0, false, 0 },
-    { "attention with dropout", &layer_attention, 0.3f, 0, false, 0 },
-    { "mlp", &layer_mlp, 0, 0, false, 0 },
-    { "mlp with dropout", &layer_mlp, 0.3f, 0, false, 0 },
-    { "head", &layer_head, 0, 0, false, 0 },
-    { "linear", &layer_linear, 0, 7, false, 0 },
-    { "relu", &layer_relu, 0, 0, false, 0 },
-    { "tied head", &layer_head, 0, 0, true, 0 },
-    { "padded embedding", &layer_embedding, 0, 0, false, 6 },
-    { "padded head", &layer_head, 0, 0, false, 6 },  // 17 words: rows of logits have a gap, too
-    { "padded tied head", &layer_head, 0, 0, true, 5 },
+    { "embedding", &layer_embedding, 0, 0, false, 0, { 0 } },
+    { "embedding with dropout", &layer_embedding, 0.3f, 0, false, 0, { 0 } },
+    { "attention", &layer_attention, 0, 0, false, 0, { 0 } },
+    { "attention with dropout", &layer_attention, 0.3f, 0, false, 0, { 0 } },
+    { "mlp", &layer_mlp, 0, 0, false, 0, { 0 } },
+    { "mlp with dropout", &layer_mlp, 0.3f, 0, false, 0, { 0 } },
+    { "head", &layer_head, 0, 0, false, 0, { 0 } },
+    { "linear", &layer_linear, 0, 7, false, 0, { 0 } },
+    { "relu", &layer_relu, 0, 0, false, 0, { 0 } },
+    { "tied head", &layer_head, 0, 0, true, 0, { 0 } },
+    { "padded embedding", &layer_embedding, 0, 0, false, 6, { 0 } },
+    { "padded head", &layer_head, 0, 0, false, 6, { 0 } },  // 17 words: rows of logits have a gap, too
+    { "padded tied head", &layer_head, 0, 0, true, 5, { 0 } },
+    { "attention with a window", &layer_attention, 0.3f, 0, false, 0, { .window = 2 } },
+    { "attention with a longer window", &layer_attention, 0, 0, false, 0, { .window = 21 } },
+    { "attention with global tokens", &layer_attention, 0, 0, false, 0, { .window = 3, .global = 2 } },
+    { "attention with strides", &layer_attention, 0, 0, false, 0, { .window = 5, .stride = 7, .block = 2 } },
+    { "attention with a whole pattern", &layer_attention, 0, 0, false, 0,
+      { .window = 9, .global = 5, .stride = 16, .block = 3 } },
 };
 enum { KINDS = sizeof kind_rows / sizeof kind_rows[0] };
 
@@ -40,7 +47,7 @@ static struct layer layer_of(const struct rig *rig, const struct kind_row *row, 
         // From trial 3 on every tensor is larger than the 256 bytes it is rounded to.
         .batch = 1 + trial % 2, .sequence = trial < 3 ? 3 + trial : 80 - trial, .in = 12,
         .out = row->out ? row->out : 12, .heads = 1 + trial % 3,
-        .vocabulary = 11, .padding = row->padding, .branches = 4, .dropout = row->dropout,
+        .pattern = row->pattern, .vocabulary = 11, .padding = row->padding, .branches = 4, .dropout = row->dropout,
         .precision = device_precision(rig->device), .tied = row->tied,
     };
     assert_good(layer_ask(&layer, rig->device, &error), error);

@@ -57,6 +57,31 @@ static void flops_are_those_of_the_products(void **state)
     model_free(model);
 }
 
+static uint64_t flops_of(struct attention_pattern pattern)
+{
+    struct error error = { 0 };
+    const struct model_sizes sizes = { .micro_batch = 3, .sequence = 20, .width = 8, .blocks = 1, .heads = 2,
+                                       .pattern = pattern };
+    struct model *model = model_create("gpt-nano", &sizes, &error);
+    assert_good(model, error);
+    const uint64_t flops = model_flops(model);
+    model_free(model);
+    return flops;
+}
+
+// Beyond the products with weights, 4 for each pair and number of a row; without a pattern there are 20 * 20 / 2 pairs.
+static void flops_count_the_pairs_that_a_pattern_sees(void **state)
+{
+    (void)state;
+    const uint64_t rest = flops_of((struct attention_pattern){ 0 }) - 4 * 3 * 8 * 200;
+    assert_int_equal(flops_of((struct attention_pattern){ .window = 1 }) - rest, 4 * 3 * 8 * 20);
+    assert_int_equal(flops_of((struct attention_pattern){ .window = 4 }) - rest, 4 * 3 * 8 * (1 + 2 + 3 + 17 * 4));
+    // Two tokens more for each query but the first two, of which one has one.
+    assert_int_equal(flops_of((struct attention_pattern){ .window = 1, .global = 2 }) - rest,
+                     4 * 3 * 8 * (20 + 1 + 18 * 2));
+    assert_int_equal(flops_of((struct attention_pattern){ .window = 20, .global = 2 }) - rest, 4 * 3 * 8 * 200);
+}
+
 static struct padded_row {
     const char *name, *model;
     enum tying tying;
@@ -99,6 +124,16 @@ static struct bad_row {
       " fashion-mlp, fashion-cnn, alexnet, vgg16, resnet18, resnet34, resnet50, resnet101, resnet152, inception_v3,"
       " unet, dlrm, wide-and-deep, deepfm)" },
     { "heads must share the width", "gpt-nano", { .heads = 3 }, "a width of 128 cannot be shared by 3 heads" },
+    { "global tokens need a window", "gpt-nano", { .pattern = { .global = 3 } },
+      "global tokens are seen beyond a window, and there is none: give one, as window=128" },
+    { "strides need a window", "gpt-nano", { .pattern = { .stride = 8, .block = 2 } },
+      "strides are seen beyond a window, and there is none: give one, as window=128" },
+    { "the last of a stride are fewer than all", "gpt-nano", { .pattern = { .window = 4, .stride = 8, .block = 8 } },
+      "8 tokens cannot be the last of 8: give fewer, as stride=8/1" },
+    { "a model without attention has no window", "mlp", { .pattern = { .window = 4 } },
+      "window is no size of the model mlp" },
+    { "pictures have no global tokens", "unet", { .pattern = { .window = 0, .global = 4 } },
+      "global is no size of the model unet" },
     { "dropout is below 1", "gpt-nano", { .dropout = 1 }, "a dropout of 1 is not in [0, 1)" },
     { "a width has a limit", "mlp", { .width = 20000 }, "a model of width 20000 is past the largest, 16384" },
     { "a micro-batch's tensors have a limit", "gpt-10m", { .micro_batch = 1000, .sequence = 8000 },
@@ -245,6 +280,11 @@ static struct alike_row {
       { .dropout = 0.2f, .has_dropout = true, .smoothing = 0.1f }, NULL },
     { "in_length", "gpt-nano", "gpt-nano", { .sequence = 8 }, { .micro_batch = 2 }, NULL },
     { "in_heads", "gpt-nano", "gpt-nano", { .heads = 2 }, { .heads = 4 }, "block0.attention" },
+    { "in_windows", "gpt-nano", "gpt-nano", { .pattern = { .window = 8 } }, { .pattern = { .window = 9 } },
+      "block0.attention" },
+    { "in_a_window", "gpt-nano", "gpt-nano", { .pattern = { .window = 8 } }, { 0 }, "block0.attention" },
+    { "in_strides_of_tokens", "gpt-nano", "gpt-nano", { .pattern = { .window = 8, .stride = 4, .block = 1 } },
+      { .pattern = { .window = 8, .stride = 4, .block = 2 } }, "block0.attention" },
     { "in_strides", "resnet18", "resnet18", { .pixels = 32, .stem = STEM_SMALL },
       { .pixels = 32, .stem = STEM_SMALL_HALVING }, "conv1" },
     { "in_classes", "fashion-cnn", "fashion-cnn", { .classes = 3 }, { .classes = 4 }, "scores" },
@@ -322,6 +362,7 @@ int main(void)
         cmocka_unit_test(a_row_begins_as_its_table_and_number_say),
         cmocka_unit_test(an_id_is_its_row_or_hashed),
         cmocka_unit_test(flops_are_those_of_the_products),
+        cmocka_unit_test(flops_count_the_pairs_that_a_pattern_sees),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[0]),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[1]),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[2]),
