@@ -17,6 +17,10 @@
 //
 //     update TABLES ROWS COLUMNS SAMPLES IDS
 //
+// Or by those of attention and of its backward, where a WINDOW of 0 is none (device/attention_pattern.h):
+//
+//     attention BATCH SEQUENCE HEADS SIZE WINDOW GLOBAL STRIDE BLOCK
+//
 // Each is the best of a few runs. So the other side can take turns with this one, case by case.
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,6 +276,60 @@ static void time_updates(const struct bench *bench, const struct table_sizes *si
         device_release(bench->device, all[i]);
 }
 
+// --- attention ---------------------------------------------------------------------------
+
+struct attending {
+    struct attention shape;
+    struct values *qkv, *out, *qkv_gradient, *out_gradient;
+    float *log_sums;
+    void *workspace;
+};
+
+static void run_attention(const struct bench *bench, const void *arguments)
+{
+    const struct attending *x = arguments;
+    kernel_attention(bench->queue, &x->shape, x->out, x->log_sums, x->qkv, x->workspace);
+}
+
+static void run_attention_backward(const struct bench *bench, const void *arguments)
+{
+    const struct attending *x = arguments;
+    kernel_attention_backward(bench->queue, &x->shape, x->qkv_gradient, x->out_gradient, x->out, x->log_sums, x->qkv,
+                              x->workspace);
+}
+
+static bool read_attention(struct attention *a, const char *line)
+{
+    struct attention_pattern *p = &a->pattern;
+    *a = (struct attention){ 0 };
+    return sscanf(line, "attention %zu %zu %zu %zu %zu %zu %zu %zu", &a->batch, &a->sequence, &a->heads, &a->size,
+                  &p->window, &p->global, &p->stride, &p->block) == 8;
+}
+
+static void time_attention(const struct bench *bench, const struct attention *shape)
+{
+    struct error error = { 0 };
+    struct attention_bytes bytes;
+    must(attention_bytes(bench->device, shape, &bytes, &error), &error);
+    const uint64_t out = shape->batch * shape->sequence * shape->heads * shape->size * sizeof(float);
+    const struct attending x = {
+        .shape = *shape,
+        .qkv = memory(bench, 3 * out),
+        .out = memory(bench, out),
+        .qkv_gradient = memory(bench, 3 * out),
+        .out_gradient = memory(bench, out),
+        .log_sums = memory(bench, shape->batch * shape->heads * shape->sequence * sizeof(float)),
+        .workspace = memory(bench, bytes.forward > bytes.backward ? bytes.forward : bytes.backward),
+    };
+    run_attention(bench, &x);  // warm
+    const double forward_ns = best_ns(bench, run_attention, &x);
+    run_attention_backward(bench, &x);
+    printf("%.0f %.0f\n", forward_ns, best_ns(bench, run_attention_backward, &x));
+    void *const all[] = { x.qkv, x.out, x.qkv_gradient, x.out_gradient, x.log_sums, x.workspace };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        device_release(bench->device, all[i]);
+}
+
 int main(int count, char **arguments)
 {
     struct error error = { 0 };
@@ -288,12 +346,15 @@ int main(int count, char **arguments)
     while (fgets(line, sizeof line, stdin)) {
         struct convolution shape;
         struct table_sizes tables;
+        struct attention attention;
         if (read_convolution(&shape, line)) {
             time_convolution(&bench, &shape);
         } else if (read_bags(&tables, line)) {
             time_bags(&bench, &tables);
         } else if (read_update(&tables, line)) {
             time_updates(&bench, &tables);
+        } else if (read_attention(&attention, line)) {
+            time_attention(&bench, &attention);
         } else {
             fprintf(stderr, "bench_layers: no such case: %s", line);
             return 2;

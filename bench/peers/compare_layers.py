@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """Weir's kernels of layers against those of eager PyTorch, one thread each, in one run.
 
-    compare_layers.py [BUILD [ROUNDS]]        (default: build/release, 15)
+    compare_layers.py [BUILD [ROUNDS [KIND]]]        (default: build/release, 15, and both kinds)
+
+KIND is `convolution` or `attention`.
 
 The two take turns, case by case, so that whatever else the machine does falls on both alike. A turn is the best of
 five runs, in CPU time of the thread. Each round gives a ratio of two turns, and the median of these ratios is printed. PyTorch's tensors are
 channels_last, which is as Weir's lie, and so are its weights. Weir adds gradients of weights to those that are there,
 and PyTorch overwrites.
+
+Attention with a pattern is also held against Weir's own without one: the least of time that it can take is the part
+of the pairs of tokens that it sees. PyTorch gets the pattern as a mask, and computes all pairs.
 
 A number over 1 means that Weir is faster. The gradients of the input of a first layer are computed by nobody, and are
 left out. Needs PyTorch where this Python finds it (pip install torch, PYTHONPATH); exits with 1 when it is not there.
@@ -30,6 +35,15 @@ CONVOLUTIONS = [
     ('3>64 7x7s2 @224 N2', (2, 224, 224, 3, 64, 1, 7, 7, 2, 3)),
     ('32>64 3x3 @14 N32', (32, 14, 14, 32, 64, 1, 3, 3, 1, 1)),
 ]
+# Name, then batch, sequence, heads, their size; window, global, stride, block (device/attention_pattern.h).
+ATTENTIONS = [
+    ('causal 2048', (1, 2048, 4, 64, 0, 0, 0, 0)),
+    ('window 256', (1, 2048, 4, 64, 256, 0, 0, 0)),
+    ('window 128 global 16', (1, 2048, 4, 64, 128, 16, 0, 0)),
+    ('.. stride 128/16', (1, 2048, 4, 64, 128, 16, 128, 16)),
+    ('causal 4096', (1, 4096, 4, 32, 0, 0, 0, 0)),
+    ('window 512', (1, 4096, 4, 32, 512, 0, 0, 0)),
+]
 PASSES = 'FIW'  # forward, gradients of the input, gradients of the weights
 
 
@@ -39,8 +53,8 @@ class Weir:
                                         stdout=subprocess.PIPE, text=True, bufsize=1,
                                         env={**os.environ, 'OMP_NUM_THREADS': '1'})
 
-    def times(self, numbers):
-        self.process.stdin.write('convolution ' + ' '.join(map(str, numbers)) + '\n')
+    def times(self, kind, numbers):
+        self.process.stdin.write(f'{kind} ' + ' '.join(map(str, numbers)) + '\n')
         return [float(ns) for ns in self.process.stdout.readline().split()]
 
 
@@ -54,7 +68,24 @@ class PyTorch:
     def tensor(self, *sizes):
         return self.torch.randn(*sizes).contiguous(memory_format=self.torch.channels_last)
 
-    def times(self, numbers):
+    def times(self, kind, numbers):
+        return self.attention(numbers) if kind == 'attention' else self.convolution(numbers)
+
+    def attention(self, numbers):
+        torch = self.torch
+        batch, sequence, heads, size, window = numbers[:5]
+        q, k, v = (torch.randn(batch, heads, sequence, size, requires_grad=True) for _ in range(3))
+        mask = torch.tensor(sees(numbers), dtype=torch.bool) if window else None
+
+        def forward():
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+
+        out = forward()
+        gradient = torch.randn_like(out)
+        return [best_ns(forward),
+                best_ns(lambda: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True))]
+
+    def convolution(self, numbers):
         torch = self.torch
         batch, height, width, into, out, groups, rows, columns, stride, padding = numbers
         x, weights = self.tensor(batch, into, height, width), self.tensor(out, into // groups, rows, columns)
@@ -83,6 +114,12 @@ def best_ns(run):
     return min(taken)
 
 
+def sees(numbers):  # which key each query sees
+    _, sequence, _, _, window, whole, stride, block = numbers
+    return [[j <= i and (window == 0 or i - j < window or j < whole or (stride > 0 and j % stride >= stride - block))
+             for j in range(sequence)] for i in range(sequence)]
+
+
 def work(numbers):  # floating-point operations of a pass
     batch, height, width, into, out, groups, rows, columns, stride, padding = numbers
     places = ((height + 2 * padding - rows) // stride + 1) * ((width + 2 * padding - columns) // stride + 1)
@@ -102,18 +139,45 @@ def geometric_mean(ratios):
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
+def compare_attention(sides, rounds):
+    turns = {name: ([], []) for name, _ in ATTENTIONS}
+    for _ in range(rounds):
+        for name, numbers in ATTENTIONS:
+            for side, taken in zip(sides, turns[name]):
+                taken.append(side.times('attention', numbers))
+    print(f'{"attention":22} {"weir ms":>13} {"pytorch ms":>13}   over pytorch   of causal\'s time, and pairs')
+    print(f'{"":22} ' + f'{"F":>6} {"B":>6} ' * 2 + f'  {"F":>5} {"B":>5}   {"F":>5} {"B":>5} {"both":>5} {"pairs":>6}')
+    for name, numbers in ATTENTIONS:
+        ours, theirs = turns[name]
+        if numbers[4] == 0:
+            causal, all_pairs = ours, numbers[1] * (numbers[1] + 1) // 2
+        times = ' '.join(f'{statistics.median(of) / 1e6:6.1f}' for side in turns[name] for of in zip(*side))
+        shown = ' '.join(f'{ratio(theirs, ours, [i]):5.2f}' for i in range(2))
+        parts = ' '.join(f'{ratio(ours, causal, passes):5.2f}' for passes in ([0], [1], [0, 1]))
+        print(f'{name:22} {times}   {shown}   {parts} {sum(map(sum, sees(numbers))) / all_pairs:6.3f}')
+
+
 def main():
     if importlib.util.find_spec('torch') is None:
         print('compare_layers.py: no PyTorch here (pip install torch, or set PYTHONPATH to where it is)')
         return 1
     build = sys.argv[1] if len(sys.argv) > 1 else 'build/release'
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
+    kind = sys.argv[3] if len(sys.argv) > 3 else None
     sides = Weir(build), PyTorch()
+    if kind != 'convolution':
+        compare_attention(sides, rounds)
+    if kind != 'attention':
+        compare_convolutions(sides, rounds)
+    return 0
+
+
+def compare_convolutions(sides, rounds):
     turns = {name: ([], []) for name, _ in CONVOLUTIONS}
     for _ in range(rounds):
         for name, numbers in CONVOLUTIONS:
             for side, taken in zip(sides, turns[name]):
-                taken.append(side.times(numbers))
+                taken.append(side.times('convolution', numbers))
     print(f'{"convolution":20} {"weir GF/s":>17} {"pytorch GF/s":>17}   weir over pytorch, medians of {rounds} rounds')
     print(f'{"":20} ' + f'{"F":>5} {"I":>5} {"W":>5} ' * 2 + f'  {"F":>5} {"I":>5} {"W":>5} {"all":>6}')
     every = []
@@ -126,7 +190,6 @@ def main():
         shown = ' '.join(f'{ratios[i]:5.2f}' if i in ratios else '    -' for i in range(3))
         print(f'{name:20} {rates}   {shown} {ratio(theirs, ours, wanted(numbers)):6.2f}')
     print(f'geometric mean {geometric_mean(every):.2f}, least {min(every):.2f}')
-    return 0
 
 
 sys.exit(main())
