@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/least_places.h"
 #include "cli/options.h"
 #include "cli/profile_links.h"
 #include "cli/ranks.h"
@@ -22,7 +23,7 @@
 #include "trainer/model_spec.h"
 
 enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE, KEY_SIZES, KEY_ROWS,
-       KEY_TABLES, KEY_DATA, KEY_BATCHES };
+       KEY_TABLES, KEY_DATA, KEY_BATCHES, KEY_OPTIMIZER };
 
 struct profile_arguments {
     const char *model, *lint, *device, *data;
@@ -32,6 +33,7 @@ struct profile_arguments {
     uint32_t tensor[8], rows[8];  // each one a variant
     size_t tensor_count, row_count;
     char *tables;  // with --rows: places of tables, each one a variant
+    int optimizer;  // that `least` places for; below 0: not given
     uint32_t sizes[MEASURED_SIZES];  // 0: only the model's own micro-batch
     struct shared_options shared;
 };
@@ -43,13 +45,15 @@ static const struct argp_option options[] = {
     OPTION_VERBOSE,
     OPTION_PAD_VOCABULARY,
     { "repeats", KEY_REPEATS, "N", 0, "Samples of each time (20)", 0 },
-    { "sizes", KEY_SIZES, "A,B,C", 0, "Three micro-batches, from which times follow", 0 },
+    { "sizes", KEY_SIZES, "A,B,C", 0, "Times from micro-batches A and C, checked at B", 0 },
     { "clock", KEY_CLOCK, "C", 0, "cpu, the thread's own time (the default), or wall", 0 },
     { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices (variants)", 0 },
     { "rows", KEY_ROWS, "N,...", 0, "Also whole layers on N that share samples", 0 },
     { "tables", KEY_TABLES, "P,...", 0, "With --rows: also tables split as P says", 0 },
     { "data", KEY_DATA, "D", 0, "Clicks to run on, whose reads are counted", 0 },
     { "batches", KEY_BATCHES, "N", 0, "How many micro-batches of them (200)", 0 },
+    OPTION_MICRO_BATCHES,
+    { "optimizer", KEY_OPTIMIZER, "NAME", 0, "What --tables least places for (sgd)", 0 },
     OPTION_CLUSTER,
     { "links", KEY_LINKS, 0, 0, "The links between ranks, as a cluster", 0 },
     OPTION_MEMORY,
@@ -69,6 +73,27 @@ static void take_clock(struct profile_arguments *given, const char *argument, st
 static bool has_variants(const struct profile_arguments *given)
 {
     return given->tensor_count + given->row_count > 0 || given->tables;
+}
+
+// Whether --tables has the word that stands for the placement of `weir place`.
+static bool places_least(const struct profile_arguments *given)
+{
+    for (const char *word = given->tables; word; word = strchr(word, ',')) {
+        word += *word == ',';
+        if (strcspn(word, ",") == strlen("least") && strncmp(word, "least", strlen("least")) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void check_least(const struct profile_arguments *given, struct argp_state *state)
+{
+    const bool has_all = given->data && given->shared.cluster && given->shared.micro_batches > 0;
+    if (!places_least(given) && (given->shared.micro_batches > 0 || given->optimizer >= 0))
+        argp_error(state, "%s is for --tables least", given->optimizer >= 0 ? "--optimizer" : "--micro-batches");
+    if (places_least(given) && (!has_all || given->row_count != 1))
+        argp_error(state, "--tables least places by what is read: it needs --data, --cluster, --micro-batches and one"
+                   " number of --rows");
 }
 
 static error_t parse_profile_option(int key, char *argument, struct argp_state *state)
@@ -96,6 +121,9 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
         break;
     case KEY_DATA:
         given->data = argument;
+        break;
+    case KEY_OPTIMIZER:
+        given->optimizer = (int)option_name(argument, "--optimizer", least_optimizers(), state);
         break;
     case KEY_BATCHES:
         given->batches = option_count(argument, "--batches", 1, READS_MOST_BATCHES, state);
@@ -143,6 +171,7 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
             argp_error(state, "--data is for a model, without --sizes and --tensor");
         if (given->batches > 0 && !given->data)
             argp_error(state, "--batches is for --data, whose micro-batches are counted");
+        check_least(given, state);
         if (given->shared.cluster && !has_variants(given))
             argp_error(state, "--cluster is for --tensor and --rows: the link that their devices add up over");
         break;
@@ -161,15 +190,13 @@ static const struct argp argp = {
            "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split, and, sequence"
            " parallel, \"tensor2sp\", ..; their sums take what they take here, or over the innermost link of --cluster."
            " --rows 2 adds \"rows2\": whole layers on two devices, which share the samples."
-           " --tables slots,rows,columns adds \"rows2:slots\", ..: tables split; alone, host50000: on the host.\n\n"
-           "--sizes 16,32,64 puts the times of MODEL,micro_batch=48 on lines through 16 and 64, and prints how they"
-           " miss 32.\n\n"
+           " --tables slots,rows,columns adds \"rows2:slots\", ..: tables split; least: as weir place would on"
+           " --cluster; alone, host50000: on the host.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one;"
            " the document is what --cluster takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted.\n\n"
            "Examples:\n  weir profile gpt-nano -o profile.json\n"
            "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n"
-           "  weir profile --lint profile.json\n"
            "  weir profile dlrm,rows=200 --data clicks.json -o profile.json\n",
 };
 
@@ -243,6 +270,19 @@ static bool add_rooms(const struct profile_arguments *given, const char *spec, s
     return good;
 }
 
+static bool add_least(const struct profile_arguments *given, const char *spec, struct device *device,
+                      const struct cluster *cluster, const struct sample_data *data, struct profile *profile,
+                      struct error *error)
+{
+    const struct least_request request = { profile, cluster, given->rows[0], given->shared.micro_batches,
+                                           given->optimizer < 0 ? 0 : given->optimizer };
+    char *places = least_places(&request, error);
+    const bool good = places && measure_own_rows(profile, spec, device, given->rows[0], places, cluster, data,
+                                                 &given->how, error);
+    free(places);
+    return good;
+}
+
 // A variant for each of the places of --tables.
 static bool add_places(const struct profile_arguments *given, const char *spec, struct device *device, uint32_t members,
                        const struct cluster *cluster, const struct sample_data *data, struct profile *profile,
@@ -251,7 +291,9 @@ static bool add_places(const struct profile_arguments *given, const char *spec, 
     char *all = given->tables ? strdup(given->tables) : NULL, *rest = NULL;
     bool good = all || !given->tables || error_no_memory(error, "the places of tables");
     for (char *places = all ? strtok_r(all, ",", &rest) : NULL; good && places; places = strtok_r(NULL, ",", &rest))
-        good = measure_own_rows(profile, spec, device, members, places, cluster, data, &given->how, error);
+        good = strcmp(places, "least") == 0
+             ? add_least(given, spec, device, cluster, data, profile, error)
+             : measure_own_rows(profile, spec, device, members, places, cluster, data, &given->how, error);
     free(all);
     return good;
 }
@@ -337,7 +379,7 @@ static int calibrate(const struct profile_arguments *given)
 static int run(int count, char **arguments)
 {
     struct progress progress = { 0 };
-    struct profile_arguments given = { .how = measure_usual_options() };
+    struct profile_arguments given = { .how = measure_usual_options(), .optimizer = -1 };
     given.how.progress = show;
     given.how.self = &progress;
     command_parse(&argp, count, arguments, &given);

@@ -52,6 +52,9 @@ struct table_plan {
 struct table_plan *table_plan_make(const struct table_request *request, struct error *error);
 void table_plan_free(struct table_plan *plan);
 
+// The places in the words of a profile's variant: "0/rows0+2/all". False if a table is on the host, which has no word.
+bool table_plan_words(const struct table_plan *plan, struct text *text);
+
 // As a table for people, and as a document (docs/formats/placement.md).
 void table_plan_print(const struct table_plan *plan, struct text *text);
 void table_plan_write(const struct table_plan *plan, struct text *text);

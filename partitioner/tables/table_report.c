@@ -37,7 +37,7 @@ static bool add_place(const struct table_plan *plan, uint32_t t, struct text *te
     return way->kind != TABLE_HOST;
 }
 
-static bool add_places(const struct table_plan *plan, struct text *text)
+bool table_plan_words(const struct table_plan *plan, struct text *text)
 {
     bool good = true;
     for (uint32_t t = 0; t < plan->problem.tables; t++)
@@ -196,7 +196,7 @@ static void print_why(const struct table_plan *plan, struct text *text)
 static void print_places(const struct table_plan *plan, struct text *text)
 {
     struct text places = { 0 };
-    if (plan->problem.members > 1 && add_places(plan, &places) && places.data)
+    if (plan->problem.members > 1 && table_plan_words(plan, &places) && places.data)
         text_add(text, "\nIn the words of a profile's variant: rows%u:%s\n", plan->problem.members, places.data);
     text->failed |= places.failed;
     text_clear(&places);
@@ -286,7 +286,7 @@ static void write_splits(const struct table_plan *plan, struct json_writer *writ
 static void write_places(const struct table_plan *plan, struct json_writer *writer, struct text *text)
 {
     struct text places = { 0 };
-    if (add_places(plan, &places) && places.data)
+    if (table_plan_words(plan, &places) && places.data)
         json_put_string(writer, "places", places.data);
     text->failed |= places.failed;
     text_clear(&places);

@@ -79,3 +79,20 @@ sed -i 's/"whole_ns": [0-9]*/"whole_ns": 0/' placed.json
 weir partition placed.json --cluster "4 devices, 1GiB, 12GB/s 5us" --ranks 1 --schedule gpipe --micro-batches 4 \
     --variants rows4:$places -o placed.plan.json >plan.txt || cat plan.txt
 weir verify placed.plan.json | tail -n 1
+
+echo "# a profile that places by itself, as weir place does for it"
+weir profile $model --data clicks.json --batches 12 --rows 4 --tables least,slots -m 4 --optimizer adagrad \
+    --cluster "$four" -o least.json >/dev/null
+sed -i 's/"whole_ns": [0-9]*/"whole_ns": 0/' least.json
+words=$(weir place least.json --cluster "$four" -m 4 --optimizer adagrad --seconds 0 | sed -n 's/^In the words.*: //p')
+grep -q "\"$words\"" least.json && echo "the words of weir place"
+weir partition least.json --cluster "$four" --ranks 1 --schedule gpipe --micro-batches 4 --optimizer adagrad \
+    --variants $words -o least.plan.json >plan.txt || cat plan.txt
+weir verify least.plan.json | tail -n 1
+for wrong in "--rows 2" "--rows 2,4" "--optimizer adam"; do
+    weir profile $model --data clicks.json --rows 4 --tables least -m 4 --cluster "$four" $wrong 2>&1 | head -n 1
+done
+weir profile $model --data clicks.json --optimizer adagrad 2>&1 | head -n 1
+weir profile $model --data clicks.json --rows 4 --tables slots -m 4 2>&1 | head -n 1
+weir profile wide-and-deep,numbers=2,slots=3,ids=2,rows=3000,columns=8,micro_batch=64 --data clicks.json --batches 12 \
+    --rows 4 --tables least -m 4 --cluster "$four" 2>&1; echo "exit $?"
