@@ -97,6 +97,12 @@ static void share_samples(const struct layer_binding *binding, uint32_t shard, c
     shard_pass->pixels = piece_of(whole->pixels, shard, shape->batch * shape->sequence * shape->out * sizeof(float));
 }
 
+// The bytes of a shard's gradient, which may be a list of all rows of its tables.
+static uint64_t own_gradient_bytes(const struct layer_sizes *sizes, uint64_t rows)
+{
+    return rows > 0 ? row_list_bytes(rows, rows, sizes->row_columns) : sizes->gradient_bytes;
+}
+
 static void passes_of(const struct layer_binding *binding, const struct weir_pass *pass, bool is_forward,
                       struct layer_pass passes[SHARDS_MOST])
 {
@@ -108,7 +114,8 @@ static void passes_of(const struct layer_binding *binding, const struct weir_pas
         passes[s] = whole;
         struct weir_pass *shard_pass = &passes[s].base;
         shard_pass->parameters = piece_of(pass->parameters, s, sizes.parameter_bytes);
-        shard_pass->gradients = piece_of(pass->gradients, s, sizes.gradient_bytes);
+        shard_pass->gradient_rows = pass->gradient_rows / binding->shard_count;
+        shard_pass->gradients = piece_of(pass->gradients, s, own_gradient_bytes(&sizes, shard_pass->gradient_rows));
         shard_pass->tied_parameters = piece_of(pass->tied_parameters, s, binding->tied.parameter_bytes);
         shard_pass->tied_gradients = piece_of(pass->tied_gradients, s, binding->tied.gradient_bytes);
         share_rows(binding, pass, s, &passes[s]);

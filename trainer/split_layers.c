@@ -464,6 +464,7 @@ static struct split_tables split_tables_of(const struct split_layers *layers)
         const bool has_lists = layers->how.places && sizes.touched_rows > 0;
         tables.in_parts |= has_lists;
         whole |= !has_lists;
+        tables.copied |= sizes.summed_rows > 0;
         tables.by_columns |= sizes.row_columns != shard.shape.tables.columns;
     }
     tables.in_parts &= !whole;

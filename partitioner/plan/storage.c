@@ -78,10 +78,14 @@ bool optimizer_check_split(enum optimizer_kind optimizer, struct split_tables ta
     const char *name = optimizer_names[optimizer];
     if (optimizer_is_by_parameter(optimizer))
         return true;
-    if (!row->keeps_rows || !tables.in_parts)
+    if ((!row->keeps_rows && !row->is_lazy) || !tables.in_parts)
         return error_set(error, "%s looks at whole layers, of which a member of a group of devices has a part: plan"
                          " with sgd, momentum, adam or adamw, or without variants", name);
-    return !tables.by_columns
+    if (row->is_lazy && tables.copied)
+        return error_set(error, "%s updates only rows that have a gradient, and some tables are on all devices of a"
+                         " group, which update all rows of these: plan with adagrad, or with each table on one device,"
+                         " by rows or by columns", name);
+    return !row->keeps_rows || !tables.by_columns
         || error_set(error, "%s has a number for each row of a table, and columns of a table are on several devices:"
                      " plan with adagrad, or with tables by slots or by rows", name);
 }

@@ -51,6 +51,7 @@ uint64_t optimizer_factored(struct shape shape);
 struct split_tables {
     bool in_parts;    // there are some, and each member has lists of its rows
     bool by_columns;  // some rows are cut
+    bool copied;      // all members have some
 };
 
 // Refuses an optimizer that cannot update layers split over devices, where each member of the group has a part of

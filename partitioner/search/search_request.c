@@ -63,6 +63,7 @@ static struct split_tables split_tables_of(const struct search_request *request)
                 continue;
             tables.in_parts |= variant->layer.touched_rows > 0;
             whole |= variant->layer.touched_rows == 0;
+            tables.copied |= variant->layer.summed_rows > 0;
             tables.by_columns |= variant->layer.row_bytes != layer->row_bytes;
         }
     }

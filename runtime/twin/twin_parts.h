@@ -74,15 +74,31 @@ static inline uint64_t number_count(const struct twin *twin, size_t layer)
     return parameter_bytes(twin, layer) / number_bytes(twin);
 }
 
-// The gradient of a layer of tables as a list of all its rows, if the optimizer updates only rows with a gradient. Any
+// Members of a group that have parts of a layer's tables, one behind the other in its weights and gradients. 1: the
+// layer is whole, or no table.
+static inline uint32_t twin_table_parts(const struct twin *twin, size_t layer)
+{
+    const struct split_norms *split = twin->settings.split;
+    return split && twin->layers[layer].row_columns > 0 ? split->layers[layer].members : 1;
+}
+
+// The gradient of a part of tables as a list of all its rows, if the optimizer updates only rows with a gradient. Any
 // other optimizer has a gradient as large as the tables, which leaves the same bits: then room is 0.
-static inline struct row_list twin_list(const struct twin *twin, size_t layer)
+static inline struct row_list twin_list(const struct twin *twin, size_t layer, uint32_t part)
 {
     const struct optimizer *optimizer = &twin->settings.optimizer;
     const struct layer_table table = layer_table_of(&twin->layers[layer]);
-    if (!optimizer_rows[optimizer->kind].is_lazy || optimizer->own || table.rows == 0)
+    const uint64_t rows = table.rows / twin_table_parts(twin, layer);
+    if (!optimizer_rows[optimizer->kind].is_lazy || optimizer->own || rows == 0)
         return (struct row_list){ .room = 0 };
-    return row_list_in(twin->own[layer].gradients, table.rows, table.rows, table.columns);
+    char *lists = (char *)twin->own[layer].gradients;
+    return row_list_in(lists ? lists + part * row_list_bytes(rows, rows, table.columns) : NULL, rows, rows,
+                       table.columns);
+}
+
+static inline bool twin_has_lists(const struct twin *twin, size_t layer)
+{
+    return twin_list(twin, layer, 0).room > 0;
 }
 
 static inline void *weights_of(const struct twin *twin, size_t layer, uint64_t version)

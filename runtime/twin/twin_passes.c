@@ -117,7 +117,7 @@ static bool backward(struct twin *twin, size_t l, uint64_t version, const struct
     struct weir_pass pass = pass_of(twin, l, version, piece);
     layer_state_give(layer, memory->layer_state, NULL, false, &pass);
     pass.gradients = memory->gradients;
-    pass.gradient_rows = twin_list(twin, l).room;
+    pass.gradient_rows = twin_table_parts(twin, l) * twin_list(twin, l, 0).room;
     pass.held = memory->held;
     put_input_gradients(twin, l, &pass);
     if (l + 1 < twin->layer_count) {

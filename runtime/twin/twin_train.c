@@ -91,7 +91,7 @@ static void meet_compressed(struct twin *twin, const bool *stages)
 static void add_sum(struct twin *twin, const bool *stages, const struct accumulation *now)
 {
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (twin_list(twin, l).room > 0)
+        if (twin_has_lists(twin, l))
             continue;  // of the only copy of its stage, behind a flush
         else if (stages[twin->own[l].stage] && sends_compressed(twin, l))
             put_sum_aside(twin, l, now->sum);
@@ -127,23 +127,27 @@ static void add_shares(struct twin *twin)
     }
 }
 
-// The numbers of a layer's gradient, whether they are a list of rows or not.
+// A layer's gradients are in as many pieces as it has lists of rows, or in one.
+static uint32_t piece_count(const struct twin *twin, size_t l)
+{
+    return twin_has_lists(twin, l) ? twin_table_parts(twin, l) : 1;
+}
+
 static struct twin_numbers {
     float *at;
     uint64_t count;
-} numbers_of(const struct twin *twin, size_t l)
+} numbers_of(const struct twin *twin, size_t l, uint32_t piece)
 {
-    const struct row_list list = twin_list(twin, l);
+    const struct row_list list = twin_list(twin, l, piece);
     return list.room > 0 ? (struct twin_numbers){ list.sums, list.room * list.columns }
                          : (struct twin_numbers){ twin->own[l].gradients, number_count(twin, l) };
 }
 
 static void forget_layer(struct twin *twin, size_t l)
 {
-    const struct row_list list = twin_list(twin, l);
-    if (list.room > 0)
-        queue_zero(twin->queue, list.count, sizeof *list.count);
-    else
+    for (uint32_t part = 0; twin_has_lists(twin, l) && part < twin_table_parts(twin, l); part++)
+        queue_zero(twin->queue, twin_list(twin, l, part).count, sizeof(uint32_t));
+    if (!twin_has_lists(twin, l))
         queue_zero(twin->queue, twin->own[l].gradients, number_count(twin, l) * sizeof(float));
 }
 
@@ -151,9 +155,10 @@ static void forget_layer(struct twin *twin, size_t l)
 static void unscale(struct twin *twin)
 {
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (twin->layers[l].parameter_bytes > 0)
-            kernel_scale(twin->queue, numbers_of(twin, l).at, numbers_of(twin, l).at, 1 / twin->scaling.scale,
-                         numbers_of(twin, l).count);
+        for (uint32_t i = 0; twin->layers[l].parameter_bytes > 0 && i < piece_count(twin, l); i++) {
+            const struct twin_numbers numbers = numbers_of(twin, l, i);
+            kernel_scale(twin->queue, numbers.at, numbers.at, 1 / twin->scaling.scale, numbers.count);
+        }
 }
 
 // Computes a norm for each member that has a shard of the layer.
@@ -166,7 +171,7 @@ static void measure_layer(struct twin *twin, size_t l)
     table.rows /= twin->layers[l].row_columns > 0 ? shards : 1;  // of one member
     for (uint32_t m = 0; m < shards; m++) {
         const struct norm_range measured = split_measured(split, (uint32_t)l, m, count);
-        const struct row_list list = twin_list(twin, l);
+        const struct row_list list = twin_list(twin, l, m);
         const struct row_list rows = list.room > 0 ? list : row_list_of_all(twin->own[l].gradients + m * count,
                                                                             table.rows, table.columns);
         if (measured.count > 0 && table.rows > 0)
@@ -191,8 +196,8 @@ static void clip(struct twin *twin)
 {
     const struct clip clip = { twin->norms, twin_norm_count(twin), twin->settings.optimizer.clip };
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (twin->layers[l].parameter_bytes > 0)
-            kernel_clip(twin->queue, &clip, numbers_of(twin, l).at, numbers_of(twin, l).count);
+        for (uint32_t i = 0; twin->layers[l].parameter_bytes > 0 && i < piece_count(twin, l); i++)
+            kernel_clip(twin->queue, &clip, numbers_of(twin, l, i).at, numbers_of(twin, l, i).count);
 }
 
 // Whether the gradients are finite, if the loss is scaled. Without loss scaling this is not checked, and the update
@@ -222,9 +227,8 @@ static void forget_gradients(struct twin *twin)
 static void update_by_members(struct twin *twin, size_t l, const struct optimizer *optimizer,
                               struct optimizer_buffers *buffers, struct stage_part part)
 {
-    const struct split_norms *split = twin->settings.split;
-    const bool has_parts = twin->layers[l].row_columns > 0 && part.room == 0 && split;
-    const uint32_t members = has_parts ? split->layers[l].members : 1;
+    const uint32_t members = twin_table_parts(twin, l);
+    const uint64_t list = row_list_bytes(part.room, part.room, part.columns) / sizeof(float);
     const uint64_t count = number_count(twin, l) / members;
     buffers->parts = &part;
     buffers->part_count = 1;
@@ -232,6 +236,7 @@ static void update_by_members(struct twin *twin, size_t l, const struct optimize
         part.first = m * count;
         part.end = part.first + count;
         part.rows = members > 1 ? count / part.columns : part.rows;
+        part.list = m * list;
         part.state = m * part.rows * sizeof(float);
         optimizer_update(optimizer, twin->own[l].newest, twin->queue, buffers);
     }
@@ -245,7 +250,7 @@ static void optimize(struct twin *twin, size_t l)
     const struct layer_table table = layer_table_of(layer);
     const struct stage_part part = { .layer = (uint32_t)l, .end = number_count(twin, l),
                                      .numbers = layer->parameter_bytes / number_bytes(twin), .rows = table.rows,
-                                     .columns = table.columns, .room = twin_list(twin, l).room,
+                                     .columns = table.columns, .room = twin_list(twin, l, 0).room,
                                      .tensors = layer->tensors,
                                      .tensor_count = layer->tensors ? layer->tensor_count : 0 };
     struct optimizer_buffers buffers = {

@@ -33,6 +33,14 @@ for row in zb-h1:rows chimera:slots pipedream:rows interleaved:all/1/rows0+1; do
     plan plan.json many.json $schedule rows3:${row#*:} $ranks --ranks 2 --optimizer adagrad-rows
     echo "${row#*:} by $schedule, a sum for each row: $(run plan.json)"
 done
+cut=0/columns0+2/rows0+1
+profile cut.json "$model" 3 $cut
+for row in gpipe:slots 1f1b:columns zb-h1:rows interleaved:$cut; do
+    schedule=${row%:*} ranks=2 from=many.json
+    [ $schedule != interleaved ] || ranks=4 from=cut.json
+    plan plan.json $from $schedule rows3:${row#*:} $ranks --ranks 2 --optimizer adam-rows
+    echo "${row#*:} by $schedule, Adam by rows: $(run plan.json) $(run plan.json --clip 0.01 --batch 27)"
+done
 plan plan.json many.json 1f1b rows3:rows 2 --replicas 2,1 --optimizer adagrad-rows
 echo "clipped, replicas: $(run plan.json --clip 0.01)"
 profile wide.json "wide-and-deep,numbers=3,rows=50/7/300,columns=6,ids=2,top=16,micro_batch=8" 2 rows
@@ -89,7 +97,18 @@ cp -r sums moved-sums && rm -r moved-sums/step-10
 train moved-sums on2.json rows2:rows
 same moved-sums sums
 plan no.json on2.json 1f1b rows2:columns 2 --optimizer adagrad-rows
-plan no.json on2.json 1f1b rows2:rows 2 --optimizer adam-rows
+plan no.json many.json 1f1b rows3:$mixed 2 --optimizer adam-rows
+
+echo "# with moments of the rows that have a gradient"
+optimizer=adam-rows
+train lazy on2.json rows2:0
+for places in slots rows columns; do
+    train $places-lazy on2.json rows2:$places
+    same $places-lazy lazy
+done
+cp -r lazy moved-lazy && rm -r moved-lazy/step-10
+train moved-lazy on2.json rows2:rows
+same moved-lazy lazy
 
 echo "# refused"
 weir profile "$one" --tables slots; echo "exit $?"
