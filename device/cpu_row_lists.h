@@ -144,6 +144,22 @@ static void cpu_adamw_rows(struct queue *queue, const struct adamw *adamw, const
     }
 }
 
+static void cpu_move_rows(struct queue *queue, const struct row_list *list, float *matrix, bool swaps)
+{
+    (void)queue;
+    for (size_t i = 0, count = rows_in(list), columns = list->columns; i < count; i++) {
+        float *row = matrix + row_number(list, i) * columns, *kept = list->sums + i * columns;
+        if (i + ROWS_AHEAD < count)
+            row_prefetch(matrix, row_number(list, i + ROWS_AHEAD) * columns, columns);
+        FOR_VECTORS (c, left, columns) {
+            const vec was = vec_load_first(row + c, left, 0), other = vec_load_first(kept + c, left, 0);
+            vec_store_first(kept + c, was, left);
+            if (swaps)
+                vec_store_first(row + c, other, left);
+        }
+    }
+}
+
 // --- norms --------------------------------------------------------------------------------------------------------
 
 INLINE double squares_of_row(const float *row, size_t columns)

@@ -121,6 +121,7 @@
 #define PARAMETERS_adagrad_rows(V, S) S(struct adagrad, adagrad) S(struct row_list, list) \
     S(struct optimizer_span, span) V(bool, is_by_row)
 #define PARAMETERS_adamw_rows(V, S) S(struct adamw, adamw) S(struct row_list, list) S(struct optimizer_span, span)
+#define PARAMETERS_move_rows(V, S) S(struct row_list, list) V(float *, matrix) V(bool, swaps)
 #define PARAMETERS_norm_rows(V, S) V(float *, norm) S(struct row_list, list) V(size_t, first)
 #define PARAMETERS_interaction(V, S) S(struct interaction, interaction) V(struct values *, out)
 #define PARAMETERS_interaction_backward(V, S) S(struct interaction, interaction) V(struct values *, bottom_gradient) \
@@ -216,6 +217,7 @@
     K(sgd_rows, ONE_PASS, "an update of rows by SGD") \
     K(adagrad_rows, ONE_PASS, "an update of rows by Adagrad") \
     K(adamw_rows, ONE_PASS, "an update of rows by Adam") \
+    K(move_rows, ONE_PASS, "a copy of rows") \
     K(norm_rows, SUMMING, "a norm of rows") \
     K(interaction, ONE_PASS, "an interaction") \
     K(interaction_backward, ONE_PASS, "the backward of an interaction") \

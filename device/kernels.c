@@ -264,6 +264,7 @@ OF_TABLES(list_rows, bags->rows != list->rows || bags->columns != list->columns
 OF_TABLES(sgd_rows, NULL)
 OF_TABLES(adagrad_rows, NULL)
 OF_TABLES(adamw_rows, NULL)
+OF_TABLES(move_rows, NULL)
 OF_TABLES(norm_rows, NULL)
 OF_TABLES(interaction, wrong_interaction(interaction))
 OF_TABLES(interaction_backward, wrong_interaction(interaction))

@@ -52,6 +52,10 @@ void kernel_adagrad_rows(struct queue *queue, const struct adagrad *adagrad, con
 void kernel_adamw_rows(struct queue *queue, const struct adamw *adamw, const struct row_list *list,
                        const struct optimizer_span *span);
 
+// Copies the rows of a matrix that are in a list to the list's sums. With `swaps` they change places with the sums, so
+// that a second call undoes the first.
+void kernel_move_rows(struct queue *queue, const struct row_list *list, float *matrix, bool swaps);
+
 // The norm of the gradient of rows from number `first` on, in double. The squares of a row are added up as above, and
 // then row by row in the order of their numbers, whatever their order in the list. On a GPU that order depends on the
 // number of these rows.

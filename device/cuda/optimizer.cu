@@ -202,6 +202,28 @@ cudaError_t cuda_adamw_rows(const struct cuda_launch *launch, const struct adamw
     return update_rows(launch, adamw_of<float>(adamw, span), list, span);
 }
 
+// 16 bytes at a time: each_kernel<4, rows_body<move_body>>, 2 loads, 2 stores
+struct move_body {
+    float *matrix, *gradients;
+    bool swaps;
+
+    template <int N>
+    __device__ void at(size_t i, size_t place) const
+    {
+        const pack<N> was = load<N>(matrix + i), other = load<N>(gradients + place);
+        store<N>(gradients + place, was);
+        if (swaps)
+            store<N>(matrix + i, other);
+    }
+};
+
+cudaError_t cuda_move_rows(const struct cuda_launch *launch, const struct row_list *list, float *matrix, bool swaps)
+{
+    struct optimizer_span span = {};
+    span.next = (struct values *)matrix;
+    return update_rows(launch, move_body{ matrix, NULL, swaps }, list, &span);
+}
+
 // A row has SIXTEEN lanes, which have its columns in turn.
 enum { SIXTEEN = 16 };
 
@@ -387,6 +409,7 @@ cudaError_t cuda_load_optimizer(void)
                                   adagrad_by_row_kernel, each_kernel<UPDATE_PACK, clip_body>,
                                   each_kernel<UPDATE_PACK, rows_body<sgd_body<float>>>,
                                   each_kernel<UPDATE_PACK, rows_body<adagrad_body<float>>>,
-                                  each_kernel<UPDATE_PACK, rows_body<adamw_body<float>>>),
+                                  each_kernel<UPDATE_PACK, rows_body<adamw_body<float>>>,
+                                  each_kernel<UPDATE_PACK, rows_body<move_body>>),
                      load_of_all());
 }

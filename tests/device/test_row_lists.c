@@ -178,6 +178,44 @@ static void check_equal_updates(struct rig *rig, uint64_t trial)
     free(t.is_touched);
 }
 
+// Rows that change places twice are where they were, and a copy leaves the matrix as it is.
+static void check_moves(struct rig *rig, uint64_t trial)
+{
+    if (!does_tables(rig))
+        return;
+    struct tables t = some_tables(rig, trial);
+    struct updated updated[2];
+    some_weights(rig, &t, 0, updated);
+    add_bags(rig, &t, trial);
+    rig_settle(rig);
+    const size_t columns = t.columns, listed = *t.list.count * columns;
+    const float *sums = copy_of(rig, t.list.sums, listed), *rows = updated[0].weights;
+    kernel_move_rows(rig->queue, &t.list, updated[1].weights, true);
+    rig_settle(rig);
+    for (size_t i = 0; i < listed; i++) {
+        const size_t there = (size_t)t.list.numbers[i / columns] * columns + i % columns;
+        must_equal(t.list.sums[i], rows[there], "row", i);
+        must_equal(updated[1].weights[there], sums[i], "sum", i);
+    }
+    kernel_move_rows(rig->queue, &t.list, updated[1].weights, true);
+    rig_settle(rig);
+    must_be_alike(&t, 0, updated);
+    for (size_t i = 0; i < listed; i++)
+        must_equal(t.list.sums[i], sums[i], "sum", i);
+    kernel_move_rows(rig->queue, &t.list, updated[1].weights, false);
+    rig_settle(rig);
+    must_be_alike(&t, 0, updated);
+    for (size_t i = 0; i < listed; i++)
+        must_equal(t.list.sums[i], rows[(size_t)t.list.numbers[i / columns] * columns + i % columns], "copy", i);
+    free(t.is_touched);
+}
+
+static void rows_change_places_with_sums(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_moves, test_trials(40, 500));
+}
+
 static void sgd_and_adagrad_leave_the_bits_of_an_update_of_all_rows(void **state)
 {
     (void)state;
@@ -336,6 +374,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_has_each_row_once_with_the_sum_of_its_gradients),
         cmocka_unit_test(sgd_and_adagrad_leave_the_bits_of_an_update_of_all_rows),
+        cmocka_unit_test(rows_change_places_with_sums),
         cmocka_unit_test(adagrad_by_row_keeps_the_sum_of_mean_squares),
         cmocka_unit_test(adam_by_rows_is_that_of_pytorch_and_leaves_other_rows_alone),
         cmocka_unit_test(a_norm_does_not_depend_on_which_rows_are_listed_and_in_which_order),

@@ -172,6 +172,10 @@ static void check_updates(struct cuda_rig *rig, uint64_t trial)
     const struct updated cpu = some_weights(rig, &pair.gpu, kept, false, seed);
     update_on_gpu(rig, trial, &pair.gpu, &gpu.span);
     update_on_cpu(queue, trial, &pair.cpu, &cpu.span);
+    if (trial % 5 != 4) {
+        must_launch(cuda_move_rows(&rig->launch, &pair.gpu, gpu.weights, trial % 2));
+        kernel_move_rows(queue, &pair.cpu, cpu.weights, trial % 2);
+    }
     float norms[2];
     must_launch(cuda_norm_rows(&rig->launch, &norms[0], &pair.gpu, trial % 3));
     kernel_norm_rows(queue, &norms[1], &pair.cpu, trial % 3);
