@@ -136,7 +136,7 @@ static bool fill(const struct plan_options *given, const struct plan_defaults *d
     if (!defaults->has_storage || given->storage.has_tied)
         storage_options_tie(&given->storage, request->profile,
                             search_generator(&request->request)->weights == WEIGHTS_FLUSH, storage);
-    storage_meet_schedule(storage, search_generator(&request->request)->weights == WEIGHTS_FLUSH,
+    storage_meet_schedule(storage, search_generator(&request->request)->weights, order,
                           request->request.micro_batches);
     return true;
 }

@@ -228,7 +228,8 @@ struct weir_layer {
     //
     // All but the sums are of 32 bits, and each of the four begins at a multiple of 256 bytes. A row is in the list if
     // its place is below the count and has its number. W adds to the sums of such a row, and takes a place for any
-    // other. The tensors have equal columns and no gaps, they do not decay, and no layer is tied to theirs.
+    // other. The tensors have equal columns and no gaps, they do not decay, and no layer is tied to theirs. I and W
+    // must not read parameters: without a flush these may be newer than those of the micro-batch's forward.
     uint64_t touched_rows;
     // Unless it is 0, the rows of touched_rows are not those of tensors. All parameters together are rows of so many
     // columns then, touched_rows is the most of all of them, and the first `summed_rows` are always in the list, as

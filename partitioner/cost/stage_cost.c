@@ -206,6 +206,7 @@ static struct stage_states states_of(const struct stage_view *view, const struct
         states.weights = add_clamped(states.weights, weights);
         states.optimizer = add_clamped(states.optimizer, state_of(view, l, storage));
         states.gradients = add_clamped(states.gradients, gradients_of(view, l, storage));
+        states.version_less += storage_version_less(storage, view->profile, l);
         states.largest = max_u64(states.largest, weights);
         const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
         states.state = add_clamped(states.state, layer.state);

@@ -56,7 +56,7 @@ struct held_bytes storage_bytes(const struct storage *storage, uint32_t replicas
         held.gradients = storage_share(storage, held.gradients, states->tensor, replicas);
     if (storage_is_sharded(storage, replicas, SHARD_WEIGHTS))
         held.weights = storage_share(storage, held.weights, states->tensor, replicas);
-    held.version = held.weights;
+    held.version = held.weights - (replicas == 1 ? states->version_less : 0);
     if (storage->optimizer_on_host) {
         const bool shares = storage_is_sharded(storage, replicas, SHARD_OPTIMIZER)
                          && !storage_streams(storage, states->layers);

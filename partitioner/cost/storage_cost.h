@@ -40,6 +40,7 @@ struct stage_states {
     uint32_t with_weights;  // how many of the layers have weights
     uint64_t weights, optimizer;
     uint64_t gradients;  // of one copy, where those of tables may be lists of rows (storage_layer_gradients())
+    uint64_t version_less;  // bytes by which an older version is smaller than the weights, in one copy
     uint64_t largest;  // weights of the largest layer
     uint64_t tensor;   // weights of the largest tensor, for replicas that share by whole tensors
     uint64_t window;   // weights of the largest window; of a stage with fewer layers, all of them

@@ -195,35 +195,52 @@ static uint64_t gradients_for(const struct scope *scope, uint64_t weights)
 // Bytes of a list of rows instead of a gradient of all of a table; 0: there is none. Lists are for weights in fp32 that
 // an update moves only by their gradients, on the only device of a stage. Each table has room for what all
 // micro-batches name, or for all its rows; rows that devices add up are always there. Behind a number come those of the
-// rows, a place of each row of the tables, and the rows.
-static uint64_t listed_for(const struct scope *scope, uint32_t layer)
+// rows, a place of each row of the tables, and the rows. An older version of the tables is such a list without places
+// (`undo`), and a list is only there if that is less than the tables, or if there are no versions.
+static uint64_t listed_for(const struct scope *scope, uint32_t layer, uint64_t *undo)
 {
     const struct storage *storage = &scope->plan->storage;
     const struct profile_layer *profiled = &scope->profile->layers[layer];
     const bool is_by_rows = storage->optimizer == OPTIMIZER_SGD || storage->optimizer == OPTIMIZER_ADAGRAD
                          || storage->optimizer == OPTIMIZER_ADAGRAD_ROWS || storage->optimizer == OPTIMIZER_ADAM_ROWS;
     uint64_t room = 0, rows = 0;
+    const bool is_each = scope->plan->weights == WEIGHTS_STASH || scope->plan->weights == WEIGHTS_VERTICAL;
+    const uint64_t batches = is_each && !scope->plan->given ? 1 : scope->plan->micro_batches;
+    *undo = 0;
     if (!is_by_rows || storage->shard || storage->optimizer_on_host || storage->window
-        || replicas_of(scope) > 1 || scope->plan->weights != WEIGHTS_FLUSH || !strstr(scope->profile->dtype, "32")
-        || !profiled->touched_rows)
+        || replicas_of(scope) > 1 || !strstr(scope->profile->dtype, "32") || !profiled->touched_rows)
         return 0;
     for (size_t i = 0; i < profiled->shape_count; i++) {
         const uint64_t all = 4 * profiled->shapes[i].rows * profiled->shapes[i].columns / profiled->row_bytes;
-        const uint64_t named = scope->plan->micro_batches * profiled->touched_rows;
+        const uint64_t named = batches * profiled->touched_rows;
         const uint64_t before = rows < profiled->summed_rows ? profiled->summed_rows - rows : 0;
         const uint64_t added_up = all < before ? all : before;
         room += added_up + (all - added_up < named ? all - added_up : named);
         rows += all;
     }
-    return 256 + round_to_256(4 * room) + round_to_256(4 * rows) + round_to_256(room * profiled->row_bytes);
+    *undo = 256 + round_to_256(4 * room) + round_to_256(room * profiled->row_bytes);
+    if (scope->plan->weights != WEIGHTS_FLUSH && *undo >= weights_of(scope, layer))
+        return *undo = 0;
+    return *undo + round_to_256(4 * rows);
 }
 
 static uint64_t all_gradients(const struct scope *scope)
 {
     uint64_t sum = 0;
     for (uint32_t l = scope->first; l < scope->end; l++) {
-        const uint64_t own = weights_of(scope, l), listed = listed_for(scope, l);
+        uint64_t undo;
+        const uint64_t own = weights_of(scope, l), listed = listed_for(scope, l, &undo);
         sum += gradients_for(scope, evaluate_weights(scope, l) - own) + (listed ? listed : gradients_for(scope, own));
+    }
+    return sum;
+}
+
+static uint64_t version_of(const struct scope *scope)
+{
+    uint64_t sum = 0, undo;
+    for (uint32_t l = scope->first; l < scope->end; l++) {
+        const bool is_listed = listed_for(scope, l, &undo) > 0 && scope->plan->weights != WEIGHTS_FLUSH;
+        sum += evaluate_weights(scope, l) - (is_listed ? weights_of(scope, l) - undo : 0);
     }
     return sum;
 }
@@ -318,7 +335,8 @@ void evaluate_storage(const struct scope *scope, struct sizes *sizes)
     const struct storage *storage = &scope->plan->storage;
     const uint64_t weights = all_weights(scope), states = all_states(scope);
     const uint64_t room = most_in_a_row(scope, storage->window > 1 ? storage->window : 1);
-    sizes->weights = sizes->version = weights;
+    sizes->weights = weights;
+    sizes->version = version_of(scope);
     sizes->gradients = all_gradients(scope);
     sizes->optimizer = has_shard(scope, SHARD_OPTIMIZER) ? state_part_of(scope, states, part_of(scope, weights))
                                                          : states;

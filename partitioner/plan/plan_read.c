@@ -285,7 +285,7 @@ static bool read_head(struct reading *reading, struct json *root, struct error *
     json_end(&cluster);
     read_schedule(reading, root);
     storage_read(root, &plan->storage);
-    storage_meet_schedule(&plan->storage, plan->weights == WEIGHTS_FLUSH, plan->micro_batches);
+    storage_meet_schedule(&plan->storage, plan->weights, plan->given, plan->micro_batches);
     if (json_has(root, "for"))
         plan->target = (enum plan_target)json_choice(root, "for", plan_target_names);
     return true;

@@ -97,9 +97,11 @@ uint64_t storage_gradient_bytes(const struct storage *storage, uint64_t weights)
     return optimizer_is_master(storage->optimizer) ? multiply_clamped(bytes, weights / OF_A_WEIGHT) : weights;
 }
 
-void storage_meet_schedule(struct storage *storage, bool flushes, uint32_t micro_batches)
+void storage_meet_schedule(struct storage *storage, enum weights weights, bool is_given, uint32_t micro_batches)
 {
-    storage->update_micro_batches = flushes ? micro_batches : 0;
+    const bool is_each = weights == WEIGHTS_STASH || weights == WEIGHTS_VERTICAL;
+    storage->leaves_versions = weights != WEIGHTS_FLUSH;
+    storage->update_micro_batches = is_each && !is_given ? 1 : micro_batches;
 }
 
 bool storage_is_for_rows(const struct storage *storage, const struct profile *profile)
@@ -117,6 +119,14 @@ static uint64_t rows_of(const struct profile *profile, const struct profile_laye
     return multiply_clamped(numbers, profile_dtype_bytes(profile->dtype)) / layer->row_bytes;
 }
 
+// The rows as they were in front of an update: their count, their numbers, and they themselves.
+static uint64_t undo_bytes(const struct profile_layer *layer, uint64_t room)
+{
+    const uint64_t number = sizeof(uint32_t), numbers = round_to_256(multiply_clamped(room, number));
+    return add_clamped(add_clamped(round_to_256(number), numbers),
+                       round_to_256(multiply_clamped(room, layer->row_bytes)));
+}
+
 uint64_t storage_list_room(const struct storage *storage, const struct profile *profile, uint32_t layer)
 {
     const struct profile_layer *profiled = &profile->layers[layer];
@@ -131,7 +141,15 @@ uint64_t storage_list_room(const struct storage *storage, const struct profile *
         room = add_clamped(room, add_clamped(always, min_u64(rows - always, touched)));
         summed -= always;
     }
-    return room;
+    const bool is_less = undo_bytes(profiled, room) < round_to_256(profiled->parameter_bytes);
+    return storage->leaves_versions && !is_less ? 0 : room;
+}
+
+uint64_t storage_version_less(const struct storage *storage, const struct profile *profile, uint32_t layer)
+{
+    const struct profile_layer *profiled = &profile->layers[layer];
+    const uint64_t room = storage->leaves_versions ? storage_list_room(storage, profile, layer) : 0;
+    return room > 0 ? round_to_256(profiled->parameter_bytes) - undo_bytes(profiled, room) : 0;
 }
 
 static uint64_t all_rows_of(const struct profile *profile, const struct profile_layer *layer)

@@ -27,9 +27,10 @@ struct storage {
     // Layers of a stage whose weights are on its device at a time. All its weights are on the host, or, with sharded
     // gradients, in shares. 0: all layers; of layers in shares, one.
     uint32_t window;
-    // The micro-batches of an update, if gradients of tables may be lists of rows; 0: they are as large as the tables.
-    // It follows from the schedule (storage_meet_schedule()), and no document has it.
+    // The most micro-batches of an update, and whether updates leave older versions of the weights (no flush). Both
+    // follow from the schedule (storage_meet_schedule()), and no document has them. 0: no gradient is a list of rows
     uint32_t update_micro_batches;
+    bool leaves_versions;
     uint64_t step_rate;        // bytes per second at which an update reads and writes; 0: it takes no time
     // For adamw-master, and for planning alone: gradients have what weights and states leave of it. 0: 18.
     uint32_t bytes_per_parameter;
@@ -64,13 +65,18 @@ uint64_t storage_gradient_bytes(const struct storage *storage, uint64_t weights)
 // Whether a layer of the model has tables, and an optimizer keeps or updates them by rows.
 bool storage_is_for_rows(const struct storage *storage, const struct profile *profile);
 
-// Sets what depends on the schedule. Only a flush has lists of rows: elsewhere an update writes a new version.
-void storage_meet_schedule(struct storage *storage, bool flushes, uint32_t micro_batches);
+// Sets what depends on the schedule. PipeDream updates a stage of one copy after each micro-batch. An order that
+// somebody gives may do so whenever it likes, and 2BW after as many micro-batches as are in flight.
+void storage_meet_schedule(struct storage *storage, enum weights weights, bool is_given, uint32_t micro_batches);
 
 // How many rows a layer's gradient has room for if it is a list of rows (device/row_list.h); 0: it is no list. A table
 // counts all its rows, or as many as the micro-batches of an update touch if that is less, behind rows that are always
-// in the list. Only a stage of one copy has lists.
+// in the list. Only a stage of one copy has lists. Without a flush the layer is updated in place, and an older version
+// has the rows as they were in front of an update (undo list); there is no list where these rows are not less.
 uint64_t storage_list_room(const struct storage *storage, const struct profile *profile, uint32_t layer);
+
+// The bytes by which an older version of a layer's weights is smaller than the layer, in a stage of one copy.
+uint64_t storage_version_less(const struct storage *storage, const struct profile *profile, uint32_t layer);
 
 // Bytes of a layer's gradients in a stage of one copy, rounded up to 256.
 uint64_t storage_layer_gradients(const struct storage *storage, const struct profile *profile, uint32_t layer);

@@ -68,6 +68,7 @@ static void sum_layers(struct intervals *intervals)
             .optimizer = add_clamped(sums->optimizer, storage_state_bytes(&intervals->storage, intervals->profile, l)),
             .gradients = add_clamped(sums->gradients,
                                      storage_layer_gradients(&intervals->storage, intervals->profile, l)),
+            .version_less = sums->version_less + storage_version_less(&intervals->storage, intervals->profile, l),
             .kept = sums->kept + memory.kept,
             .shared_by_parts = sums->shared_by_parts + memory.shared_by_parts,
             .held = sums->held + memory.held,
@@ -191,6 +192,7 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
                                    .weights = to->weights - from->weights,
                                    .optimizer = to->optimizer - from->optimizer,
                                    .gradients = to->gradients - from->gradients,
+                                   .version_less = to->version_less - from->version_less,
                                    .state = to->state - from->state,
                                    .statistics = to->statistics - from->statistics,
                                    .update_ns = to->update_ns - from->update_ns };

@@ -20,7 +20,7 @@
 struct interval_sums {
     uint64_t forward_ns, backward_ns, recompute_ns;
     uint64_t with_weights;  // the number of layers with weights
-    uint64_t weights, optimizer, gradients, kept, shared_by_parts, held, state, statistics, update_ns;
+    uint64_t weights, optimizer, gradients, version_less, kept, shared_by_parts, held, state, statistics, update_ns;
 };
 
 struct intervals {

@@ -114,7 +114,7 @@ bool search_resolve(struct search_request *request, struct error *error)
 {
     if (!generator_for(request->schedule, request->given, &request->generator, error))
         return false;
-    storage_meet_schedule(&request->storage, request->generator.weights == WEIGHTS_FLUSH, request->micro_batches);
+    storage_meet_schedule(&request->storage, request->generator.weights, request->given, request->micro_batches);
     return true;
 }
 
@@ -277,7 +277,7 @@ static bool set_head(const struct search_request *request, struct plan *plan, st
     plan->micro_batches = request->micro_batches;
     plan->storage = request->storage;
     plan->weights = generator->weights;
-    storage_meet_schedule(&plan->storage, plan->weights == WEIGHTS_FLUSH, plan->micro_batches);
+    storage_meet_schedule(&plan->storage, plan->weights, request->given, plan->micro_batches);
     snprintf(plan->schedule, sizeof plan->schedule, "%s", generator->name);
     snprintf(plan->profile_hash, sizeof plan->profile_hash, "%s", request->profile->hash);
     plan->model = strdup(request->profile->model);

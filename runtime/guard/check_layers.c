@@ -102,11 +102,14 @@ static struct place_role left_by(const struct guarded_call *call, enum place pla
                            .content_bytes = call->fences[place].bytes };
 }
 
-// What all functions except initialize are given.
+// What all functions except initialize are given. A backward must not read the rows of tables.
 static void give_parameters(const struct guarding *guarding, struct guarded_call *call, const uint64_t bytes[PLACES])
 {
     const struct weir_layer *tied = layer_of(guarding)->tied;
-    call->roles[PLACE_PARAMETERS] = reads(guarding->parameters[guarding->l], bytes[PLACE_PARAMETERS]);
+    const bool is_backward = call->kind == CALL_BACKWARD_INPUT || call->kind == CALL_BACKWARD_WEIGHT
+                          || call->kind == CALL_BACKWARD;
+    call->roles[PLACE_PARAMETERS] = is_backward && call->layer->touched_rows > 0
+                                        ? scratch : reads(guarding->parameters[guarding->l], bytes[PLACE_PARAMETERS]);
     if (tied)
         call->roles[PLACE_TIED_PARAMETERS] =
             reads(guarding->parameters[tied - guarding->layers], bytes[PLACE_TIED_PARAMETERS]);

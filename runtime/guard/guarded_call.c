@@ -314,6 +314,9 @@ static bool blame_inner(const struct guarded_call *call, enum place place, const
     if (place == PLACE_STATISTICS)
         return guarded_call_blame(call, error, "adds to statistics, or reads them, where it has to set them: a forward"
                                   " may run twice for one micro-batch");
+    if (place == PLACE_PARAMETERS)
+        return guarded_call_blame(call, error, "reads parameters for %s, which a layer with touched_rows does in"
+                                  " forward alone: without a flush, rows may be newer by then", result);
     if (place_is_input(place))
         return guarded_call_blame(call, error, "reads %s for %s, which input_kept does not keep for it: say %s",
                                   place_names[place], result, call->kind == CALL_BACKWARD_INPUT ? "WEIR_INPUT_KEPT_BOTH"

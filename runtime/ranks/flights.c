@@ -157,7 +157,7 @@ static bool local_open(struct local *local, const struct stage *does, struct sla
     for (size_t i = 0; i < parts; i++)
         for (int class = 0; class < SLAB_CLASSES; class++)
             local->flights[i].slots[class] = NO_SLOT;
-    return weight_ring_open(&local->ring, &memory->weights, error);
+    return weight_ring_open(&local->ring, &memory->weights, does->list_bytes > 0, error);
 }
 
 // The RECVs of each stage, as the rank's list has them.

@@ -63,6 +63,7 @@ static struct stage_pass pass_of(struct interpreter *interpreter, struct action 
             .auxiliary_loss = auxiliary_of(interpreter, action),
             .metrics = action.kind == ACTION_F && is_last(interpreter, action) ? interpreter->needs.metrics : NULL,
         },
+        .newest = local->ring.in_place ? row_at(&memory->weights, local->ring.newest) : NULL,
         .last_input = last_input_of(interpreter, action),
         .kept_through = flights_at(flights, action, SLAB_KEPT_THROUGH),
         .recomputed = flights_at(flights, action, SLAB_RECOMPUTED),
@@ -296,6 +297,26 @@ static bool call_together(struct interpreter *interpreter, const struct action *
     return true;
 }
 
+// Brings the rows of a version to the tables, from the newest version back; or those of the newest again.
+static void swap_rows(struct interpreter *interpreter, const struct local *local, uint64_t version, bool is_back)
+{
+    const uint64_t newest = weight_ring_version(&local->ring, local->ring.newest);
+    for (uint64_t i = version; i < newest; i++) {
+        const uint32_t slot = weight_ring_find(&local->ring, is_back ? version + newest - 1 - i : i);
+        lists_swap(interpreter, local, row_at(&local->memory->weights, slot));
+    }
+}
+
+// Tables are in the newest version alone. A forward of an older one finds the rows of that version there meanwhile.
+// Other passes do not read rows (weir_layer.h), unless they run a forward again.
+static bool reads_older_rows(const struct local *local, const struct flight *flight, struct action action)
+{
+    const bool runs_forward = action.kind == ACTION_F || action.kind == ACTION_R
+                           || (action.kind != ACTION_W && local->does->bytes.again > 0);
+    return local->ring.in_place && runs_forward && flight->version < weight_ring_version(&local->ring,
+                                                                                         local->ring.newest);
+}
+
 static bool call_alone(struct interpreter *interpreter, const struct action *action, struct stage_pass *pass,
                        struct error *error)
 {
@@ -312,7 +333,13 @@ static bool compute(struct interpreter *interpreter, const struct action *action
     const struct local *local = flights_local(&interpreter->flights, *action);
     struct stage_pass pass = pass_of(interpreter, *action, group, reruns);
     const bool meets = local_shares_gradients(local) || local_shares_weights(local);
+    const struct flight *flight = flights_flight(&interpreter->flights, *action);
+    const bool swaps = reads_older_rows(local, flight, *action);
+    if (swaps)
+        swap_rows(interpreter, local, flight->version, true);
     const bool good = (meets ? call_together : call_alone)(interpreter, action, &pass, error);
+    if (swaps)
+        swap_rows(interpreter, local, flight->version, false);
     return good ? is_well(interpreter, *action, error) : at_action(interpreter, *action, error);
 }
 

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "device/kernels.h"
+#include "device/table_kernels.h"
 #include "runtime/ranks/interpreting.h"
 
 bool end_update(struct interpreter *interpreter, const struct recording *recording, struct error *error)
@@ -42,9 +42,15 @@ static void average(struct interpreter *interpreter, struct local *local)
     const uint32_t all = local_shares_gradients(local) ? local->contributed_by_all : local->contributed;
     const uint32_t contributed = all / plan->schedule->splits;
     const uint64_t count = float_count(local);
-    if (plan->schedule->weights != WEIGHTS_FLUSH && is_sum && contributed > 0 && contributed != samples && count > 0)
-        kernel_scale(interpreter->needs.queue, local->memory->gradients, local->memory->gradients,
-                     (float)samples / (float)contributed, count);
+    const float factor = (float)samples / (float)contributed;
+    if (plan->schedule->weights == WEIGHTS_FLUSH || !is_sum || contributed == 0 || contributed == samples)
+        return;
+    if (count > 0)
+        kernel_scale(interpreter->needs.queue, local->memory->gradients, local->memory->gradients, factor, count);
+    FOR_LISTS (part, local) {
+        const struct row_list list = stage_part_rows(part, local->memory->gradients);
+        kernel_scale(interpreter->needs.queue, list.sums, list.sums, factor, list.room * list.columns);
+    }
 }
 
 static void forget_gradients(struct interpreter *interpreter, const struct local *local)
@@ -140,6 +146,44 @@ static struct optimizer_buffers buffers_of(const struct interpreter *interpreter
     return buffers;
 }
 
+void lists_swap(struct interpreter *interpreter, const struct local *local, void *version)
+{
+    const struct slab_stage *memory = local->memory;
+    float *newest = row_at(&memory->weights, local->ring.newest);
+    FOR_LISTS (part, local) {
+        const struct row_list undo = stage_part_undo(part, version);
+        kernel_move_rows(interpreter->needs.queue, &undo, newest + part->first, true);
+    }
+}
+
+// The newest version goes to another slot: what versions have whole, and the rows that an update is about to change.
+static void put_aside(struct interpreter *interpreter, const struct local *local, uint32_t slot)
+{
+    struct queue *queue = interpreter->needs.queue;
+    const struct slab_row *weights = &local->memory->weights;
+    float *newest = row_at(weights, local->ring.newest);
+    void *version = row_at(weights, slot);
+    if (local->does->version_bytes > 0)
+        queue_copy(queue, version, newest, local->does->version_bytes);
+    FOR_LISTS (part, local) {
+        const struct row_list list = stage_part_rows(part, local->memory->gradients);
+        const struct row_list undo = stage_part_undo(part, version);
+        queue_copy(queue, undo.count, list.count, sizeof *undo.count);
+        queue_copy(queue, undo.numbers, list.numbers, part->room * sizeof *undo.numbers);
+        kernel_move_rows(queue, &undo, newest + part->first, false);
+    }
+}
+
+// Micro-batches that use the newest version find it in another slot.
+static void follow_aside(const struct interpreter *interpreter, struct local *local, uint32_t slot)
+{
+    const uint64_t newest = weight_ring_version(&local->ring, local->ring.newest);
+    const size_t count = parts_of(interpreter->needs.schedule);
+    for (size_t i = 0; i < count; i++)
+        if (local->flights[i].weights == local->ring.newest && local->flights[i].version == newest)
+            local->flights[i].weights = slot;
+}
+
 // Reads the newest version and writes the next one into a slot.
 static void optimize(struct interpreter *interpreter, struct local *local, uint32_t next)
 {
@@ -168,13 +212,18 @@ static void update(struct interpreter *interpreter, struct local *local, uint32_
               | (uint64_t)(local->does - interpreter->needs.stages),
         .places = { row_at(weights, local->ring.newest), row_at(weights, next) },
     };
+    const bool puts_aside = local->ring.in_place && next != local->ring.newest;
     begin_replay(interpreter, &key);
+    if (puts_aside)
+        put_aside(interpreter, local, next);
     average(interpreter, local);
     if (interpreter->skips)
         forget_gradients(interpreter, local);
     else
-        optimize(interpreter, local, next);
+        optimize(interpreter, local, local->ring.in_place ? local->ring.newest : next);
     end_replay(interpreter);
+    if (puts_aside)
+        follow_aside(interpreter, local, next);
     weight_ring_advance(&local->ring, next);
     local->contributed = local->contributed_by_all = 0;
 }

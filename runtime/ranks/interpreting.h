@@ -68,6 +68,9 @@ bool gather_gradients(struct interpreter *interpreter, struct local *local, uint
 // Puts in what is always in the lists of rows of a stage's gradients.
 bool begin_lists(struct interpreter *interpreter, const struct local *local, struct error *error);
 
+// Changes the rows of the newest tables with those that an older version of the weights has (weight_ring.h).
+void lists_swap(struct interpreter *interpreter, const struct local *local, void *version);
+
 // Posts this rank's contribution to a reduction, and waits until all ranks have posted theirs. The ticket's events
 // say when the sum is complete.
 bool add_with_others(struct interpreter *interpreter, const struct reduction *reduction, struct message_header header,

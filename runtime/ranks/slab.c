@@ -29,6 +29,10 @@ static void plan_rows(struct slab_stage *stage, const struct stage_bytes *bytes,
         stage->bytes.gradients -= bytes->room_gradients;
     }
     stage->weights = row_of(stage->bytes.weights, slots->versions);
+    if (slots->versions > 1) {
+        stage->weights.bytes = bytes->version;
+        stage->weights.more = stage->bytes.weights - bytes->version;
+    }
     stage->rows[SLAB_INPUT] = row_of(bytes->input, slots->input[bytes->input_life]);
     stage->rows[SLAB_KEPT] = row_of(bytes->kept, slots->kept);
     stage->rows[SLAB_KEPT_THROUGH] = row_of(bytes->kept_through, slots->kept_through);
@@ -50,7 +54,7 @@ static void plan_rows(struct slab_stage *stage, const struct stage_bytes *bytes,
 // Bytes of a row on the device, or on the host; 0 if it is on the other one.
 static uint64_t row_size(const struct slab_row *row, bool on_host)
 {
-    return row->is_on_host == on_host ? multiply_clamped(row->bytes, row->count) : 0;
+    return row->is_on_host == on_host ? add_clamped(multiply_clamped(row->bytes, row->count), row->more) : 0;
 }
 
 static uint64_t stage_host_size(const struct slab_stage *stage)
@@ -264,8 +268,8 @@ void slab_forget_uses(struct slab *slab)
 
 void *row_at(const struct slab_row *row, uint32_t slot)
 {
-    if (slot == NO_SLOT || row->bytes == 0)
+    if (slot == NO_SLOT || row->bytes + (slot == 0 ? row->more : 0) == 0)
         return NULL;
     assert(slot < row->count);
-    return row->base + slot * row->bytes;
+    return row->base + slot * row->bytes + (slot > 0 ? row->more : 0);
 }

@@ -55,6 +55,7 @@ struct slab_row {  // the slots of one class
     unsigned char *base;
     bool is_on_host, oldest_first;
     uint64_t bytes;  // of one slot
+    uint64_t more;   // by which slot 0 is larger
     uint32_t count;
     bool *taken;
     uint64_t *given;      // by slot, if the oldest is taken first: a counter from 1 of when it was given back
@@ -68,7 +69,7 @@ struct slab_states {
 
 struct slab_stage {
     struct slab_row rows[SLAB_CLASSES];
-    struct slab_row weights;  // a slot per version; version 0 starts in slot 0
+    struct slab_row weights;  // a slot per version; version 0 starts in slot 0 (weight_ring.h)
     void *gradients;
     void *optimizer;
     void *state;                  // without a gradient; NULL: the layers have none

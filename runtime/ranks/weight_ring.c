@@ -3,9 +3,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
-bool weight_ring_open(struct weight_ring *ring, struct slab_row *row, struct error *error)
+#include "common/number.h"
+
+bool weight_ring_open(struct weight_ring *ring, struct slab_row *row, bool in_place, struct error *error)
 {
-    *ring = (struct weight_ring){ .row = row };
+    *ring = (struct weight_ring){ .row = row, .in_place = in_place };
     ring->versions = calloc(row->count + 1, sizeof *ring->versions);
     ring->users = calloc(row->count + 1, sizeof *ring->users);
     if (!ring->versions || !ring->users) {
@@ -53,14 +55,31 @@ void weight_ring_drop(struct weight_ring *ring, uint32_t slot)
     ring->users[slot]--;
 }
 
+// The oldest version that has uses left; UINT64_MAX: there is none.
+static uint64_t oldest_used(const struct weight_ring *ring)
+{
+    uint64_t oldest = UINT64_MAX;
+    for (uint32_t slot = 0; slot < ring->row->count; slot++)
+        oldest = ring->users[slot] > 0 ? min_u64(oldest, ring->versions[slot]) : oldest;
+    return oldest;
+}
+
+// In place, a version that is newer than one in use has rows that are needed.
+static bool is_free(const struct weight_ring *ring, uint32_t slot, uint64_t oldest)
+{
+    const bool has_rows = ring->in_place && ring->versions[slot] != UINT64_MAX && ring->versions[slot] > oldest;
+    return slot != ring->newest && ring->users[slot] == 0 && !has_rows;
+}
+
 bool weight_ring_next(const struct weight_ring *ring, uint32_t *slot, struct error *error)
 {
-    if (ring->users[ring->newest] == 0) {
+    const uint64_t oldest = oldest_used(ring);
+    if (ring->in_place ? oldest == UINT64_MAX : ring->users[ring->newest] == 0) {
         *slot = ring->newest;
         return true;
     }
     for (uint32_t candidate = 0; candidate < ring->row->count; candidate++) {
-        if (candidate != ring->newest && ring->users[candidate] == 0) {
+        if (is_free(ring, candidate, oldest)) {
             *slot = candidate;
             return true;
         }
@@ -73,6 +92,11 @@ bool weight_ring_next(const struct weight_ring *ring, uint32_t *slot, struct err
 void weight_ring_advance(struct weight_ring *ring, uint32_t slot)
 {
     const uint64_t version = ring->versions[ring->newest] + 1;
+    if (ring->in_place) {
+        ring->versions[slot] = ring->versions[ring->newest];
+        ring->users[slot] = ring->users[ring->newest];
+        slot = ring->newest;
+    }
     ring->versions[slot] = version;
     ring->users[slot] = ring->plan[version - ring->begun];
     ring->newest = slot;

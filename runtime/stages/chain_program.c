@@ -360,6 +360,8 @@ static bool run_call(const struct step *step, const struct stage_pass *pass, str
     const struct placed *link = step->link;
     struct weir_pass layer_pass = pass->base;
     layer_pass.parameters = at_spot(pass, step->spots[SPOT_PARAMETERS]);
+    if (link->home.room > 0 && pass->newest)
+        layer_pass.parameters = chain_offset(pass->newest, link->home.parameters);
     layer_pass.gradients = at_spot(pass, step->spots[SPOT_GRADIENTS]);
     layer_pass.gradient_rows = link->home.room;
     layer_pass.tied_parameters = link->tied ? chain_offset(pass->base.parameters, link->tied->parameters) : NULL;

@@ -102,9 +102,10 @@ bool chain_find_lists(struct chain *chain, const struct profile *profile, const 
     }
     for (size_t i = 0; i < chain->copy_count; i++)
         *to++ = &chain->copies[i];
-    for (size_t i = 0; i < chain_length(chain); i++)
-        if (chain->links[i].layer->touched_rows > 0)
-            *to++ = &chain->links[i].home;
+    for (int is_listed = 0; is_listed < 2; is_listed++)
+        for (size_t i = 0; i < chain_length(chain); i++)
+            if (chain->links[i].layer->touched_rows > 0 && (chain->links[i].home.room > 0) == is_listed)
+                *to++ = &chain->links[i].home;
     return true;
 }
 
@@ -126,6 +127,7 @@ uint64_t chain_lay_out_weights(struct chain *chain)
     for (size_t i = 0; i < home_count(chain); i++) {
         struct home *home = chain->homes[i];
         home->parameters = chain_take(&used, home->layer->parameter_bytes);
+        chain->stage.version_bytes = home->room > 0 ? chain->stage.version_bytes : used;
         home->gradients = home->room > 0 ? gradients : home->parameters / chain->number_bytes * sizeof(float);
         gradients = home->room > 0 ? gradients + list_bytes(home) : used / chain->number_bytes * sizeof(float);
         chain->stage.list_bytes += list_bytes(home);
@@ -271,9 +273,12 @@ bool chain_collect_parts(struct chain *chain, const struct weir_layer *layers, c
     struct stage_part *to = chain->parts = calloc(chain->copy_count + chain_length(chain) + 1, sizeof *to);
     if (!to)
         return error_no_memory(error, "a stage");
+    uint64_t undo = chain->stage.version_bytes;
     for (size_t i = 0; i < home_count(chain); i++) {
         const struct home *home = chain->homes[i];
         *to = part_of(chain, home, layers);
+        to->undo = undo;
+        undo += home->room > 0 ? stage_part_undo_bytes(to) : 0;
         to++->is_copy = home >= chain->copies && home < chain->copies + chain->copy_count;
     }
     uint64_t state = 0;

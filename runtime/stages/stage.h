@@ -39,6 +39,9 @@ struct stage_pass {
     // have step 0. `loss` receives the loss of this part, and `auxiliary_loss` those of the layers that have one, in
     // order.
     struct weir_pass base;
+    // The newest version of the weights, which has the tables of all versions, if their gradients are lists of rows;
+    // NULL: that is `parameters`
+    void *newest;
     void *last_input;        // F: host memory for what the model's last layer reads; NULL: it is not wanted
     void *kept_through;
     void *recomputed;        // what is recomputed, from R to B or I; NULL: that goes into the workspace
@@ -115,6 +118,7 @@ struct stage_part {
     // A list of rows begins at this float of the stage's gradients, and has room for so many rows. The first
     // `summed` are always in it. With room 0 the gradient is no list, but as large as the weights
     uint64_t list, room, summed;
+    uint64_t undo;  // with a list: where an older version has the rows that changed since, in bytes (stage_part_undo())
     const struct weir_tensor *tensors;  // tensors by bytes from the first; none: one vector. Borrowed
     size_t tensor_count;
 };
@@ -132,11 +136,29 @@ static inline struct row_list stage_part_rows(const struct stage_part *part, flo
                           : row_list_of_all(gradients + part->first, part->rows, part->columns);
 }
 
+// The rows of a layer of tables as they were before an update, in an older version of the weights.
+static inline struct row_list stage_part_undo(const struct stage_part *part, void *version)
+{
+    char *const count = (char *)version + part->undo, *const numbers = count + round_to_256(sizeof(uint32_t));
+    char *const rows = numbers + round_to_256(part->room * sizeof(int32_t));
+    const struct row_list list = { .count = (uint32_t *)(void *)count, .numbers = (int32_t *)(void *)numbers,
+                                   .sums = (float *)(void *)rows, .room = part->room, .rows = part->rows,
+                                   .columns = part->columns };
+    return list;
+}
+
+static inline uint64_t stage_part_undo_bytes(const struct stage_part *part)
+{
+    return round_to_256(sizeof(uint32_t)) + round_to_256(part->room * sizeof(int32_t))
+         + round_to_256(part->room * part->columns * sizeof(float));
+}
+
 struct stage {
     const struct stage_functions *functions;
     void *self;
     struct stage_bytes bytes;  // of one replica
     uint64_t list_bytes;       // of its gradients, the last, which are lists of rows and not a float for each weight
+    uint64_t version_bytes;    // of its weights in front of layers with lists: what an older version has whole
     enum shard shard;          // which of its states replicas shard
     enum optimizer_unit unit;  // which units of a layer's numbers are never cut by a share
     const struct exempt *exempt;  // ascending, without overlap; borrowed

@@ -219,6 +219,15 @@ static void lists_leave_the_bits_of_whole_gradients(void **state)
                            WEIR_OPTIONS(runtime, .rate = 0.5f, .clip = clips ? 0.01f : 0), true);
 }
 
+static void without_a_flush_tables_are_updated_in_place(void **state)
+{
+    (void)state;
+    const struct weir_runtime_options *usual = WEIR_OPTIONS(runtime, .rate = 0.5f);
+    must_agree(WEIR_OPTIONS(partition, .optimizer = "sgd", .schedule = "pipedream"), usual, true);
+    must_agree(WEIR_OPTIONS(partition, .optimizer = "adagrad", .schedule = "vertical"), usual, true);
+    must_agree(WEIR_OPTIONS(partition, .optimizer = "adagrad-rows", .schedule = "pipedream-2bw"), usual, true);
+}
+
 static void what_has_no_lists_has_whole_gradients(void **state)
 {
     (void)state;
@@ -227,14 +236,11 @@ static void what_has_no_lists_has_whole_gradients(void **state)
     const struct weir_runtime_options *usual = WEIR_OPTIONS(runtime, .rate = 0.5f);
     must_agree(WEIR_OPTIONS(partition, .optimizer = "momentum"), usual, false);
     must_agree(WEIR_OPTIONS(partition, .optimizer = "adamw"), usual, false);
-    must_agree(WEIR_OPTIONS(partition, .optimizer = "sgd", .schedule = "pipedream"), usual, false);
-    must_agree(WEIR_OPTIONS(partition, .optimizer = "adagrad", .schedule = "pipedream-2bw"), usual, false);
     must_agree(WEIR_OPTIONS(partition, .optimizer = "adagrad", .cluster = host, .optimizer_on_host = true), usual,
                false);
     must_agree(WEIR_OPTIONS(partition, .optimizer = "sgd", .cluster = four, .replicas = { two, 2 }), usual, false);
     must_agree(WEIR_OPTIONS(partition, .optimizer = "adagrad-rows", .cluster = four, .replicas = { two, 2 }), usual,
                false);
-    must_agree(WEIR_OPTIONS(partition, .optimizer = "adagrad-rows", .schedule = "pipedream-2bw"), usual, false);
     must_agree(WEIR_OPTIONS(partition, .optimizer = "adagrad-rows", .cluster = host, .optimizer_on_host = true), usual,
                false);
     must_agree(WEIR_OPTIONS(partition, .optimizer = "sgd", .cluster = four, .replicas = { two, 2 },
@@ -249,6 +255,28 @@ static bool own_update(void *self, const struct weir_update *update, struct weir
     (void)update;
     (void)error;
     return true;
+}
+
+static bool add_weighted_rows(void *self, const struct weir_pass *pass, struct weir_error *error)
+{
+    const bool good = add_rows(self, pass, error);
+    for (uint32_t i = 0; pass->gradient_rows == 0 && i < ALL * COLUMNS; i++)
+        ((float *)pass->gradients)[i] += 1e-2f * ((const float *)pass->parameters)[i];
+    return good;
+}
+
+static void a_backward_that_reads_rows_is_blamed(void **state)
+{
+    (void)state;
+    struct weir_layer layers[LAYERS];
+    struct weir_error error = { 0 };
+    fill(layers);
+    assert_good(weir_layers_check(layers, LAYERS, NULL, &error), error);
+    layers[0].backward_weight = add_weighted_rows;
+    assert_false(weir_layers_check(layers, LAYERS, NULL, &error));
+    assert_string_equal(error.text, "layer 0 (tables): backward_weight reads parameters for gradients, which a layer"
+                                    " with touched_rows does in forward alone: without a flush, rows may be newer by"
+                                    " then");
 }
 
 static void must_refuse(const struct weir_layer *layers, const char *sentence)
@@ -327,7 +355,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_leave_the_bits_of_whole_gradients),
+        cmocka_unit_test(without_a_flush_tables_are_updated_in_place),
         cmocka_unit_test(what_has_no_lists_has_whole_gradients),
+        cmocka_unit_test(a_backward_that_reads_rows_is_blamed),
         cmocka_unit_test(optimizers_of_rows_are_refused_without_lists),
         cmocka_unit_test(what_cannot_be_is_refused),
     };

@@ -213,7 +213,7 @@ static void an_update_writes_where_nobody_reads(void **state)
     struct weight_ring ring;
     struct error error = { 0 };
     uint32_t next;
-    assert_good(weight_ring_open(&ring, &row, &error), error);
+    assert_good(weight_ring_open(&ring, &row, false, &error), error);
     weight_ring_begin(&ring, users);
     for (uint32_t slot = 1; slot < 3; slot++) {
         assert_good(weight_ring_next(&ring, &next, &error), error);
@@ -246,7 +246,7 @@ static void a_version_is_kept_for_users_to_come(void **state)
     struct weight_ring ring;
     struct error error = { 0 };
     uint32_t next;
-    assert_good(weight_ring_open(&ring, &row, &error), error);
+    assert_good(weight_ring_open(&ring, &row, false, &error), error);
     weight_ring_begin(&ring, users);
     assert_good(weight_ring_next(&ring, &next, &error), error);
     assert_int_equal(next, 0);
@@ -255,6 +255,35 @@ static void a_version_is_kept_for_users_to_come(void **state)
     assert_int_equal(next, 1);
     weight_ring_advance(&ring, next);
     assert_int_equal(weight_ring_find(&ring, 1), 0);
+    weight_ring_close(&ring);
+}
+
+// In place: the newest version is in slot 0, and versions between it and one in use are kept for their rows.
+static void an_update_in_place_moves_the_version_before_it(void **state)
+{
+    (void)state;
+    static const uint32_t users[] = { 1, 0, 0, 0 };
+    struct slab_row row = { .count = 3 };
+    struct weight_ring ring;
+    struct error error = { 0 };
+    uint32_t next;
+    assert_good(weight_ring_open(&ring, &row, true, &error), error);
+    weight_ring_begin(&ring, users);
+    for (uint32_t slot = 1; slot < 3; slot++) {
+        assert_good(weight_ring_next(&ring, &next, &error), error);
+        assert_int_equal(next, slot);
+        weight_ring_advance(&ring, next);
+        assert_int_equal(ring.newest, 0);
+        assert_int_equal(weight_ring_version(&ring, 0), slot);
+        assert_int_equal(weight_ring_version(&ring, slot), slot - 1);
+    }
+    assert_false(weight_ring_next(&ring, &next, &error));
+    weight_ring_drop(&ring, weight_ring_find(&ring, 0));
+    error = (struct error){ 0 };
+    assert_good(weight_ring_next(&ring, &next, &error), error);
+    assert_int_equal(next, 0);
+    weight_ring_advance(&ring, next);
+    assert_int_equal(weight_ring_version(&ring, 0), 3);
     weight_ring_close(&ring);
 }
 
@@ -271,6 +300,7 @@ int main(void)
         cmocka_unit_test(a_slab_that_does_not_fit_says_so),
         cmocka_unit_test(an_update_writes_where_nobody_reads),
         cmocka_unit_test(a_version_is_kept_for_users_to_come),
+        cmocka_unit_test(an_update_in_place_moves_the_version_before_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
