@@ -229,7 +229,8 @@ static void cpu_add_branch(struct queue *queue, struct values *out, const struct
     for (size_t row = 0; row < rows; row++)
         FOR_VECTORS (i, left, columns) {
             const size_t index = row * columns + i;
-            const vec x = load_first(from + index, left, 0) + load_first(biases + i, left, 0);
+            const vec x = load_first(from + index, left, 0)
+                        + (biases ? load_first(biases + i, left, 0) : vec_all(0));
             const vec added = drops ? dropped(x, index, dropping) : x;
             store_first(elements(out) + index, load_first(elements_of(trunk) + index, left, 0) + added, left);
         }

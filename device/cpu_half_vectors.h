@@ -2,6 +2,7 @@
 // including file is compiled for. That file defines CPU_KERNELS, the name of the table, and CPU_BF16 or CPU_FP16.
 #include "device/cpu_attention.h"
 #include "device/cpu_elementwise.h"
+#include "device/cpu_experts.h"
 #include "device/cpu_half.h"
 #include "device/cpu_rows.h"
 

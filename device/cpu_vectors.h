@@ -4,6 +4,7 @@
 #include "device/cpu_attention.h"
 #include "device/cpu_eight_bits.h"
 #include "device/cpu_elementwise.h"
+#include "device/cpu_experts.h"
 #include "device/cpu_optimizer.h"
 #include "device/cpu_pictures.h"
 #include "device/cpu_product_ends.h"

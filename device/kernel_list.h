@@ -1,6 +1,6 @@
 // All kernels: the parameters of each, and a list from which tables and functions are made. A new kernel is its rows
-// here, its prototype in kernels.h, picture_kernels.h or table_kernels.h, and its functions for the processor and for
-// CUDA.
+// here, its prototype in kernels.h, picture_kernels.h, table_kernels.h or expert_kernels.h, and its functions for the
+// processor and for CUDA.
 //
 //     V(type, name)     a parameter that is given as it is
 //     S(struct, name)   a `const struct *`, of which a call that is kept has a copy
@@ -138,6 +138,22 @@
 #define PARAMETERS_log_counts(V, S) V(struct values *, out) V(const struct values *, in) V(size_t, count)
 #define PARAMETERS_binary_cross_entropy(V, S) S(struct binary_cross_entropy, loss) V(float *, sum) V(float *, losses) \
     V(struct values *, logits_gradient)
+#define PARAMETERS_route(V, S) S(struct routing, routing) V(float *, statistics) V(float *, loss)
+#define PARAMETERS_route_backward(V, S) S(struct routing, routing) V(struct values *, logits_gradient) \
+    V(const float *, gates_gradient) V(float, weight)
+#define PARAMETERS_move_bias(V, S) V(float *, bias) V(const float *, counts) V(size_t, experts) V(float, speed)
+#define PARAMETERS_permute(V, S) S(struct routing, routing) V(struct values *, out) V(const struct values *, in) \
+    V(size_t, columns) V(bool, is_gated)
+#define PARAMETERS_combine(V, S) S(struct routing, routing) V(struct values *, out) V(const struct values *, in) \
+    V(const struct values *, add) V(size_t, columns) V(bool, is_gated)
+#define PARAMETERS_gate_gradients(V, S) S(struct routing, routing) V(float *, gates_gradient) \
+    V(const struct values *, out_gradient) V(const struct values *, in) V(size_t, columns)
+#define PARAMETERS_grouped_matmul(V, S) S(struct matmul, matmul) V(const int32_t *, ends) V(size_t, groups)
+#define PARAMETERS_grouped_sum_columns(V, S) V(float *, sums) V(const struct values *, in) V(const int32_t *, ends) \
+    V(size_t, groups) V(size_t, columns)
+#define PARAMETERS_activate(V, S) S(struct activation, activation) V(struct values *, out) V(const struct values *, in)
+#define PARAMETERS_activate_backward(V, S) S(struct activation, activation) V(struct values *, in_gradient) \
+    V(struct values *, out) V(const struct values *, out_gradient) V(const struct values *, in)
 
 // What kernels.c hands on as it is given, and what it checks or completes first.
 #define KERNELS_AS_GIVEN(K) \
@@ -174,6 +190,19 @@
     K(cross_entropy_both, SUMMING, "a cross entropy and its backward") \
     K(cross_entropy_part, ONE_PASS, "a part of a cross entropy") \
     K(cross_entropy_backward, ONE_PASS, "the backward of a cross entropy")
+
+// Those of experts (expert_kernels.h).
+#define KERNELS_OF_EXPERTS(K) \
+    K(route, SUMMING, "routing to experts") \
+    K(route_backward, ONE_PASS, "the backward of routing to experts") \
+    K(move_bias, ONE_PASS, "moving the bias of a router") \
+    K(permute, ONE_PASS, "sorting rows by expert") \
+    K(combine, ONE_PASS, "adding up what experts give") \
+    K(gate_gradients, ONE_PASS, "the gradients of gates") \
+    K(grouped_matmul, ONE_PASS, "matrix products of experts") \
+    K(grouped_sum_columns, ONE_PASS, "sums of columns of experts") \
+    K(activate, ONE_PASS, "the activation of experts") \
+    K(activate_backward, ONE_PASS, "the backward of the activation of experts")
 
 // Updates of parameters, whose parameters are a struct of the kernel's name and a struct optimizer_span. In 16 bits the
 // master copy is updated.
@@ -230,7 +259,7 @@
 
 #define KERNELS_IN_FP32(K) KERNELS_OF_OPTIMIZERS_IN_FP32(K) KERNELS_OF_PICTURES(K) KERNELS_OF_TABLES(K)
 
-#define KERNELS_IN_ALL(K) KERNELS_AS_GIVEN(K) KERNELS_CHECKED(K) KERNELS_UPDATING(K)
+#define KERNELS_IN_ALL(K) KERNELS_AS_GIVEN(K) KERNELS_CHECKED(K) KERNELS_OF_EXPERTS(K) KERNELS_UPDATING(K)
 #define KERNELS(K) KERNELS_IN_ALL(K) KERNELS_IN_FP32(K)
 
 // Structs among the parameters: the members by which two calls are compared when a queue records. KERNEL_STRUCTS(T) is
@@ -263,10 +292,14 @@
 #define MEMBERS_row_list(M) M(count) M(numbers) M(places) M(sums) M(room) M(rows) M(columns)
 #define MEMBERS_interaction(M) M(bottom) M(vectors) M(samples) M(count) M(columns)
 #define MEMBERS_binary_cross_entropy(M) M(logits) M(targets) M(rows) M(scale)
+#define MEMBERS_routing(M) M(router.kind) M(router.experts) M(router.top) M(router.groups) M(router.best_groups) \
+    M(router.scale) M(rows) M(counted) M(capacity) M(most) M(auxiliary) M(z) M(logits) M(bias) M(choices) M(slots) \
+    M(pairs) M(ends) M(gates) M(shares) M(log_sums) M(scores)
+#define MEMBERS_activation(M) M(is_swiglu) M(rows) M(columns) M(used)
 #define KERNEL_STRUCTS(T) T(matmul) T(layer_norm) T(embedding) T(attention) T(cross_entropy) T(cross_entropy_parts) \
     T(clip) T(optimizer_span) T(dropout) T(adamw) T(sgd) T(adagrad) T(factored_span) T(eight_bit_span) T(lars) \
     T(lamb) T(adafactor) T(convolution) T(pooling) T(batch_norm) T(upsampling) T(bags) T(row_list) T(interaction) \
-    T(binary_cross_entropy)
+    T(binary_cross_entropy) T(routing) T(activation)
 
 // What varies in a struct from pass to pass: V(struct, address, type, word, condition). The word, which is made of the
 // struct x, is stored on the device, and the member `address` says where. Nothing varies without the condition.

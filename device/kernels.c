@@ -6,6 +6,7 @@
 #include "common/number.h"
 #include "common/random.h"
 #include "device/cpu.h"
+#include "device/expert_kernels.h"
 #include "device/kernel_list.h"
 #include "device/recording.h"
 
@@ -274,6 +275,52 @@ OF_TABLES(sum_rows, NULL)
 OF_TABLES(sum_rows_backward, NULL)
 OF_TABLES(log_counts, NULL)
 OF_TABLES(binary_cross_entropy, NULL)
+
+// --- experts -------------------------------------------------------------------
+
+// What is wrong with a routing, or NULL. Slots and pairs are integers of 32 bits.
+static const char *wrong_routing(const struct routing *routing)
+{
+    const struct router *router = &routing->router;
+    const bool has_groups = router->kind == ROUTER_DEEPSEEK;
+    if (router->experts == 0 || router->experts > ROUTER_EXPERTS || router->top == 0 || router->top > ROUTER_TOP
+        || router->top > router->experts)
+        return "a router has no experts or too many, or a token takes more than there are";
+    if (has_groups && (router->groups == 0 || router->groups > ROUTER_GROUPS || router->experts % router->groups != 0))
+        return "the groups of a router do not divide its experts, or are too many";
+    if (has_groups && (router->best_groups == 0 || router->best_groups > router->groups
+                       || router->best_groups * (router->experts / router->groups) < router->top))
+        return "the best groups of a router have fewer experts than a token takes";
+    if (routing->counted > routing->rows || routing->rows > (size_t)INT32_MAX / router->top)
+        return "a routing has more tokens than rows, or more than 2^31 - 1 pairs";
+    return NULL;
+}
+
+static bool may_route(struct queue *queue, const char *wrong)
+{
+    if (wrong)
+        queue_fail(queue, wrong);
+    return queue_is_well(queue);
+}
+
+#define IF_ROUTED(kernel, wrong)                                                                \
+    void kernel_##kernel(struct queue *queue PARAMETERS_##kernel(PARAMETER_V, PARAMETER_S))     \
+    {                                                                                           \
+        if (may_route(queue, wrong))                                                            \
+            kernels_of(queue)->kernel(queue PARAMETERS_##kernel(ARGUMENT, ARGUMENT));           \
+    }
+IF_ROUTED(route, wrong_routing(routing))
+IF_ROUTED(route_backward, wrong_routing(routing))
+IF_ROUTED(move_bias, NULL)
+IF_ROUTED(permute, wrong_routing(routing))
+IF_ROUTED(combine, wrong_routing(routing))
+IF_ROUTED(gate_gradients, wrong_routing(routing))
+IF_ROUTED(grouped_matmul, matmul->before_gelu || matmul->lda > 0 || matmul->ldb > 0 || matmul->ldc > 0
+                              || (matmul->sums != NULL) != matmul->transpose_a
+                              ? "a grouped product has a GELU, gaps between its rows, or sums of the wrong sides" : NULL)
+IF_ROUTED(grouped_sum_columns, NULL)
+IF_ROUTED(activate, NULL)
+IF_ROUTED(activate_backward, NULL)
 
 // --- numbers of optimizers -----------------------------------------------------
 

@@ -93,7 +93,7 @@ void kernel_relu_backward(struct queue *queue, struct values *in_gradient, const
 
 // --- rows and columns ------------------------------------------------------------
 
-// The end of a residual branch: out = trunk + dropout(branch + bias).
+// The end of a residual branch: out = trunk + dropout(branch + bias); `bias` may be NULL.
 void kernel_add_branch(struct queue *queue, struct values *out, const struct values *trunk,
                        const struct values *branch, const struct values *bias, size_t rows, size_t columns,
                        struct dropout dropout);

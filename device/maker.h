@@ -16,6 +16,7 @@
 
 #include "device/communicator.h"
 #include "device/device.h"
+#include "device/expert_kernels.h"
 #include "device/kernel_list.h"
 #include "device/kernels.h"
 #include "device/picture_kernels.h"

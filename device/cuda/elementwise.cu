@@ -420,7 +420,7 @@ struct branch_body {
     __device__ void at(size_t i) const
     {
         const pack<N> x = load<N>(branch + i), y = load<N>(trunk + i),
-                      z = load<N>(bias + i - row_of(i, columns) * columns);
+                      z = bias ? load<N>(bias + i - row_of(i, columns) * columns) : pack<N>{};
         store<N>(out + i, each<N>([&](int k) {
                      const float moved = __fadd_rn(x.at[k], z.at[k]);
                      return __fadd_rn(y.at[k], drops ? dropping.of(moved, i + k) : moved);

@@ -16,6 +16,7 @@
 #define DEVICE_CUDA_LAUNCH_H
 
 #include <cuda_runtime_api.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@
 extern "C" {
 #endif
 
+#include "device/expert_kernels.h"
 #include "device/kernel_list.h"
 #include "device/kernels.h"
 #include "device/picture_kernels.h"
@@ -80,6 +82,7 @@ cudaError_t cuda_load_columns(void);
 cudaError_t cuda_load_eight_bits(void);
 cudaError_t cuda_load_elementwise(void);
 cudaError_t cuda_load_embedding(void);
+cudaError_t cuda_load_experts(void);
 cudaError_t cuda_load_loss(void);
 cudaError_t cuda_load_optimizer(void);
 cudaError_t cuda_load_pictures(void);
@@ -92,10 +95,10 @@ cudaError_t cuda_load_transpose(void);
 static inline cudaError_t cuda_load_kernels(void)
 {
     cudaError_t (*const files[])(void) = { cuda_load_attention, cuda_load_columns, cuda_load_eight_bits,
-                                           cuda_load_elementwise, cuda_load_embedding, cuda_load_loss,
-                                           cuda_load_optimizer, cuda_load_pictures, cuda_load_rows,
-                                           cuda_load_signs, cuda_load_tables, cuda_load_tensor_optimizers,
-                                           cuda_load_transpose };
+                                           cuda_load_elementwise, cuda_load_embedding, cuda_load_experts,
+                                           cuda_load_loss, cuda_load_optimizer, cuda_load_pictures,
+                                           cuda_load_rows, cuda_load_signs, cuda_load_tables,
+                                           cuda_load_tensor_optimizers, cuda_load_transpose };
     cudaError_t status = cudaSuccess;
     for (size_t i = 0; status == cudaSuccess && i < sizeof files / sizeof files[0]; i++)
         status = files[i]();

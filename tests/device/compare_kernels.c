@@ -9,6 +9,7 @@
 //
 // Which sizes are tried, and which path of a GPU's kernels each takes, is the table of shapes below. `small` takes
 // those that are quick also where something looks at every access, and leaves out no kind of case.
+#include "device/expert_kernels.h"
 #include "device/kernels.h"
 #include "device/picture_kernels.h"
 #include "device/table_kernels.h"
@@ -730,6 +731,96 @@ static void run_answers(struct trial *t)
     kernel_binary_cross_entropy(t->queue, &loss, sum, losses, output(t, VALUES, t->rows, "gradient"));
 }
 
+// --- experts: eight, of which each row takes two -------------------------------------
+
+enum { EXPERTS = 8, TAKEN = 2 };
+
+static struct routing routing_of(struct trial *t)
+{
+    const size_t pairs = t->rows * TAKEN;
+    return (struct routing){
+        .router = { ROUTER_MIXTRAL, EXPERTS, TAKEN, 1, 1, 1 }, .rows = t->rows, .counted = t->rows, .most = pairs,
+        .auxiliary = 0.5f, .z = 0.25f, .logits = floats(t, t->rows * EXPERTS),
+        .choices = output(t, FLOATS, pairs, NULL), .slots = output(t, FLOATS, pairs, NULL),
+        .pairs = output(t, FLOATS, pairs, NULL), .ends = output(t, FLOATS, EXPERTS, NULL),
+        .gates = output(t, FLOATS, pairs, "gates"), .shares = output(t, FLOATS, EXPERTS, "shares"),
+        .log_sums = output(t, FLOATS, t->rows, "log_sums"),
+    };
+}
+
+// Rows go to their experts, which give them back as they are.
+static void run_routing(struct trial *t)
+{
+    const struct routing routing = routing_of(t);
+    const size_t slots = routing.most * t->columns;
+    const struct values *in = values(t, count_of(t));
+    float *statistics = output(t, FLOATS, routing_statistics(EXPERTS), "statistics");
+    kernel_route(t->queue, &routing, statistics, output(t, FLOATS, 1, "loss"));
+    struct values *sorted = output(t, VALUES, slots, "sorted");
+    kernel_permute(t->queue, &routing, sorted, in, t->columns, true);
+    kernel_combine(t->queue, &routing, output(t, VALUES, count_of(t), "sums"), sorted, in, t->columns, true);
+    float *gates = output(t, FLOATS, routing.most, "gradient of gates");
+    kernel_gate_gradients(t->queue, &routing, gates, in, sorted, t->columns);
+    kernel_route_backward(t->queue, &routing, output(t, VALUES, t->rows * EXPERTS, "gradient of logits"), gates, 0.5f);
+}
+
+// Groups of any size, the last one empty.
+static int32_t *ends_of(struct trial *t)
+{
+    int32_t *ends = trial_tokens(t, EXPERTS, t->rows / EXPERTS * 2 + 1), end = 0;
+    struct buffer *buffer = &t->buffer[t->buffer_count - 1];
+    for (size_t e = 0; e < EXPERTS; e++) {
+        int32_t length;
+        memcpy(&length, buffer->host + 4 * e, sizeof length);
+        const int32_t left = (int32_t)t->rows - end;
+        end += e + 1 == EXPERTS ? 0 : e + 2 == EXPERTS || length > left ? left : length;
+        memcpy(buffer->host + 4 * e, &end, sizeof end);
+    }
+    trial_give(t, buffer);
+    return ends;
+}
+
+static void run_grouped(struct trial *t)
+{
+    const int32_t *ends = ends_of(t);
+    const size_t m = t->rows, n = t->columns < 256 ? t->columns : 256, k = n / 2 + 8;
+    const struct values *in = values(t, m * k), *weight = values(t, EXPERTS * k * n), *gradient = values(t, m * n);
+    kernel_grouped_matmul(t->queue, &(struct matmul){ .m = m, .n = n, .k = k, .a = in, .b = weight,
+                                                      .c = output(t, VALUES, m * n, "out"),
+                                                      .bias = values(t, EXPERTS * n) }, ends, EXPERTS);
+    kernel_grouped_matmul(t->queue, &(struct matmul){ .m = m, .n = k, .k = n, .transpose_b = true, .a = gradient,
+                                                      .b = weight, .c = output(t, VALUES, m * k, "in_gradient") },
+                          ends, EXPERTS);
+    kernel_grouped_matmul(t->queue, &(struct matmul){ .m = k, .n = n, .k = m, .transpose_a = true, .a = in,
+                                                      .b = gradient, .sums = sums(t, EXPERTS * k * n, "sums") },
+                          ends, EXPERTS);
+    kernel_grouped_sum_columns(t->queue, sums(t, EXPERTS * n, "bias_gradient"), gradient, ends, EXPERTS, n);
+}
+
+static void activate(struct trial *t, bool is_swiglu)
+{
+    const struct activation activation = { is_swiglu, t->rows, t->columns, NULL };
+    const size_t wide = is_swiglu ? 2 * count_of(t) : count_of(t);
+    const struct values *in = values(t, wide), *gradient = values(t, count_of(t));
+    kernel_activate(t->queue, &activation, output(t, VALUES, count_of(t), "out"), in);
+    struct values *again = output(t, VALUES, count_of(t), "out again");
+    kernel_activate_backward(t->queue, &activation, output(t, VALUES, wide, "in_gradient"), again, gradient, in);
+}
+
+static void run_activation(struct trial *t)
+{
+    activate(t, false);
+}
+static void run_swiglu(struct trial *t)
+{
+    activate(t, true);
+}
+
+static void run_moved_bias(struct trial *t)
+{
+    kernel_move_bias(t->queue, sums(t, t->columns, "bias"), positive(t, t->columns, NULL), t->columns, 0.25f);
+}
+
 // --- the sizes --------------------------------------------------------------------
 
 // What cases are of, so that a shape takes those that its size says something about.
@@ -853,6 +944,11 @@ static const struct {
     { "convolution by product", run_pixels, PICTURES, true },
     { "convolution in groups", run_groups, PICTURES, true },
     { "norm, clip", run_clip, SUMS, false },
+    { "routing to experts", run_routing, ROWS, false },
+    { "grouped products", run_grouped, ROWS, false },
+    { "gelu of experts", run_activation, ROWS, false },
+    { "swiglu of experts", run_swiglu, ROWS, false },
+    { "bias of a router", run_moved_bias, ROWS, false },
     { "batch_norm", run_batch_norm, ROWS, true },
     { "batch_norm_backward", run_batch_norm_backward, ROWS, true },
     { "pooling", run_pooling, ROWS, true },
