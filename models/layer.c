@@ -79,6 +79,8 @@ struct layer_sizes layer_sizes(const struct layer *layer)
         = held_in_both(&kind) + max_u64(kind.input_workspace_bytes, kind.weight_workspace_bytes),
         .state_bytes = kind.state_bytes,
         .statistics_bytes = kind.statistics_bytes,
+        .trains_by_state = kind.trains_by_state,
+        .has_auxiliary_loss = kind.has_auxiliary_loss,
         .touched_rows = kind.touched_rows,
         .row_columns = kind.row_columns,
         .summed_rows = kind.summed_rows,
@@ -130,7 +132,8 @@ static bool parts_have_room(const struct layer *layer, uint32_t splits)
 uint32_t layer_most_splits(const struct layer *layer)
 {
     enum { MOST = 128 };
-    const size_t sequence = layer->shape.picture.height > 0 ? 1 : layer->shape.sequence;
+    const bool is_whole = layer->shape.picture.height > 0 || layer->kind->takes_whole_sequences;
+    const size_t sequence = is_whole ? 1 : layer->shape.sequence;
     for (uint32_t splits = sequence < MOST ? (uint32_t)sequence : MOST; splits > 1; splits--) {
         bool have_room = sequence % splits == 0;
         for (uint32_t fewer = 2; have_room && fewer <= splits; fewer++)

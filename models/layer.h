@@ -38,6 +38,7 @@
 
 #include "common/public/weir_layer.h"
 #include "device/picture_kernels.h"
+#include "device/routing.h"
 #include "device/table_kernels.h"
 
 // What only layers of pictures have. The rows of their shape are the pixels of the output.
@@ -81,6 +82,17 @@ struct table_shape {
     struct table_places places;
 };
 
+// What only layers of experts have (experts.c).
+struct expert_shape {
+    struct router router;
+    size_t inner, shared;  // widths inside of an expert, and of the shared one; shared 0: there is none
+    bool is_swiglu;
+    // How many times the even share of a micro-batch's choices an expert takes; 0: all that come (dropless)
+    double capacity;
+    float auxiliary, z;    // coefficients of the losses
+    float speed;           // of deepseek's bias: how far an update moves it
+};
+
 struct layer_shape {
     size_t batch, sequence;   // rows = batch * sequence
     size_t first, whole;      // for a part of a sequence: where it begins, and the whole length; whole 0: not a part
@@ -101,6 +113,7 @@ struct layer_shape {
     bool unbiased;            // for a linear layer
     struct picture_shape picture;
     struct table_shape tables;
+    struct expert_shape experts;
 };
 
 enum { LAYER_NAME_SIZE = 32, LAYER_TENSORS = LAYER_TABLES, LAYER_INPUTS = WEIR_MOST_INPUTS };
@@ -133,6 +146,7 @@ extern const struct layer_kind
     layer_dropout,
     layer_embedding,
     layer_exchange,
+    layer_experts,
     layer_head,
     layer_interaction,
     layer_linear,
@@ -183,6 +197,7 @@ struct layer_sizes {
     uint64_t workspace_bytes;           // of F
     uint64_t backward_workspace_bytes;  // of B, I or W, whichever needs most
     uint64_t state_bytes, statistics_bytes;  // state without a gradient, and what an F sets (weir_layer.h)
+    bool trains_by_state, has_auxiliary_loss;  // likewise
     uint64_t touched_rows;              // of each tensor, the most that a micro-batch has a gradient of; 0: all
     uint64_t row_columns, summed_rows;  // if rows are not those of tensors (weir_layer.h)
     uint64_t flops;  // of F: matrix products, attention's of what is seen, or half; without padding

@@ -15,6 +15,7 @@ struct kind_sizes {
     uint64_t copied_bytes; // the last of held_bytes: copies of what F saved, which B does not need
     uint64_t forward_workspace_bytes, input_workspace_bytes, weight_workspace_bytes;
     uint64_t state_bytes, statistics_bytes;
+    bool trains_by_state, has_auxiliary_loss;
     uint64_t touched_rows, row_columns, summed_rows;
     uint64_t flops;
 };
@@ -37,6 +38,7 @@ struct layer_kind {
     // Each shard has an equal number of these: "heads". NULL: shards have words, or there are none.
     const char *shared;
     size_t (*shared_count)(const struct layer *layer);
+    bool takes_whole_sequences;  // they never come in parts
     void (*tensors)(const struct layer *layer, struct tensor *tensors, size_t *count);  // NULL: it has none
     bool (*ask)(struct layer *layer, struct device *device, struct error *error);  // NULL: it has nothing to ask
     struct kind_sizes (*sizes)(const struct layer *layer);

@@ -131,6 +131,7 @@ static struct layer_pass pass_of(const struct sequential *s, size_t i, uint32_t 
             .queue = s->queue,
             .step = s->updates,
             .micro_batch = micro_batch,
+            .share = 1.0f / (float)s->micro_batches,
             .parameters = parameters_of(s, i),
             .gradients = s->gradients + s->stations[i].first,
             .tied_parameters = s->weights,  // the embedding's, which come first

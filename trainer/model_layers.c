@@ -522,6 +522,7 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         .initialize = initialize,
     };
     layer.has_constant_inputs = binding->layer.has_constant_inputs;
+    layer.has_auxiliary_loss = sizes.has_auxiliary_loss;
     if (sizes.state_bytes > 0) {
         layer.state_bytes = sizes.state_bytes;
         layer.statistics_bytes = sizes.statistics_bytes;
@@ -529,6 +530,8 @@ static struct weir_layer layer_of(struct layer_binding *binding)
         layer.state_count = layer_states(&binding->layer, binding->states);
         layer.initialize_state = initialize_state;
         layer.fold = fold;
+        if (sizes.trains_by_state)
+            layer.state_reader = WEIR_STATE_READ_BY_TRAINING;
     }
     if (binding->all)
         binding_join_shards(binding, &layer);

@@ -12,8 +12,17 @@
 // tests/device/trial.h, but in TF32: there a layer's chain of two to four products may be off by
 // 5e-4 where the matrix unit rounds what it multiplies to ten bits, by 2e-3 where it cuts it.
 #include "device/kernels.h"
+#include "models/router.h"
 #include "tests/device/trial.h"
 #include "tests/models/slow_gradients.h"
+
+static const struct expert_shape
+    mixtral = { .router = { .kind = ROUTER_MIXTRAL, .experts = 8, .top = 2 }, .inner = 40, .capacity = 1,
+                .auxiliary = 0.3f, .z = 0.1f },
+    deepseek = { .router = { .kind = ROUTER_DEEPSEEK, .experts = 8, .top = 3, .groups = 4, .best_groups = 2,
+                             .scale = 2.5f }, .inner = 24, .shared = 40, .is_swiglu = true, .auxiliary = 0.3f },
+    one_taken = { .router = { .kind = ROUTER_SWITCH, .experts = 5, .top = 1 }, .inner = 72, .capacity = 1.25,
+                  .auxiliary = 0.3f };
 
 static const struct kind {
     const char *name;
@@ -21,21 +30,25 @@ static const struct kind {
     float dropout;
     bool tied, padded;
     struct attention_pattern pattern;
+    const struct expert_shape *experts;
 } kinds[] = {
-    { "embedding", &layer_embedding, 0, false, false, { 0 } },
-    { "embedding, dropout", &layer_embedding, 0.2f, false, false, { 0 } },
-    { "attention", &layer_attention, 0, false, false, { 0 } },
-    { "attention, dropout", &layer_attention, 0.2f, false, false, { 0 } },
-    { "attention, window", &layer_attention, 0, false, false, { .window = 7 } },
-    { "attention, pattern", &layer_attention, 0, false, false, { .window = 5, .global = 3, .stride = 8, .block = 2 } },
-    { "mlp", &layer_mlp, 0, false, false, { 0 } },
-    { "mlp, dropout", &layer_mlp, 0.2f, false, false, { 0 } },
-    { "head", &layer_head, 0, false, false, { 0 } },
-    { "tied head", &layer_head, 0, true, false, { 0 } },
-    { "padded head", &layer_head, 0, false, true, { 0 } },
-    { "padded tied head", &layer_head, 0, true, true, { 0 } },
-    { "linear", &layer_linear, 0, false, false, { 0 } },
-    { "relu", &layer_relu, 0, false, false, { 0 } },
+    { "embedding", &layer_embedding, 0, false, false, { 0 }, NULL },
+    { "embedding, dropout", &layer_embedding, 0.2f, false, false, { 0 }, NULL },
+    { "attention", &layer_attention, 0, false, false, { 0 }, NULL },
+    { "attention, dropout", &layer_attention, 0.2f, false, false, { 0 }, NULL },
+    { "attention, window", &layer_attention, 0, false, false, { .window = 7 }, NULL },
+    { "attention, pattern", &layer_attention, 0, false, false, { .window = 5, .global = 3, .stride = 8, .block = 2 }, NULL },
+    { "mlp", &layer_mlp, 0, false, false, { 0 }, NULL },
+    { "mlp, dropout", &layer_mlp, 0.2f, false, false, { 0 }, NULL },
+    { "head", &layer_head, 0, false, false, { 0 }, NULL },
+    { "tied head", &layer_head, 0, true, false, { 0 }, NULL },
+    { "padded head", &layer_head, 0, false, true, { 0 }, NULL },
+    { "padded tied head", &layer_head, 0, true, true, { 0 }, NULL },
+    { "linear", &layer_linear, 0, false, false, { 0 }, NULL },
+    { "relu", &layer_relu, 0, false, false, { 0 }, NULL },
+    { "experts", &layer_experts, 0, false, false, { 0 }, &mixtral },
+    { "experts, dropout, shared", &layer_experts, 0.2f, false, false, { 0 }, &deepseek },
+    { "experts, one taken", &layer_experts, 0, false, false, { 0 }, &one_taken },
 };
 
 // Small ones first, of which one has sequences of one position. The last is as wide as gpt2, with few rows; only the
@@ -70,6 +83,8 @@ static struct layer layer_of(const struct kind *kind, const struct form *form, e
         .precision = precision,
         .tied = kind->tied,
     };
+    if (kind->experts)
+        layer.shape.experts = *kind->experts;
     return layer;
 }
 
@@ -83,7 +98,7 @@ struct run {
     struct tensor tensors[LAYER_TENSORS];
     size_t tensor_count, in_count, out_count, tied_count;
     struct buffer *parameters, *input, *output_gradient, *tied, *tokens, *targets;
-    struct buffer *output, *saved;
+    struct buffer *output, *saved, *choices;
     struct results {  // of a B, or of an I and a W
         struct buffer *input_gradient, *gradients, *tied_gradients;
     } whole, halves;
@@ -186,13 +201,29 @@ static void set_up(struct run *run, struct trial *trial, const struct layer *lay
     run->tied = drawn(trial, run->tied_count, evening(layer->shape.in));
     run->pass = (struct layer_pass){
         .base = { .queue = trial->queue, .step = 6, .micro_batch = 7, .parameters = address(run->parameters),
-                  .input = address(run->input), .tied_parameters = address(run->tied), .loss = &run->loss },
+                  .input = address(run->input), .tied_parameters = address(run->tied), .loss = &run->loss,
+                  .auxiliary_loss = &run->loss, .share = 0.5f },
         .seed = 5, .training = true, .loss_weight = 0.25f,
     };
     run->pass.tokens = trial_tokens(trial, rows, layer->shape.vocabulary);
     run->tokens = last_buffer(trial);
     run->pass.targets = trial_tokens(trial, rows, layer->shape.vocabulary);
     run->targets = last_buffer(trial);
+}
+
+// Keeps the experts that the device has chosen, which its forward has saved.
+static void keep_choices(struct run *run)
+{
+    const size_t rows = layer_rows(&run->layer), top = run->layer.shape.experts.router.top;
+    if (run->layer.kind != &layer_experts)
+        return;
+    struct walk walk = { run->saved->device, 0 };
+    walk_floats(&walk, rows);
+    walk_floats(&walk, rows);
+    struct routing routing = router_kept(&run->layer, &run->pass, &walk);
+    router_saved(&run->layer, &routing, &walk);
+    run->choices = room(run->trial, rows * top * sizeof(int32_t));
+    queue_copy(run->trial->queue, run->choices->device, routing.choices, rows * top * sizeof(int32_t));
 }
 
 static void run_forward(struct run *run)
@@ -202,10 +233,12 @@ static void run_forward(struct run *run)
     run->pass.base.output = address(run->output);
     run->pass.base.saved = address(run->saved);
     struct layer_pass pass = run->pass;
+    pass.base.statistics = address(room(run->trial, run->sizes.statistics_bytes));
     pass.base.workspace = address(room(run->trial, run->sizes.workspace_bytes));
     layer_forward(&run->layer, &pass);
+    keep_choices(run);
     run->pass.tokens = run->pass.targets = NULL;
-    run->pass.base.loss = NULL;
+    run->pass.base.loss = run->pass.base.auxiliary_loss = NULL;
 }
 
 static void make_results(struct run *run, struct results *results)
@@ -322,8 +355,10 @@ static struct right right_of(struct trial *cpu, const struct run *run)
     right.slow = (struct slow_layer){
         .layer = &run->layer, .tokens = (const int32_t *)(const void *)run->tokens->host,
         .targets = (const int32_t *)(const void *)run->targets->host, .loss_scale = 0.25, .kept = right.kept,
-        .weighting = right.weighting, .tied = right.tied, .output = slow_zeros(run->out_count + 1),
+        .weighting = right.weighting, .tied = right.tied, .share = 0.5, .output = slow_zeros(run->out_count + 1),
     };
+    if (run->layer.kind == &layer_experts)
+        right.slow.choices = (const int32_t *)(const void *)run->choices->host;
     right.loss = slow_forward(&right.slow, right.tensors, right.input);
     slow_backward(&right.slow, right.tensors, right.input, &right.gradients);
     return right;

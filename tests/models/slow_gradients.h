@@ -157,6 +157,106 @@ static inline void slow_mlp_back(const struct slow_layer *slow, double *const *p
     free(normed_gradient);
 }
 
+// A row through an expert, whose gradients are added to; `in_gradient`, too.
+static inline void slow_expert_back(const struct slow_experts *x, double *in_gradient, const double *out_gradient,
+                                    const double *in, size_t e, bool is_shared, const struct slow_gradients *g)
+{
+    const struct slow_expert one = slow_expert(x, g->tensors, e, is_shared);
+    const size_t wide_width = slow_up(x, one.inner);
+    double *wide = slow_zeros(wide_width), *bent = slow_zeros(one.inner), *bent_gradient = slow_zeros(one.inner);
+    slow_linear(wide, in, one.up, one.up_bias, x->width, wide_width);
+    slow_bend(x, bent, wide, one.inner);
+    slow_linear_back(bent_gradient, one.gradients[2], one.gradients[3], out_gradient, bent, one.down, one.inner,
+                     x->width);
+    for (size_t c = 0; c < one.inner; c++) {
+        const double a = wide[c], s = slow_sigmoid(a), slope = bent_gradient[c];
+        wide[c] = x->shape->is_swiglu ? slope * wide[one.inner + c] * s * (1 + a * (1 - s)) : slope * slow_gelu_slope(a);
+        if (x->shape->is_swiglu)
+            wide[one.inner + c] = slope * a * s;
+    }
+    slow_linear_back(in_gradient, one.gradients[0], one.gradients[1], wide, in, one.up, x->width, wide_width);
+    free(wide);
+    free(bent);
+    free(bent_gradient);
+}
+
+// The gradient of a row's logits: a gate's, of all shares or of those that are taken; and that of both losses.
+static inline void slow_router_back(const struct slow_experts *x, double *logits_gradient, const double *slopes,
+                                    size_t row)
+{
+    const struct router *router = &x->shape->router;
+    const size_t experts = router->experts, top = router->top;
+    const double *logits = x->logits + row * experts, *shares = x->shares + row * experts;
+    const bool is_deepseek = router->kind == ROUTER_DEEPSEEK;
+    double *raw = slow_zeros(experts), mean = 0, taken = 0, all = 0;  // slopes of exp(logit), or of sigmoids
+    for (size_t e = 0; e < experts; e++)
+        all += is_deepseek ? slow_sigmoid(logits[e]) : exp(logits[e]);
+    for (size_t e = 0; e < experts; e++)
+        mean += x->balance[e] * shares[e];
+    for (size_t e = 0; e < experts; e++)
+        raw[e] = x->slow->share * (double)x->shape->auxiliary * (double)experts / (double)x->counted
+               * (x->balance[e] - mean) / all;
+    const double scale = is_deepseek ? (double)router->scale : 1;
+    mean = 0;
+    for (size_t k = 0; k < top; k++) {
+        taken += router->kind == ROUTER_SWITCH ? all : shares[x->slow->choices[row * top + k]] * all;
+        mean += slopes[k] * x->gates[row * top + k] / scale;
+    }
+    for (size_t k = 0; k < top; k++)
+        raw[x->slow->choices[row * top + k]] += scale * slopes[k] / taken;
+    for (size_t e = 0; e < experts; e++) {
+        bool is_summed = router->kind == ROUTER_SWITCH;
+        for (size_t k = 0; k < top; k++)
+            is_summed = is_summed || x->slow->choices[row * top + k] == (int32_t)e;
+        raw[e] -= is_summed ? scale * mean / taken : 0;
+        const double s = slow_sigmoid(logits[e]), log_sum = slow_log_sum(logits, experts);
+        logits_gradient[e] = raw[e] * (is_deepseek ? s * (1 - s) : exp(logits[e]))
+                           + x->slow->share * (double)x->shape->z * 2 * log_sum * exp(logits[e] - log_sum)
+                                 / (double)x->counted;
+    }
+    free(raw);
+}
+
+static inline void slow_experts_back_row(const struct slow_experts *x, const double *input, size_t row,
+                                         const struct slow_gradients *g)
+{
+    const size_t width = x->width, experts = x->shape->router.experts, top = x->shape->router.top;
+    double *branch = slow_zeros(width), *own = slow_zeros(width), *normed_gradient = slow_zeros(width);
+    double *slopes = slow_zeros(top), *logits_gradient = slow_zeros(experts);
+    const double *normed = x->normed + row * width;
+    slow_branch(branch, x->slow, row * width, width);
+    if (x->shape->shared > 0)
+        slow_expert_back(x, normed_gradient, branch, normed, 0, true, g);
+    for (size_t k = 0; k < top; k++) {
+        const size_t pair = row * top + k;
+        for (size_t c = 0; c < width; c++) {
+            slopes[k] += branch[c] * x->given[pair * width + c];
+            own[c] = x->gates[pair] * branch[c];
+        }
+        if (x->is_taken[pair])
+            slow_expert_back(x, normed_gradient, own, normed, (size_t)x->slow->choices[pair], false, g);
+    }
+    if (row < x->counted)
+        slow_router_back(x, logits_gradient, slopes, row);
+    slow_linear_back(normed_gradient, g->tensors[2], NULL, logits_gradient, normed, x->p[2], width, experts);
+    slow_norm_back(g->input + row * width, g->tensors[0], g->tensors[1], normed_gradient, input + row * width, x->p[0],
+                   width);
+    free(branch);
+    free(own);
+    free(normed_gradient);
+    free(slopes);
+    free(logits_gradient);
+}
+
+static inline void slow_experts_back(const struct slow_layer *slow, double *const *p, const double *input,
+                                     const struct slow_gradients *g)
+{
+    struct slow_experts x = slow_experts_begin(slow, p, input);
+    for (size_t row = 0; row < x.rows; row++)
+        slow_experts_back_row(&x, input, row, g);
+    slow_experts_end(&x);
+}
+
 static inline void slow_embedding_back(const struct slow_layer *slow, const struct slow_gradients *g)
 {
     const struct layer_shape *shape = &slow->layer->shape;
@@ -232,6 +332,8 @@ static inline void slow_backward(const struct slow_layer *slow, double *const *p
         slow_embedding_back(slow, g);
     for (size_t b = 0; layer->kind == &layer_attention && b < layer->shape.batch; b++)
         slow_attention_back_one(slow, p, input, b * layer->shape.sequence * width, g);
+    if (layer->kind == &layer_experts)
+        slow_experts_back(slow, p, input, g);
     for (size_t row = 0; row < rows; row++)
         if (layer->kind == &layer_mlp)
             slow_mlp_back(slow, p, input, row * width, g);
@@ -240,7 +342,8 @@ static inline void slow_backward(const struct slow_layer *slow, double *const *p
         else if (layer->kind == &layer_linear || layer->kind == &layer_relu)
             slow_plain_back(slow, p, input, row, g);
     // Half-blocks hand the output's gradient on beside their branch.
-    for (size_t i = 0; (layer->kind == &layer_attention || layer->kind == &layer_mlp) && i < rows * width; i++)
+    const bool is_half = layer->kind == &layer_attention || layer->kind == &layer_mlp || layer->kind == &layer_experts;
+    for (size_t i = 0; is_half && i < rows * width; i++)
         g->input[i] += slow->weighting[i];
 }
 

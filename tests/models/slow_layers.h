@@ -2,61 +2,13 @@
 // whose finite differences the real gradients are held against.
 //
 // slow_forward() gives one number: of a head its loss, of the others the sum of
-// output * weighting.
+// output * weighting, to which experts add their share of the losses of their router.
 #ifndef TESTS_SLOW_LAYERS_H
 #define TESTS_SLOW_LAYERS_H
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "models/layer.h"
 #include "tests/device/slow_pattern.h"
-
-struct slow_layer {
-    const struct layer *layer;
-    const int32_t *tokens, *targets;
-    double loss_scale;
-    const double *kept;       // per output element: 0 where dropped, else 1 / (1 - p)
-    const double *weighting;  // per output element
-    const double *tied;       // words of a tied head, [words][width]
-    double *output;           // written
-};
-
-static inline double *slow_zeros(size_t count)
-{
-    double *zeros = calloc(count, sizeof(double));
-    if (!zeros)
-        abort();
-    return zeros;
-}
-
-static inline void slow_norm(double *out, const double *in, const double *gain, const double *offset, size_t width)
-{
-    double mean = 0, variance = 0;
-    for (size_t i = 0; i < width; i++)
-        mean += in[i] / (double)width;
-    for (size_t i = 0; i < width; i++)
-        variance += (in[i] - mean) * (in[i] - mean) / (double)width;
-    for (size_t i = 0; i < width; i++)
-        out[i] = (in[i] - mean) / sqrt(variance + 1e-5) * gain[i] + offset[i];
-}
-
-// out = in weight + bias, one row; bias may be NULL.
-static inline void slow_linear(double *out, const double *in, const double *weight, const double *bias, size_t in_width,
-                               size_t out_width)
-{
-    for (size_t o = 0; o < out_width; o++)
-        out[o] = bias ? bias[o] : 0;
-    for (size_t i = 0; i < in_width; i++)
-        for (size_t o = 0; o < out_width; o++)
-            out[o] += in[i] * weight[i * out_width + o];
-}
-
-static inline double slow_gelu(double x)
-{
-    return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
+#include "tests/models/slow_experts.h"
+#include "tests/models/slow_rows.h"
 
 // Mixes the values of one head for query row `i`; qkv is [sequence][3][width].
 static inline void slow_mix(double *out, const double *qkv, const struct attention_pattern *pattern, size_t i,
@@ -171,6 +123,7 @@ static inline void slow_plain(const struct slow_layer *slow, double *const *p, c
 static inline double slow_forward(const struct slow_layer *slow, double *const *p, const double *input)
 {
     const struct layer *layer = slow->layer;
+    double losses = 0;
     if (layer->kind == &layer_head)
         return slow_head(slow, p, input);
     if (layer->kind == &layer_embedding)
@@ -179,9 +132,11 @@ static inline double slow_forward(const struct slow_layer *slow, double *const *
         slow_attention(slow, p, input);
     else if (layer->kind == &layer_mlp)
         slow_mlp(slow, p, input);
+    else if (layer->kind == &layer_experts)
+        losses = slow_experts(slow, p, input);
     else
         slow_plain(slow, p, input);
-    double sum = 0;
+    double sum = slow->share * losses;
     for (size_t i = 0; i < layer->shape.batch * layer->shape.sequence * layer->shape.out; i++)
         sum += slow->output[i] * slow->weighting[i];
     return sum;

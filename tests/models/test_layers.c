@@ -3,8 +3,24 @@
 #include <stdio.h>
 
 #include "device/maker.h"
+#include "models/router.h"
 #include "tests/device/kernel_rig.h"
 #include "tests/models/slow_gradients.h"
+
+static const struct expert_shape
+    mixtral = { .router = { .kind = ROUTER_MIXTRAL, .experts = 5, .top = 2 }, .inner = 7, .capacity = 1,
+                .auxiliary = 0.3f, .z = 0.1f },
+    mixtral_swiglu = { .router = { .kind = ROUTER_MIXTRAL, .experts = 4, .top = 3 }, .inner = 6, .is_swiglu = true,
+                       .auxiliary = 0.3f },
+    one_taken = { .router = { .kind = ROUTER_SWITCH, .experts = 3, .top = 1 }, .inner = 9, .shared = 5,
+                  .capacity = 1.25, .auxiliary = 0.5f },
+    gshard = { .router = { .kind = ROUTER_GSHARD, .experts = 4, .top = 2 }, .inner = 5, .capacity = 1.5,
+               .auxiliary = 0.5f, .z = 0.2f },
+    deepseek = { .router = { .kind = ROUTER_DEEPSEEK, .experts = 8, .top = 3, .groups = 4, .best_groups = 2,
+                             .scale = 2.5f }, .inner = 6, .auxiliary = 0.3f, .z = 0.1f },
+    deepseek_shared = { .router = { .kind = ROUTER_DEEPSEEK, .experts = 6, .top = 2, .groups = 1, .best_groups = 1,
+                                    .scale = 1 }, .inner = 4, .shared = 8, .is_swiglu = true, .capacity = 1,
+                        .auxiliary = 0.3f };
 
 static struct kind_row {
     const char *name;
@@ -14,26 +30,34 @@ static struct kind_row {
     bool tied;
     size_t padding;
     struct attention_pattern pattern;
+    const struct expert_shape *experts;
 } kind_rows[] = {
-    { "embedding", &layer_embedding, 0, 0, false, 0, { 0 } },
-    { "embedding with dropout", &layer_embedding, 0.3f, 0, false, 0, { 0 } },
-    { "attention", &layer_attention, 0, 0, false, 0, { 0 } },
-    { "attention with dropout", &layer_attention, 0.3f, 0, false, 0, { 0 } },
-    { "mlp", &layer_mlp, 0, 0, false, 0, { 0 } },
-    { "mlp with dropout", &layer_mlp, 0.3f, 0, false, 0, { 0 } },
-    { "head", &layer_head, 0, 0, false, 0, { 0 } },
-    { "linear", &layer_linear, 0, 7, false, 0, { 0 } },
-    { "relu", &layer_relu, 0, 0, false, 0, { 0 } },
-    { "tied head", &layer_head, 0, 0, true, 0, { 0 } },
-    { "padded embedding", &layer_embedding, 0, 0, false, 6, { 0 } },
-    { "padded head", &layer_head, 0, 0, false, 6, { 0 } },  // 17 words: rows of logits have a gap, too
-    { "padded tied head", &layer_head, 0, 0, true, 5, { 0 } },
-    { "attention with a window", &layer_attention, 0.3f, 0, false, 0, { .window = 2 } },
-    { "attention with a longer window", &layer_attention, 0, 0, false, 0, { .window = 21 } },
-    { "attention with global tokens", &layer_attention, 0, 0, false, 0, { .window = 3, .global = 2 } },
-    { "attention with strides", &layer_attention, 0, 0, false, 0, { .window = 5, .stride = 7, .block = 2 } },
+    { "embedding", &layer_embedding, 0, 0, false, 0, { 0 }, NULL },
+    { "embedding with dropout", &layer_embedding, 0.3f, 0, false, 0, { 0 }, NULL },
+    { "attention", &layer_attention, 0, 0, false, 0, { 0 }, NULL },
+    { "attention with dropout", &layer_attention, 0.3f, 0, false, 0, { 0 }, NULL },
+    { "mlp", &layer_mlp, 0, 0, false, 0, { 0 }, NULL },
+    { "mlp with dropout", &layer_mlp, 0.3f, 0, false, 0, { 0 }, NULL },
+    { "head", &layer_head, 0, 0, false, 0, { 0 }, NULL },
+    { "linear", &layer_linear, 0, 7, false, 0, { 0 }, NULL },
+    { "relu", &layer_relu, 0, 0, false, 0, { 0 }, NULL },
+    { "tied head", &layer_head, 0, 0, true, 0, { 0 }, NULL },
+    { "padded embedding", &layer_embedding, 0, 0, false, 6, { 0 }, NULL },
+    { "padded head", &layer_head, 0, 0, false, 6, { 0 }, NULL },  // 17 words: rows of logits have a gap, too
+    { "padded tied head", &layer_head, 0, 0, true, 5, { 0 }, NULL },
+    { "attention with a window", &layer_attention, 0.3f, 0, false, 0, { .window = 2 }, NULL },
+    { "attention with a longer window", &layer_attention, 0, 0, false, 0, { .window = 21 }, NULL },
+    { "attention with global tokens", &layer_attention, 0, 0, false, 0, { .window = 3, .global = 2 }, NULL },
+    { "attention with strides", &layer_attention, 0, 0, false, 0, { .window = 5, .stride = 7, .block = 2 }, NULL },
     { "attention with a whole pattern", &layer_attention, 0, 0, false, 0,
-      { .window = 9, .global = 5, .stride = 16, .block = 3 } },
+      { .window = 9, .global = 5, .stride = 16, .block = 3 }, NULL },
+    { "experts: mixtral", &layer_experts, 0, 0, false, 0, { 0 }, &mixtral },
+    { "experts: mixtral with dropout", &layer_experts, 0.3f, 0, false, 0, { 0 }, &mixtral },
+    { "experts: mixtral, dropless, swiglu", &layer_experts, 0, 0, false, 0, { 0 }, &mixtral_swiglu },
+    { "experts: switch", &layer_experts, 0, 0, false, 0, { 0 }, &one_taken },
+    { "experts: gshard", &layer_experts, 0, 0, false, 0, { 0 }, &gshard },
+    { "experts: deepseek", &layer_experts, 0, 0, false, 0, { 0 }, &deepseek },
+    { "experts: deepseek, shared", &layer_experts, 0.3f, 0, false, 0, { 0 }, &deepseek_shared },
 };
 enum { KINDS = sizeof kind_rows / sizeof kind_rows[0] };
 
@@ -50,6 +74,8 @@ static struct layer layer_of(const struct rig *rig, const struct kind_row *row, 
         .pattern = row->pattern, .vocabulary = 11, .padding = row->padding, .branches = 4, .dropout = row->dropout,
         .precision = device_precision(rig->device), .tied = row->tied,
     };
+    if (row->experts)
+        layer.shape.experts = *row->experts;
     assert_good(layer_ask(&layer, rig->device, &error), error);
     return layer;
 }
@@ -99,7 +125,8 @@ static struct stand stand_up(struct rig *rig, const struct layer *layer)
     s.input = numbers_in(rig, s.in_count);
     s.output_gradient = numbers_in(rig, s.out_count);
     s.pass = (struct layer_pass){
-        .base = { .queue = rig->queue, .step = 6, .micro_batch = 7, .parameters = rig_values(rig, s.parameters),
+        .base = { .queue = rig->queue, .step = 6, .micro_batch = 7, .share = 0.5f,
+                  .parameters = rig_values(rig, s.parameters),
                   .input = is_first ? NULL : rig_values(rig, s.input),
                   .saved = exactly(rig, s.sizes.saved_bytes) },
         .seed = 5, .training = true,
@@ -118,7 +145,10 @@ static void run_forward(struct rig *rig, struct stand *s)
     s->pass.base.output = rig_values(rig, s->output);
     s->pass.base.workspace = exactly(rig, s->sizes.workspace_bytes);
     s->pass.base.loss = &s->loss;
+    s->pass.base.auxiliary_loss = &s->loss;
+    s->pass.base.statistics = exactly(rig, s->sizes.statistics_bytes);
     layer_forward(&s->layer, &s->pass);
+    s->pass.base.auxiliary_loss = NULL;
     s->pass.tokens = s->pass.targets = NULL;  // the forward keeps what the backward needs
     s->pass.base.loss = NULL;
 }
@@ -190,11 +220,22 @@ static struct numeric numeric_of(struct rig *rig, const struct stand *s)
         kept[i] = (double)ones[i], weighting[i] = (double)s->output_gradient[i];
     n.slow.kept = kept, n.slow.weighting = weighting;
     n.slow.output = slow_zeros(s->out_count + 1);
+    n.slow.share = 0.5;
     n.exact = (struct slow_gradients){ .input = slow_zeros(s->in_count + 1), .tied = slow_zeros(s->tied_count + 1) };
     for (size_t t = 0; t < s->tensor_count; t++)
         n.exact.tensors[t] = slow_zeros(s->tensors[t].rows * s->tensors[t].columns);
-    slow_backward(&n.slow, n.tensors, n.input, &n.exact);
     return n;
+}
+
+// The experts that the forward has chosen are those of the twin, too.
+static void take_choices(struct numeric *n, const struct stand *s)
+{
+    struct walk walk = { s->pass.base.saved, 0 };
+    walk_floats(&walk, layer_rows(&s->layer));
+    walk_floats(&walk, layer_rows(&s->layer));
+    struct routing routing = router_kept(&s->layer, &s->pass, &walk);
+    router_saved(&s->layer, &routing, &walk);
+    n->slow.choices = routing.choices;
 }
 
 static void numeric_free(struct numeric *n)
@@ -270,6 +311,9 @@ static void check_gradients(struct rig *rig, uint64_t trial)
     run_forward(rig, &s);
     run_backward(rig, &s);
     rig_settle(rig);
+    if (layer.kind == &layer_experts)
+        take_choices(&n, &s);
+    slow_backward(&n.slow, n.tensors, n.input, &n.exact);
     const double value = slow_forward(&n.slow, n.tensors, n.input);
     if (s.out_count == 0)
         rig_value_close_to(s.loss, value, 1e-5, "loss", 0);
@@ -483,8 +527,8 @@ static void check_parts(struct rig *rig, uint64_t trial)
 static void parts_make_up_the_whole(void **state)
 {
     row_now = *state;
-    if (row_now->dropout > 0)
-        return;  // each part drops its own
+    if (row_now->dropout > 0 || row_now->experts)
+        return;  // each part drops its own; experts take no parts
     rig_try("cpu", check_parts, 4);
     rig_try("cpu:bf16", check_parts, 4);
     rig_try("cpu:fp16", check_parts, 4);
@@ -503,6 +547,10 @@ static void parts_find_room_in_their_share(void **state)
         if (layer.kind != &layer_linear && layer.kind != &layer_relu)  // which have no small tensors
             assert_int_equal(layer_most_splits(&layer), 1);
         layer.shape.sequence = 128;  // 4 parts of 64 rows: a float of each is 256 bytes
+        if (layer.kind == &layer_experts) {
+            assert_int_equal(layer_most_splits(&layer), 1);
+            continue;
+        }
         assert_true(layer_most_splits(&layer) >= 4);
         for (uint32_t splits = 2; splits <= 4; splits += 2) {
             const struct layer part = layer_part(&layer, 1, splits);
@@ -758,7 +806,7 @@ static void check_start(struct rig *rig, uint64_t trial)
         }
         for (size_t i = first; i < end && tensors[t].start != START_NORMAL; i++)
             assert_true(parameters[i] == (tensors[t].start == START_ONE));
-        assert_int_equal(tensors[t].decays, tensors[t].rows > 1);
+        assert_int_equal(tensors[t].decays, tensors[t].rows > 1 && !strstr(tensors[t].name, "bias"));
         next = end;
     }
     for (; next < bytes / sizeof(float); next++)

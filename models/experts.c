@@ -1,0 +1,409 @@
+// The second half of a block, whose MLP is one of experts for each token:
+//
+//     normed = norm(input)
+//     output = input + dropout(shared(normed) + the sum over the token's choices of gate * expert(normed))
+//
+//     gelu      expert(x) = gelu(x UP + bias) DOWN + bias
+//     swiglu    expert(x) = (silu(x LEFT) * (x RIGHT)) DOWN,   UP = LEFT | RIGHT side by side
+//
+// The router (router.h) chooses. Rows are sorted by expert, go through both products in groups, and are added up again
+// in the order of the choices. The shared expert, if there is one, takes every token. Tensors of experts are one behind
+// the other: [experts][width][inner].
+//
+// The wide rows before the activation are saved, and what the experts give, from which the gates get their gradient. No
+// pass knows how many rows an expert has. Sizes are those of the most that there can be.
+#include <math.h>
+
+#include "models/router.h"
+
+enum { GAIN, OFFSET, ROUTER, EXPERTS };  // tensors; then those of the experts, and of the shared one
+
+// Numbers of the tensors of one MLP: those without biases follow each other.
+struct mlp_tensors {
+    size_t up, up_bias, down, down_bias;
+};
+
+static bool has_biases(const struct layer *layer)
+{
+    return !layer->shape.experts.is_swiglu;
+}
+
+static struct mlp_tensors mlp_tensors_from(const struct layer *layer, size_t first)
+{
+    return has_biases(layer) ? (struct mlp_tensors){ first, first + 1, first + 2, first + 3 }
+                             : (struct mlp_tensors){ .up = first, .down = first + 1 };
+}
+
+static struct mlp_tensors shared_tensors(const struct layer *layer)
+{
+    return mlp_tensors_from(layer, EXPERTS + (has_biases(layer) ? 4 : 2));
+}
+
+static size_t up_width(const struct layer *layer, size_t inner)
+{
+    return layer->shape.experts.is_swiglu ? 2 * inner : inner;
+}
+
+static void add_mlp(const struct layer *layer, const char *const names[4], size_t experts, size_t inner,
+                    struct tensor *tensors, size_t *count)
+{
+    const size_t width = layer->shape.out, wide = up_width(layer, inner);
+    const float end = 0.02f / sqrtf((float)layer->shape.branches);
+    tensor_add(tensors, count, (struct tensor){ .name = names[0], .rows = experts * width, .columns = wide,
+                                                .start = START_NORMAL, .deviation = 0.02f, .decays = true });
+    if (has_biases(layer))
+        tensor_add(tensors, count, (struct tensor){ .name = names[1], .rows = experts, .columns = wide });
+    tensor_add(tensors, count, (struct tensor){ .name = names[2], .rows = experts * inner, .columns = width,
+                                                .start = START_NORMAL, .deviation = end, .decays = true });
+    if (has_biases(layer))
+        tensor_add(tensors, count, (struct tensor){ .name = names[3], .rows = experts, .columns = width });
+}
+
+static void experts_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
+{
+    static const char *const own[] = { "up.weight", "up.bias", "down.weight", "down.bias" };
+    static const char *const shared[] = { "shared.up.weight", "shared.up.bias", "shared.down.weight",
+                                          "shared.down.bias" };
+    const struct expert_shape *shape = &layer->shape.experts;
+    const size_t width = layer->shape.out;
+    tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
+    tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
+    router_tensor(layer, tensors, count);
+    add_mlp(layer, own, shape->router.experts, shape->inner, tensors, count);
+    if (shape->shared > 0)
+        add_mlp(layer, shared, 1, shape->shared, tensors, count);
+}
+
+// --- memory ----------------------------------------------------------------------
+
+// What W needs of what F saved.
+struct kept {
+    float *mean, *rstd;
+    struct routing routing;
+};
+
+static struct kept experts_kept(const struct layer *layer, const struct layer_pass *pass, struct walk *walk)
+{
+    struct kept kept;
+    kept.mean = walk_floats(walk, layer_rows(layer));
+    kept.rstd = walk_floats(walk, layer_rows(layer));
+    kept.routing = router_kept(layer, pass, walk);
+    return kept;
+}
+
+struct experts_saved {
+    struct kept kept;  // comes first
+    struct values *wide, *given, *shared;
+};
+
+static struct experts_saved experts_saved(const struct layer *layer, const struct layer_pass *pass, struct walk *walk)
+{
+    const struct expert_shape *shape = &layer->shape.experts;
+    const size_t slots = router_slots(layer);
+    struct experts_saved saved = { .kept = experts_kept(layer, pass, walk) };
+    router_saved(layer, &saved.kept.routing, walk);
+    saved.wide = walk_values(walk, layer, slots * up_width(layer, shape->inner));
+    saved.given = walk_values(walk, layer, slots * layer->shape.out);
+    saved.shared = shape->shared > 0 ? walk_values(walk, layer, layer_rows(layer) * up_width(layer, shape->shared))
+                                     : NULL;
+    return saved;
+}
+
+// For W: the inputs and output gradients of the products. `bent` is the output of an activation.
+struct experts_held {
+    struct values *bent, *wide_gradient, *shared_bent, *shared_gradient, *logits_gradient, *normed_gradient;
+    struct kept kept;  // comes last: a copy
+};
+
+static struct experts_held experts_held(const struct layer *layer, const struct layer_pass *pass, struct walk *walk)
+{
+    const struct expert_shape *shape = &layer->shape.experts;
+    const size_t rows = layer_rows(layer), slots = router_slots(layer), shared = shape->shared;
+    struct experts_held held = { 0 };
+    held.bent = walk_values(walk, layer, slots * shape->inner);
+    held.wide_gradient = walk_values(walk, layer, slots * up_width(layer, shape->inner));
+    held.shared_bent = shared > 0 ? walk_values(walk, layer, rows * shared) : NULL;
+    held.shared_gradient = shared > 0 ? walk_values(walk, layer, rows * up_width(layer, shared)) : NULL;
+    held.logits_gradient = walk_values(walk, layer, rows * shape->router.experts);
+    held.normed_gradient = walk_values(walk, layer, rows * layer->shape.out);
+    held.kept = experts_kept(layer, pass, walk);
+    return held;
+}
+
+// Rows of all tokens and of all slots; and, of the forward, what is between the products and the loss of the router,
+// or of I the gradients of the gates.
+struct experts_work {
+    struct values *rows, *slots, *bent, *shared;
+    float *loss, *gates;
+};
+
+static struct experts_work forward_work(const struct layer *layer, struct walk *walk)
+{
+    const size_t rows = layer_rows(layer), slots = router_slots(layer), width = layer->shape.out;
+    struct experts_work work = { .rows = walk_values(walk, layer, rows * width) };
+    work.slots = walk_values(walk, layer, slots * width);
+    work.bent = walk_values(walk, layer, slots * layer->shape.experts.inner);
+    work.shared = walk_values(walk, layer, rows * layer->shape.experts.shared);
+    work.loss = walk_floats(walk, 1);
+    return work;
+}
+
+static struct experts_work backward_work(const struct layer *layer, struct walk *walk)
+{
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    struct experts_work work = { .rows = walk_values(walk, layer, rows * width) };
+    work.slots = walk_values(walk, layer, router_slots(layer) * width);
+    work.gates = walk_floats(walk, rows * layer->shape.experts.router.top);
+    return work;
+}
+
+static uint64_t kept_bytes(const struct layer *layer)
+{
+    struct walk walk = { 0 };
+    experts_kept(layer, NULL, &walk);
+    return walk.bytes;
+}
+
+static uint64_t flops_of(const struct layer *layer)
+{
+    const struct expert_shape *shape = &layer->shape.experts;
+    const uint64_t rows = layer_rows(layer), width = layer->shape.out, slots = router_slots(layer);
+    return 2 * rows * width * shape->router.experts
+         + 2 * slots * width * (up_width(layer, shape->inner) + shape->inner)
+         + 2 * rows * width * (up_width(layer, shape->shared) + shape->shared);
+}
+
+static struct kind_sizes experts_sizes(const struct layer *layer)
+{
+    struct walk saved = { 0 }, held = { 0 }, forward = { 0 }, backward = { 0 };
+    experts_saved(layer, NULL, &saved);
+    experts_held(layer, NULL, &held);
+    forward_work(layer, &forward);
+    backward_work(layer, &backward);
+    struct kind_sizes sizes = {
+        .output_bytes = layer_bytes(layer, layer_elements(layer)),
+        .saved_bytes = saved.bytes,
+        .input = INPUT_FOR_BOTH,
+        .held_bytes = held.bytes,
+        .copied_bytes = kept_bytes(layer),
+        .forward_workspace_bytes = forward.bytes,
+        .input_workspace_bytes = backward.bytes,
+        .weight_workspace_bytes = backward.bytes,
+        .flops = flops_of(layer),
+    };
+    router_state_sizes(layer, &sizes);
+    return sizes;
+}
+
+static struct experts_saved saved_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    return experts_saved(layer, pass, &(struct walk){ pass->base.saved, 0 });
+}
+
+static struct experts_held held_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct experts_held held = experts_held(layer, pass, &(struct walk){ pass->base.held, 0 });
+    if (pass->is_both)
+        held.kept = saved_of(layer, pass).kept;
+    return held;
+}
+
+// --- passes ----------------------------------------------------------------------
+
+static struct layer_norm experts_norm(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    return (struct layer_norm){
+        .in = pass->base.input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
+        .rows = layer_rows(layer), .columns = layer->shape.out,
+    };
+}
+
+// Of the experts' rows, or of the shared expert's.
+static struct activation activation_of(const struct layer *layer, const struct routing *routing)
+{
+    const struct expert_shape *shape = &layer->shape.experts;
+    return routing ? (struct activation){ shape->is_swiglu, routing->most, shape->inner,
+                                          routing->ends + routing->router.experts - 1 }
+                   : (struct activation){ shape->is_swiglu, layer_rows(layer), shape->shared, NULL };
+}
+
+// The rows of the experts through one product. With is_back through its transpose.
+static void multiply_groups(const struct layer_pass *pass, const struct routing *routing, struct values *out,
+                            const struct values *in, const struct values *weight, const struct values *bias,
+                            size_t in_width, size_t out_width, bool is_back)
+{
+    kernel_grouped_matmul(pass->base.queue, &(struct matmul){
+        .m = routing->most, .n = out_width, .k = in_width, .transpose_b = is_back, .a = in, .b = weight, .c = out,
+        .bias = bias,
+    }, routing->ends, routing->router.experts);
+}
+
+// The products of the shared expert, whose output overwrites the normed rows.
+static const struct values *shared_forward(const struct layer *layer, const struct layer_pass *pass,
+                                           const struct experts_saved *saved, const struct experts_work *work)
+{
+    const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer->shape.experts.shared;
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    const struct mlp_tensors own = shared_tensors(layer);
+    const struct activation activation = activation_of(layer, NULL);
+    if (inner == 0)
+        return NULL;
+    project(pass->base.queue, saved->shared, work->rows, weights.at[own.up],
+            has_biases(layer) ? weights.at[own.up_bias] : NULL, rows, width, up_width(layer, inner));
+    kernel_activate(pass->base.queue, &activation, work->shared, saved->shared);
+    project(pass->base.queue, work->rows, work->shared, weights.at[own.down],
+            has_biases(layer) ? weights.at[own.down_bias] : NULL, rows, inner, width);
+    return work->rows;
+}
+
+static void experts_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->base.queue;
+    const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
+    const struct layer_norm norm = experts_norm(layer, pass);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    const struct mlp_tensors own = mlp_tensors_from(layer, EXPERTS);
+    const struct experts_saved saved = saved_of(layer, pass);
+    const struct experts_work work = forward_work(layer, &(struct walk){ pass->base.workspace, 0 });
+    const struct routing *routing = &saved.kept.routing;
+    const struct activation activation = activation_of(layer, routing);
+
+    kernel_layer_norm(queue, &norm, work.rows, saved.kept.mean, saved.kept.rstd);
+    router_forward(layer, pass, routing, weights.at[ROUTER], work.rows, work.loss);
+    kernel_permute(queue, routing, work.slots, work.rows, width, false);
+    multiply_groups(pass, routing, saved.wide, work.slots, weights.at[own.up],
+                    has_biases(layer) ? weights.at[own.up_bias] : NULL, width, up_width(layer, inner), false);
+    kernel_activate(queue, &activation, work.bent, saved.wide);
+    multiply_groups(pass, routing, saved.given, work.bent, weights.at[own.down],
+                    has_biases(layer) ? weights.at[own.down_bias] : NULL, inner, width, false);
+    const struct values *shared = shared_forward(layer, pass, &saved, &work);
+    kernel_combine(queue, routing, work.rows, saved.given, shared, width, true);
+    kernel_add_branch(queue, pass->base.output, pass->base.input, work.rows, NULL, layer_rows(layer), width,
+                      dropout_of(layer, pass));
+}
+
+// Through the second product of the shared expert, and its activation.
+static void shared_backward(const struct layer *layer, const struct layer_pass *pass, const struct experts_held *held,
+                            const struct values *gradient)
+{
+    const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer->shape.experts.shared;
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    const struct activation activation = activation_of(layer, NULL);
+    if (inner == 0)
+        return;
+    project_back(pass->base.queue, held->shared_bent, gradient, weights.at[shared_tensors(layer).down], rows, inner,
+                 width);
+    kernel_activate_backward(pass->base.queue, &activation, held->shared_gradient, held->shared_bent,
+                             held->shared_bent, saved_of(layer, pass).shared);
+}
+
+// And through the first one. `place` is for all rows.
+static void shared_backward_end(const struct layer *layer, const struct layer_pass *pass,
+                                const struct experts_held *held, struct values *place)
+{
+    const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer->shape.experts.shared;
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    if (inner == 0)
+        return;
+    project_back(pass->base.queue, place, held->shared_gradient, weights.at[shared_tensors(layer).up], rows, width,
+                 up_width(layer, inner));
+    kernel_add(pass->base.queue, held->normed_gradient, held->normed_gradient, place, rows * width);
+}
+
+static void experts_backward_input(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->base.queue;
+    const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
+    const struct layer_norm norm = experts_norm(layer, pass);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    const struct mlp_tensors own = mlp_tensors_from(layer, EXPERTS);
+    const struct experts_saved saved = saved_of(layer, pass);
+    const struct experts_held held = held_of(layer, pass);
+    const struct experts_work work = backward_work(layer, &(struct walk){ pass->base.workspace, 0 });
+    const struct routing *routing = &saved.kept.routing;
+    const struct activation activation = activation_of(layer, routing);
+    const struct values *gradient = gradient_behind_dropout(layer, pass, work.rows);
+
+    kernel_gate_gradients(queue, routing, work.gates, gradient, saved.given, width);
+    kernel_permute(queue, routing, work.slots, gradient, width, true);
+    multiply_groups(pass, routing, held.bent, work.slots, weights.at[own.down], NULL, width, inner, true);
+    kernel_activate_backward(queue, &activation, held.wide_gradient, held.bent, held.bent, saved.wide);
+    multiply_groups(pass, routing, work.slots, held.wide_gradient, weights.at[own.up], NULL, up_width(layer, inner),
+                    width, true);
+    shared_backward(layer, pass, &held, gradient);
+    router_backward_input(layer, pass, routing, weights.at[ROUTER], work.gates, held.logits_gradient,
+                          held.normed_gradient);
+    shared_backward_end(layer, pass, &held, work.rows);
+    kernel_combine(queue, routing, held.normed_gradient, work.slots, held.normed_gradient, width, false);
+    kernel_layer_norm_backward_input(queue, &norm, pass->base.input_gradient, held.normed_gradient,
+                                     pass->base.output_gradient, saved.kept.mean, saved.kept.rstd);
+    if (!pass->is_both)
+        queue_copy(queue, held.kept.mean, saved.kept.mean, kept_bytes(layer));
+}
+
+// The gradient of each expert's matrix, and of its bias.
+static void add_groups(const struct layer *layer, const struct layer_pass *pass, const struct routing *routing,
+                       float *sums, float *bias, const struct values *in, const struct values *out_gradient,
+                       size_t in_width, size_t out_width)
+{
+    kernel_grouped_matmul(pass->base.queue, &(struct matmul){
+        .m = in_width, .n = out_width, .k = routing->most, .transpose_a = true, .a = in, .b = out_gradient,
+        .sums = sums,
+    }, routing->ends, routing->router.experts);
+    if (has_biases(layer))
+        kernel_grouped_sum_columns(pass->base.queue, bias, out_gradient, routing->ends, routing->router.experts,
+                                   out_width);
+}
+
+static void add_shared(const struct layer *layer, const struct layer_pass *pass, float *sums, float *bias,
+                       const struct values *in, const struct values *out_gradient, size_t in_width, size_t out_width)
+{
+    project_weight(pass->base.queue, sums, in, out_gradient, layer_rows(layer), in_width, out_width);
+    if (has_biases(layer))
+        kernel_sum_columns(pass->base.queue, bias, out_gradient, layer_rows(layer), out_width);
+}
+
+static void experts_backward_weight(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->base.queue;
+    const struct expert_shape *shape = &layer->shape.experts;
+    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    const struct gradients to = layer_gradients(layer, pass->base.gradients);
+    const struct layer_norm norm = experts_norm(layer, pass);
+    const struct experts_held held = held_of(layer, pass);
+    const struct experts_work work = backward_work(layer, &(struct walk){ pass->base.workspace, 0 });
+    const struct routing *routing = &held.kept.routing;
+    const struct mlp_tensors own = mlp_tensors_from(layer, EXPERTS), shared = shared_tensors(layer);
+    const struct values *gradient = gradient_behind_dropout(layer, pass, work.rows);
+
+    kernel_permute(queue, routing, work.slots, gradient, width, true);
+    add_groups(layer, pass, routing, to.at[own.down], to.at[own.down_bias], held.bent, work.slots, shape->inner, width);
+    if (shape->shared > 0)
+        add_shared(layer, pass, to.at[shared.down], to.at[shared.down_bias], held.shared_bent, gradient, shape->shared,
+                   width);
+    // The normed input overwrites the gradient after dropout, which is no longer needed.
+    kernel_layer_norm_again(queue, &norm, work.rows, held.kept.mean, held.kept.rstd);
+    kernel_permute(queue, routing, work.slots, work.rows, width, false);
+    add_groups(layer, pass, routing, to.at[own.up], to.at[own.up_bias], work.slots, held.wide_gradient, width,
+               up_width(layer, shape->inner));
+    if (shape->shared > 0)
+        add_shared(layer, pass, to.at[shared.up], to.at[shared.up_bias], work.rows, held.shared_gradient, width,
+                   up_width(layer, shape->shared));
+    project_weight(queue, to.at[ROUTER], work.rows, held.logits_gradient, rows, width, shape->router.experts);
+    kernel_layer_norm_backward_weight(queue, &norm, to.at[GAIN], to.at[OFFSET], held.normed_gradient, held.kept.mean,
+                                      held.kept.rstd);
+}
+
+const struct layer_kind layer_experts = {
+    .name = "experts",
+    .takes_whole_sequences = true,
+    .tensors = experts_tensors,
+    .sizes = experts_sizes,
+    .forward = { { experts_forward, NULL } },
+    .backward_input = { { experts_backward_input, NULL } },
+    .backward_weight = { { experts_backward_weight, NULL } },
+    .initialize_state = router_initialize_state,
+    .fold = router_fold,
+    .states = router_states,
+};
