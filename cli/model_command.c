@@ -37,7 +37,11 @@ static const struct argp argp = {
            "blocks, heads, window (a token of a GPT sees so many: its own and the last), global (beyond the window "
            "it sees so many of the first ones), stride (and of each stride the last ones, as 64/8), dropout, tied or "
            "untied (whether the head's words are the embedding's) and padded (room for "
-           "a multiple of 128 words, for the matrix units of GPUs). Of pictures: micro_batch, pixels (height and "
+           "a multiple of 128 words, for the matrix units of GPUs). Of GPTs with experts also: experts, top (how many "
+           "a token takes), router (switch, gshard, mixtral, deepseek), capacity (1.25: an expert takes so many times "
+           "its even share; dropless: all that come), aux and z (coefficients of the losses), inner (width inside of "
+           "an expert), shared (how many such widths the shared expert has), swiglu, and of deepseek groups (8/4: of 8 "
+           "groups the best 4), scale and speed. Of pictures: micro_batch, pixels (height and "
            "width), channels, classes, smoothing (of labels), dropout, stem (of a ResNet: 7x7s2, 3x3 or 3x3s2) and "
            "fused=no (batch norm, sum and ReLU are layers of their own). Of clicks: micro_batch (samples), numbers, "
            "slots, rows (of each slot's table, as 100/2000/50, or one number for all), columns (of a table), ids (of a "
@@ -50,6 +54,7 @@ static const struct argp argp = {
            "  weir model gpt-nano\n"
            "  weir model gpt-nano,micro_batch=8,blocks=12,dropout=0.1 --json\n"
            "  weir model gpt-nano,sequence=2048,window=256,global=16,stride=128/8\n"
+           "  weir model gpt-moe-nano,experts=16,top=4,capacity=dropless\n"
            "  weir model resnet18,pixels=28,channels=1,classes=10,stem=3x3s2\n"
            "  weir model dlrm,numbers=0,rows=943/1682/21,columns=16,ids=4,top=64",
 };
@@ -237,6 +242,31 @@ static void write_pattern(const struct attention_pattern *pattern, struct json_w
     json_close(writer);
 }
 
+static void write_experts(const struct model *model, struct json_writer *writer)
+{
+    const struct expert_sizes *sizes = &model->sizes.experts;
+    if (sizes->experts == 0)
+        return;
+    json_begin_object(writer, "experts", JSON_INLINE);
+    json_put_u64(writer, "experts", sizes->experts);
+    json_put_u64(writer, "top", sizes->top);
+    json_put_string(writer, "router", router_name(sizes->router));
+    json_put_fraction(writer, "capacity", sizes->capacity);
+    json_put_fraction(writer, "aux", (double)sizes->auxiliary);
+    json_put_fraction(writer, "z", (double)sizes->z);
+    json_put_u64(writer, "shared", sizes->shared);
+    json_put_bool(writer, "swiglu", sizes->is_swiglu);
+    if (sizes->router == ROUTER_DEEPSEEK) {
+        json_begin_array(writer, "groups", JSON_INLINE);
+        json_put_u64(writer, NULL, sizes->groups);
+        json_put_u64(writer, NULL, sizes->best_groups);
+        json_close(writer);
+        json_put_fraction(writer, "scale", (double)sizes->scale);
+        json_put_fraction(writer, "speed", (double)sizes->speed);
+    }
+    json_close(writer);
+}
+
 static void write_sizes(const struct model *model, struct json_writer *writer)
 {
     const struct model_sizes *sizes = &model->sizes;
@@ -246,6 +276,7 @@ static void write_sizes(const struct model *model, struct json_writer *writer)
         json_put_u64(writer, "blocks", sizes->blocks);
         json_put_u64(writer, "heads", sizes->heads);
         write_pattern(&sizes->pattern, writer);
+        write_experts(model, writer);
         json_put_fraction(writer, "dropout", (double)sizes->dropout);
         json_put_u64(writer, "vocabulary", model->vocabulary);
         return;

@@ -11,6 +11,7 @@
 
 enum { WORDS_MULTIPLE = 128 };  // a padded model has a multiple of so many words
 enum { USUAL_RANK = 64 };       // of crosses
+static const float USUAL_SPEED = 0.001f;  // of the bias of a router, as DeepSeek-V3 has it
 
 static const struct model_kind kinds[] = {
     { "gpt-nano", "a GPT over bytes that a laptop trains in minutes",
@@ -19,6 +20,14 @@ static const struct model_kind kinds[] = {
       { .micro_batch = 2, .sequence = 128, .width = 384, .blocks = 6, .heads = 6, .tying = TYING_UNTIED }, 256 },
     { "gpt2", "GPT-2 of 124 million parameters",
       { .micro_batch = 1, .sequence = 1024, .width = 768, .blocks = 12, .heads = 12, .tying = TYING_TIED }, 50257 },
+    { "gpt-moe-nano", "gpt-nano whose every second MLP is eight experts",
+      { .micro_batch = 4, .sequence = 128, .width = 128, .blocks = 4, .heads = 4, .tying = TYING_UNTIED,
+        .experts = { .experts = 8, .top = 2, .router = ROUTER_MIXTRAL, .capacity = 1.25, .auxiliary = 0.01f,
+                     .z = 0.001f } }, 256 },
+    { "gpt-moe-10m", "gpt-10m whose every second MLP is eight experts",
+      { .micro_batch = 2, .sequence = 128, .width = 384, .blocks = 6, .heads = 6, .tying = TYING_UNTIED,
+        .experts = { .experts = 8, .top = 2, .router = ROUTER_MIXTRAL, .capacity = 1.25, .auxiliary = 0.01f,
+                     .z = 0.001f } }, 256 },
     { "mlp", "linear layers and ReLUs, each byte by itself",
       { .micro_batch = 4, .sequence = 64, .width = 128, .blocks = 3, .heads = 1, .tying = TYING_UNTIED }, 256 },
     { "mlp-unet", "the same down and up again, with a skip from each block down to its block up",
@@ -53,6 +62,13 @@ static const struct model_kind kinds[] = {
       { .micro_batch = 64, .clicks = { .numbers = 13, .slots = 26, .columns = 16, .ids = 1, .top = { 128, 64 },
                                        .rows = { 1000 }, .row_count = 1 } }, 0 },
 };
+
+const char *router_name(enum router_kind kind)
+{
+    static const char *const names[] = { [ROUTER_SWITCH] = "switch", [ROUTER_GSHARD] = "gshard",
+                                         [ROUTER_MIXTRAL] = "mixtral", [ROUTER_DEEPSEEK] = "deepseek" };
+    return names[kind];
+}
 
 const struct model_kind *model_kinds(size_t *count)
 {
@@ -99,7 +115,9 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
     const bool is_clicks = family == FAMILY_CLICKS;
     const bool is_unet = strcmp(kind->name, "unet") == 0, is_dlrm = strcmp(kind->name, "dlrm") == 0;
     const bool is_gpt = is_text && strncmp(kind->name, "mlp", 3) != 0;
+    const bool has_experts = kind->sizes.experts.experts > 0;
     const struct click_sizes *clicks = &asked->clicks;
+    const struct expert_sizes *experts = &asked->experts;
     const struct {
         const char *name;
         bool is_asked, exists;
@@ -111,6 +129,17 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
         { "window", asked->pattern.window > 0, is_gpt },
         { "global", asked->pattern.global > 0, is_gpt },
         { "stride", asked->pattern.stride > 0, is_gpt },
+        { "experts", experts->experts > 0, has_experts },
+        { "inner", experts->inner > 0, has_experts },
+        { "shared", experts->shared > 0, has_experts },
+        { "router", experts->has_router, has_experts },
+        { "capacity", experts->has_capacity, has_experts },
+        { "aux", experts->has_auxiliary, has_experts },
+        { "z", experts->has_z, has_experts },
+        { "swiglu", experts->is_swiglu, has_experts },
+        { "groups", experts->groups > 0, has_experts },
+        { "scale", experts->scale > 0, has_experts },
+        { "speed", experts->speed > 0, has_experts },
         { "tied, untied", asked->tying != TYING_OWN, is_text },
         { "padded", asked->padded, is_text },
         { "dropout", asked->dropout > 0 || asked->has_dropout, is_text || strcmp(kind->name, "alexnet") == 0
@@ -128,7 +157,7 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
         { "columns", clicks->columns > 0, is_clicks },
         { "ids", clicks->ids > 0, is_clicks },
         { "bottom", clicks->bottom[0] > 0, is_dlrm },
-        { "top", clicks->top[0] > 0, is_clicks },
+        { "top", clicks->top[0] > 0 || experts->top > 0, is_clicks || has_experts },
         { "cross", clicks->cross > 0, is_dlrm },
         { "rank", clicks->rank > 0, is_dlrm },
         { "mean, weighted", clicks->is_mean || clicks->is_weighted, is_clicks },
@@ -148,6 +177,64 @@ static bool pattern_fits(const struct attention_pattern *pattern, struct error *
     return pattern->stride == 0 || (pattern->block > 0 && pattern->block < pattern->stride)
         || error_set(error, "%zu tokens cannot be the last of %zu: give fewer, as stride=%zu/1", pattern->block,
                      pattern->stride, pattern->stride);
+}
+
+// A switch takes one expert, and others what the model has, unless it is asked for.
+static void expert_sizes_choose(const struct expert_sizes *usual, const struct expert_sizes *asked,
+                                struct expert_sizes *to)
+{
+    *to = *asked;
+    to->experts = chosen(asked->experts, usual->experts);
+    to->router = asked->has_router ? asked->router : usual->router;
+    to->top = chosen(asked->top, to->router == ROUTER_SWITCH ? 1 : usual->top);
+    to->capacity = asked->has_capacity ? asked->capacity : usual->capacity;
+    to->auxiliary = asked->has_auxiliary ? asked->auxiliary : usual->auxiliary;
+    to->z = asked->has_z ? asked->z : usual->z;
+    to->has_router = to->has_capacity = to->has_auxiliary = to->has_z = true;
+    if (to->router != ROUTER_DEEPSEEK)
+        return;
+    to->groups = chosen(asked->groups, 1);
+    to->best_groups = chosen(asked->best_groups, 1);
+    to->scale = asked->scale > 0 ? asked->scale : 1;
+    to->speed = asked->speed > 0 ? asked->speed : USUAL_SPEED;
+}
+
+static bool deepseek_fits(const struct expert_sizes *asked, const struct expert_sizes *sizes, struct error *error)
+{
+    const bool is_asked = asked->groups > 0 || asked->scale > 0 || asked->speed > 0;
+    if (sizes->router != ROUTER_DEEPSEEK)
+        return !is_asked || error_set(error, "%s is a size of the router deepseek: name it, as router=deepseek",
+                                      asked->groups > 0 ? "groups" : asked->scale > 0 ? "scale" : "speed");
+    if (sizes->groups > ROUTER_GROUPS || sizes->experts % sizes->groups != 0)
+        return error_set(error, "%zu experts are no equal groups, %zu of them: give a divisor up to %d, as groups=4/2",
+                         sizes->experts, sizes->groups, ROUTER_GROUPS);
+    if (sizes->best_groups > sizes->groups
+        || sizes->best_groups * (sizes->experts / sizes->groups) < sizes->top)
+        return error_set(error, "the best %zu of %zu groups do not have %zu experts to take: take more groups",
+                         sizes->best_groups, sizes->groups, sizes->top);
+    return true;
+}
+
+static bool expert_sizes_fit(const struct model_sizes *all, const struct expert_sizes *sizes, struct error *error)
+{
+    if (sizes->experts == 0)
+        return true;
+    if (all->clicks.top[1] > 0)
+        return error_set(error, "a token takes one number of experts, not %zu and %zu: give top=%zu", all->clicks.top[0],
+                         all->clicks.top[1], all->clicks.top[0]);
+    if (sizes->experts > ROUTER_EXPERTS)
+        return error_set(error, "a model of experts %zu is past the largest, %d", sizes->experts, ROUTER_EXPERTS);
+    if (sizes->top > ROUTER_TOP || sizes->top > sizes->experts)
+        return error_set(error, "a token cannot take %zu of %zu experts: give top=%d or fewer", sizes->top,
+                         sizes->experts, sizes->experts < ROUTER_TOP ? (int)sizes->experts : ROUTER_TOP);
+    if (sizes->router == ROUTER_SWITCH && sizes->top != 1)
+        return error_set(error, "the router switch takes one expert, not %zu: leave out top, or name another router",
+                         sizes->top);
+    if (sizes->router == ROUTER_GSHARD && sizes->top != 2)
+        return error_set(error, "the router gshard takes two experts, not %zu: leave out top, or name another router",
+                         sizes->top);
+    return deepseek_fits(&all->experts, sizes, error)
+        && size_is_good("inner", sizes->inner, 65536, error) && size_is_good("shared", sizes->shared, 64, error);
 }
 
 static bool text_sizes_fit(const struct model_sizes *sizes, struct error *error)
@@ -260,6 +347,8 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
     };
     if (family == FAMILY_CLICKS)
         click_sizes_choose(&kind->sizes.clicks, &asked->clicks, &sizes->clicks);
+    if (kind->sizes.experts.experts > 0)
+        expert_sizes_choose(&kind->sizes.experts, &asked->experts, &sizes->experts);
     if (!sizes_exist(kind, asked, error)
         || !size_is_good("micro-batch", sizes->micro_batch, family == FAMILY_CLICKS ? 65536 : 1024, error)
         || !size_is_good("sequence", sizes->sequence, 8192, error)
@@ -269,7 +358,7 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
     if (!(sizes->dropout >= 0 && sizes->dropout < 1))
         return error_set(error, "a dropout of %g is not in [0, 1)", (double)sizes->dropout);
     if (family == FAMILY_TEXT)
-        return text_sizes_fit(sizes, error);
+        return text_sizes_fit(sizes, error) && expert_sizes_fit(asked, &sizes->experts, error);
     sizes->sequence = strcmp(kind->name, "unet") == 0 ? sizes->pixels * sizes->pixels : 1;
     if (family == FAMILY_CLICKS)
         return click_sizes_apply(&asked->clicks, &sizes->clicks, error) && click_sizes_fit(kind, sizes, error);
@@ -406,6 +495,15 @@ static bool patterns_are_alike(const struct attention_pattern *a, const struct a
     return a->window == b->window && a->global == b->global && a->stride == b->stride && a->block == b->block;
 }
 
+// What only training has may differ: the coefficients of losses, and the speed of a bias.
+static bool experts_are_alike(const struct expert_shape *a, const struct expert_shape *b)
+{
+    return a->router.kind == b->router.kind && a->router.experts == b->router.experts && a->router.top == b->router.top
+        && a->router.groups == b->router.groups && a->router.best_groups == b->router.best_groups
+        && a->router.scale == b->router.scale && a->inner == b->inner && a->shared == b->shared
+        && a->is_swiglu == b->is_swiglu && a->capacity == b->capacity;
+}
+
 static bool layers_are_alike(const struct layer *a, const struct layer *b)
 {
     if (a->kind != b->kind || a->input_count != b->input_count)
@@ -417,6 +515,7 @@ static bool layers_are_alike(const struct layer *a, const struct layer *b)
         && a->shape.tied == b->shape.tied
         && (a->kind != &layer_attention
             || (a->shape.heads == b->shape.heads && patterns_are_alike(&a->shape.pattern, &b->shape.pattern)))
+        && experts_are_alike(&a->shape.experts, &b->shape.experts)
         && pictures_are_alike(&a->shape.picture, &b->shape.picture);
 }
 

@@ -39,6 +39,20 @@ struct click_sizes {
     size_t row_count;    // 1: all tables have as many
 };
 
+// Sizes of the experts of a GPT. What is not asked for is the model's default.
+struct expert_sizes {
+    size_t experts, top;          // and how many of them a token takes
+    size_t inner;                 // width inside of one; 0: the products have the operations of a dense MLP
+    size_t shared;                // how many such widths the shared expert has
+    enum router_kind router;
+    bool has_router, has_capacity, has_auxiliary, has_z;
+    bool is_swiglu;
+    double capacity;              // 0: all come (dropless)
+    float auxiliary, z;
+    size_t groups, best_groups;   // of deepseek, and likewise:
+    float scale, speed;           // of the gates; of the bias
+};
+
 struct model_sizes {  // 0: the model's default
     size_t micro_batch;  // number of sequences, of pictures, or of samples
     size_t sequence;     // for pictures and clicks the targets of one: a label, or a class per pixel
@@ -46,6 +60,7 @@ struct model_sizes {  // 0: the model's default
     size_t blocks;
     size_t heads;
     struct attention_pattern pattern;  // of a GPT; a window of 0 is none
+    struct expert_sizes experts;       // of one with experts
     float dropout;
     bool has_dropout;    // it was asked for, and may be 0 where 0.5 is usual
     // only for pictures:
@@ -76,6 +91,8 @@ struct model {
 // together. model_free() frees it.
 struct model *model_create(const char *name, const struct model_sizes *sizes, struct error *error);
 void model_free(struct model *model);
+
+const char *router_name(enum router_kind kind);  // "mixtral"
 
 struct model_kind {
     const char *name;

@@ -22,6 +22,31 @@ static struct layer *add(struct building *building, const struct layer_kind *kin
     return layer;
 }
 
+// By default a token has the operations of a dense MLP: its experts together are as wide inside. SwiGLU has three
+// products for two, and is two thirds as wide, up to a multiple of 16.
+static size_t inner_width(const struct model_sizes *sizes)
+{
+    const struct expert_sizes *experts = &sizes->experts;
+    const size_t wide = 4 * sizes->width / experts->top;
+    if (experts->inner > 0)
+        return experts->inner;
+    return experts->is_swiglu ? (2 * wide / 3 + 15) / 16 * 16 : wide > 0 ? wide : 1;
+}
+
+static void add_experts(struct building *building, long block)
+{
+    const struct model_sizes *sizes = &building->model->sizes;
+    const struct expert_sizes *experts = &sizes->experts;
+    const size_t inner = inner_width(sizes);
+    const struct expert_shape shape = {
+        .router = { experts->router, experts->experts, experts->top, experts->groups, experts->best_groups,
+                    experts->scale },
+        .inner = inner, .shared = experts->shared * inner, .is_swiglu = experts->is_swiglu,
+        .capacity = experts->capacity, .auxiliary = experts->auxiliary, .z = experts->z, .speed = experts->speed,
+    };
+    add(building, &layer_experts, "experts", block)->shape.experts = shape;
+}
+
 // Adds the way up behind the way down, which has two layers per block. Each block adds the input of the block that it
 // mirrors.
 static void add_way_up(struct building *building)
@@ -39,12 +64,15 @@ void build_text_model(struct building *building)
 {
     const struct model *model = building->model;  // which moves as it grows
     const bool is_unet = strcmp(model->name, "mlp-unet") == 0, plain = is_unet || strcmp(model->name, "mlp") == 0;
-    const bool is_tied = model->tied;
+    const bool is_tied = model->tied, has_experts = model->sizes.experts.experts > 0;
     const long blocks = (long)model->sizes.blocks;
     add(building, &layer_embedding, "embedding", -1);
     for (long block = 0; block < blocks; block++) {
         add(building, plain ? &layer_linear : &layer_attention, plain ? "linear" : "attention", block);
-        add(building, plain ? &layer_relu : &layer_mlp, plain ? "relu" : "mlp", block);
+        if (has_experts && block % 2 == 1)
+            add_experts(building, block);
+        else
+            add(building, plain ? &layer_relu : &layer_mlp, plain ? "relu" : "mlp", block);
     }
     if (is_unet)
         add_way_up(building);

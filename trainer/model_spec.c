@@ -20,7 +20,7 @@ static const char *take_word(const char *text, const char *ends, char *word, siz
 }
 
 // Refuses a size that is given twice, since it would be unclear which one is meant.
-static bool take_note(const char *key, unsigned bit, unsigned *given, struct error *error)
+static bool take_note(const char *key, uint64_t bit, uint64_t *given, struct error *error)
 {
     if (*given & bit)
         return error_set(error, "%s is given twice", key);
@@ -101,12 +101,107 @@ static bool set_widths(const char *key, const char *value, size_t widths[CLICK_L
     return set_list(key, value, 1 << 20, CLICK_LAYERS - 1, widths, &count, error);
 }
 
+// Widths of an MLP of a model of clicks, or of a GPT how many experts a token takes.
+static bool set_top(const char *value, struct model_sizes *sizes, struct error *error)
+{
+    const bool good = set_widths("top", value, sizes->clicks.top, error);
+    sizes->experts.top = good ? sizes->clicks.top[0] : 0;
+    return good;
+}
+
 static bool takes_no_value(const char *key, const char *value, struct error *error)
 {
     return !value[0] || error_set(error, "%s: takes no value", key);
 }
 
-static bool set_size(struct model_sizes *sizes, const char *key, const char *value, unsigned *given,
+static bool number_parse(const char *value, double *number)
+{
+    char *end;
+    *number = strtod(value, &end);
+    return end != value && !*end && *number >= 0 && *number <= 1e6;
+}
+
+static bool set_float(const char *key, const char *value, float *number, struct error *error)
+{
+    double wide;
+    const bool good = number_parse(value, &wide);
+    *number = good ? (float)wide : 0;
+    return good || error_set(error, "%s: \"%s\" is not a number from 0 to a million", key, value);
+}
+
+static bool set_positive(const char *key, const char *value, float *number, struct error *error)
+{
+    return set_float(key, value, number, error)
+        && (*number > 0 || error_set(error, "%s: \"%s\" is not above 0", key, value));
+}
+
+static bool set_router(const char *value, struct expert_sizes *experts, struct error *error)
+{
+    for (int i = ROUTER_SWITCH; i <= ROUTER_DEEPSEEK; i++)
+        if (strcmp(value, router_name((enum router_kind)i)) == 0) {
+            experts->router = (enum router_kind)i;
+            experts->has_router = true;
+            return true;
+        }
+    return error_set(error, "router: \"%s\" is none of switch, gshard, mixtral and deepseek", value);
+}
+
+static bool set_capacity(const char *value, struct expert_sizes *experts, struct error *error)
+{
+    experts->has_capacity = true;
+    return strcmp(value, "dropless") == 0 || number_parse(value, &experts->capacity)
+        || error_set(error, "capacity: \"%s\" is neither dropless nor a number from 0 to a million", value);
+}
+
+// "8/4": of 8 groups the best 4.
+static bool set_groups(const char *value, struct expert_sizes *experts, struct error *error)
+{
+    size_t numbers[2], count;
+    if (!set_list("groups", value, ROUTER_EXPERTS, 2, numbers, &count, error))
+        return false;
+    if (count != 2)
+        return error_set(error, "groups: \"%s\" does not say how many of the groups are taken from: give both, as 8/4",
+                         value);
+    experts->groups = numbers[0];
+    experts->best_groups = numbers[1];
+    return true;
+}
+
+static bool set_expert_count(const char *key, const char *value, size_t *size, struct error *error)
+{
+    uint64_t count;
+    const bool good = count_parse(value, key, 1, 1 << 20, &count, error);
+    *size = good ? (size_t)count : 0;
+    return good;
+}
+
+// Sets a size of experts. False with is_known unset if it is none of them.
+static bool set_expert_size(struct expert_sizes *experts, const char *key, const char *value, uint64_t *given,
+                            bool *is_known, struct error *error)
+{
+    static const char *const words[] = { "experts", "inner", "shared", "router", "capacity", "aux", "z", "groups",
+                                         "scale", "speed", "swiglu" };
+    size_t *const counts[] = { &experts->experts, &experts->inner, &experts->shared };
+    size_t word = 0;
+    while (word < sizeof words / sizeof words[0] && strcmp(words[word], key) != 0)
+        word++;
+    *is_known = word < sizeof words / sizeof words[0];
+    if (!*is_known || !take_note(key, (uint64_t)1 << (32 + word), given, error))
+        return false;
+    switch (word) {
+    case 3: return set_router(value, experts, error);
+    case 4: return set_capacity(value, experts, error);
+    case 5: experts->has_auxiliary = true; return set_float(key, value, &experts->auxiliary, error);
+    case 6: experts->has_z = true; return set_float(key, value, &experts->z, error);
+    case 7: return set_groups(value, experts, error);
+    case 8: return set_positive(key, value, &experts->scale, error);
+    case 9: return set_positive(key, value, &experts->speed, error);
+    case 10: experts->is_swiglu = true; return takes_no_value(key, value, error);
+    default: return set_expert_count(key, value, counts[word], error);
+    }
+}
+
+static bool set_size(struct model_sizes *sizes, const char *key, const char *value, uint64_t *given,
                      struct error *error)
 {
     const struct {
@@ -153,7 +248,7 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
     if (strcmp(key, "bottom") == 0)
         return take_note(key, 1u << 23, given, error) && set_widths(key, value, sizes->clicks.bottom, error);
     if (strcmp(key, "top") == 0)
-        return take_note(key, 1u << 22, given, error) && set_widths(key, value, sizes->clicks.top, error);
+        return take_note(key, 1u << 22, given, error) && set_top(value, sizes, error);
     if (strcmp(key, "mean") == 0) {
         sizes->clicks.is_mean = true;
         return take_note(key, 1u << 21, given, error) && takes_no_value(key, value, error);
@@ -175,8 +270,13 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         *known[i].size = (size_t)count;
         return true;
     }
+    bool is_known;
+    const bool is_set = set_expert_size(&sizes->experts, key, value, given, &is_known, error);
+    if (is_known)
+        return is_set;
     return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, window,"
-                     " global, stride, dropout, tied, untied, padded; of pictures: pixels, channels, classes,"
+                     " global, stride, dropout, tied, untied, padded; of experts: experts, top, router, capacity, aux,"
+                     " z, inner, shared, swiglu, groups, scale, speed; of pictures: pixels, channels, classes,"
                      " smoothing, stem, fused; of clicks: numbers, slots, rows, columns, ids, bottom, top, cross, rank,"
                      " mean, weighted, exchange)", key);
 }
@@ -199,7 +299,7 @@ struct model *model_from_spec(const char *spec, enum precision precision, struct
 {
     char name[NAME_SIZE], key[NAME_SIZE], value[VALUE_SIZE];
     struct model_sizes sizes = { .precision = precision };
-    unsigned given = 0;
+    uint64_t given = 0;
     const char *rest = take_word(spec, ",", name, sizeof name);
     bool good = true;
     while (good && *rest == ',') {

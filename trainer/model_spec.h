@@ -11,6 +11,7 @@
 //     micro_batch, sequence, width, blocks, heads   whole numbers
 //     window, global                                whole numbers: which tokens a token of a GPT sees
 //     stride                                        likewise, as 64/8
+//     experts, top, router, capacity, aux, z, ..    of a GPT with experts (docs/experts.md)
 //     dropout                                       a fraction below 1
 //     tied, untied                                  whether the head's words are the embedding's (tied parameters)
 //     padded                                        room for a multiple of 128 words

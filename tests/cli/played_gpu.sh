@@ -49,6 +49,14 @@ verify host cuda
 verify host-bf16 cuda:bf16
 verify window-bf16 cuda:bf16,graphs
 
+echo 'experts, whose counts stay on the GPU:'
+for router in mixtral deepseek,groups=4/2,capacity=dropless; do
+    model=${model/gpt-nano/gpt-moe-nano},router=$router profile experts-profile.json
+    plan experts.json experts-profile.json zb-h1 --ranks 2
+    verify experts cuda
+    verify experts cuda:graphs
+done
+
 echo 'by NCCL, a process for each rank:'
 plan two.json cpu.json zb-v --ranks 2
 for rank in 0 1; do

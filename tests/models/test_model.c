@@ -31,7 +31,9 @@ static struct count_row {
                    { "fashion-mlp", 785 * 256 + 257 * 128 + 1290 },
                    { "dlrm", 26 * 1000 * 16 + 14 * 64 + 65 * 32 + 33 * 16 + 368 * 128 + 129 * 64 + 65 },
                    { "wide-and-deep", 26 * 1000 * 17 + 13 + 430 * 128 + 129 * 64 + 65 },
-                   { "deepfm", 26 * 1000 * 17 + 13 + 430 * 128 + 129 * 64 + 65 } };
+                   { "deepfm", 26 * 1000 * 17 + 13 + 430 * 128 + 129 * 64 + 65 },
+                   // Two of four MLPs of gpt-nano are experts, half as wide, behind a norm and a router.
+                   { "gpt-moe-nano", 875264 - 2 * 131968 + 2 * (256 + 128 * 8 + 8 * (129 * 256 + 257 * 128)) } };
 
 static void a_model_has_its_number_of_parameters(void **state)
 {
@@ -120,7 +122,8 @@ static struct bad_row {
     const char *sentence;
 } bad_rows[] = {
     { "an unknown model is refused", "gpt-5", { 0 },
-      "there is no model gpt-5: did you mean gpt2? (the models are: gpt-nano, gpt-10m, gpt2, mlp, mlp-unet,"
+      "there is no model gpt-5: did you mean gpt2? (the models are: gpt-nano, gpt-10m, gpt2,"
+      " gpt-moe-nano, gpt-moe-10m, mlp, mlp-unet,"
       " fashion-mlp, fashion-cnn, alexnet, vgg16, resnet18, resnet34, resnet50, resnet101, resnet152, inception_v3,"
       " unet, dlrm, wide-and-deep, deepfm)" },
     { "heads must share the width", "gpt-nano", { .heads = 3 }, "a width of 128 cannot be shared by 3 heads" },
@@ -140,6 +143,24 @@ static struct bad_row {
       "a micro-batch of 1000 sequences of 8000 is too large for a width of 384" },
     { "pixels are no sequence", "resnet18", { .sequence = 8 }, "sequence is no size of the model resnet18" },
     { "a text has no stem", "gpt2", { .stem = STEM_SMALL }, "stem is no size of the model gpt2" },
+    { "a dense GPT has no experts", "gpt-nano", { .experts = { .experts = 4 } },
+      "experts is no size of the model gpt-nano" },
+    { "no token takes more experts than there are", "gpt-moe-nano", { .experts = { .experts = 4, .top = 5 } },
+      "a token cannot take 5 of 4 experts: give top=4 or fewer" },
+    { "a switch takes one", "gpt-moe-nano", { .experts = { .top = 2, .has_router = true, .router = ROUTER_SWITCH } },
+      "the router switch takes one expert, not 2: leave out top, or name another router" },
+    { "gshard takes two", "gpt-moe-nano", { .experts = { .top = 3, .has_router = true, .router = ROUTER_GSHARD } },
+      "the router gshard takes two experts, not 3: leave out top, or name another router" },
+    { "experts have a limit", "gpt-moe-nano", { .experts = { .experts = 257 } },
+      "a model of experts 257 is past the largest, 256" },
+    { "groups are deepseek's", "gpt-moe-nano", { .experts = { .groups = 4, .best_groups = 2 } },
+      "groups is a size of the router deepseek: name it, as router=deepseek" },
+    { "groups are equal", "gpt-moe-nano",
+      { .experts = { .has_router = true, .router = ROUTER_DEEPSEEK, .groups = 3, .best_groups = 2 } },
+      "8 experts are no equal groups, 3 of them: give a divisor up to 64, as groups=4/2" },
+    { "the best groups have enough", "gpt-moe-nano",
+      { .experts = { .has_router = true, .router = ROUTER_DEEPSEEK, .groups = 8, .best_groups = 1 } },
+      "the best 1 of 8 groups do not have 2 experts to take: take more groups" },
     { "one class is none", "alexnet", { .classes = 1 },
       "a model that tells 1 class apart has nothing to learn: name 2 or more" },
     { "pictures are in fp32", "vgg16", { .precision = PRECISION_BF16 },
@@ -287,6 +308,11 @@ static struct alike_row {
       { .pattern = { .window = 8, .stride = 4, .block = 2 } }, "block0.attention" },
     { "in_strides", "resnet18", "resnet18", { .pixels = 32, .stem = STEM_SMALL },
       { .pixels = 32, .stem = STEM_SMALL_HALVING }, "conv1" },
+    { "in_losses_of_routers", "gpt-moe-nano", "gpt-moe-nano", { .experts = { .has_auxiliary = true, .auxiliary = 0.2f } },
+      { .experts = { .has_z = true } }, NULL },
+    { "in_capacity", "gpt-moe-nano", "gpt-moe-nano", { .experts = { .has_capacity = true } }, { 0 }, "block1.experts" },
+    { "in_routers", "gpt-moe-nano", "gpt-moe-nano", { .experts = { .has_router = true, .router = ROUTER_GSHARD } },
+      { 0 }, "block1.experts" },
     { "in_classes", "fashion-cnn", "fashion-cnn", { .classes = 3 }, { .classes = 4 }, "scores" },
     { "in_layers", "resnet18", "resnet34", { 0 }, { 0 }, "block2.0.around" },
     { "in_depth", "gpt-nano", "gpt-nano", { .blocks = 1 }, { .blocks = 2 }, "head" },
@@ -318,7 +344,7 @@ static void every_kind_can_be_created(void **state)
     (void)state;
     size_t count;
     const struct model_kind *kinds = model_kinds(&count);
-    assert_int_equal(count, 19);
+    assert_int_equal(count, 21);
     for (size_t i = 0; i < count; i++) {
         struct error error = { 0 };
         struct model *model = model_create(kinds[i].name, &kinds[i].sizes, &error);
@@ -349,6 +375,7 @@ int main(void)
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[8]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[9]),
         TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[10]),
+        TEST_ROW(a_model_has_its_number_of_parameters, &count_rows[11]),
         cmocka_unit_test(a_norm_has_running_statistics),
         TEST_ROW(what_computes_otherwise_is_found, &alike_rows[0]),
         TEST_ROW(what_computes_otherwise_is_found, &alike_rows[1]),
@@ -357,6 +384,12 @@ int main(void)
         TEST_ROW(what_computes_otherwise_is_found, &alike_rows[4]),
         TEST_ROW(what_computes_otherwise_is_found, &alike_rows[5]),
         TEST_ROW(what_computes_otherwise_is_found, &alike_rows[6]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[7]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[8]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[9]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[10]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[11]),
+        TEST_ROW(what_computes_otherwise_is_found, &alike_rows[12]),
         cmocka_unit_test(no_dropout_can_be_asked_for),
         cmocka_unit_test(mlperfs_tables_have_as_many_numbers),
         cmocka_unit_test(a_row_begins_as_its_table_and_number_say),
@@ -385,6 +418,14 @@ int main(void)
         TEST_ROW(bad_sizes_are_refused, &bad_rows[16]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[17]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[18]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[19]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[20]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[21]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[22]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[23]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[24]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[25]),
+        TEST_ROW(bad_sizes_are_refused, &bad_rows[26]),
         cmocka_unit_test(every_kind_can_be_created),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
