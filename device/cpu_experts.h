@@ -7,7 +7,7 @@
 
 // --- routing ---------------------------------------------------------------------------------------------------------
 
-INLINE struct router_sums routing_sums_of(const struct routing *routing, size_t row)
+INLINE struct router_sums sums_of_row(const struct routing *routing, size_t row)
 {
     return (struct router_sums){ routing->log_sums[row], routing->scores ? routing->scores[row] : 1 };
 }
@@ -81,7 +81,7 @@ static struct router_losses router_losses_of(const struct routing *routing)
     const struct router *router = &routing->router;
     double means[ROUTER_EXPERTS] = { 0 }, squares = 0, balance = 0;
     for (size_t row = 0; row < routing->counted; row++) {
-        const struct router_sums sums = routing_sums_of(routing, row);
+        const struct router_sums sums = sums_of_row(routing, row);
         for (size_t e = 0; e < router->experts; e++)
             means[e] += (double)router_share(router, routing->logits[row * router->experts + e], sums);
         squares += (double)sums.log_sum * (double)sums.log_sum;
@@ -108,6 +108,7 @@ static void cpu_route(struct queue *queue, const struct routing *routing, float 
     statistics[experts] = (float)dropped;
     statistics[experts + 1] = losses.auxiliary;
     statistics[experts + 2] = losses.z;
+    statistics[experts + 3] = 1;
 }
 
 static void cpu_route_backward(struct queue *queue, const struct routing *routing, struct values *logits_gradient,
@@ -122,7 +123,7 @@ static void cpu_route_backward(struct queue *queue, const struct routing *routin
     (void)queue;
     for (size_t row = 0; row < routing->rows; row++) {
         const float *logits = routing->logits + row * experts;
-        const struct router_sums sums = routing_sums_of(routing, row);
+        const struct router_sums sums = sums_of_row(routing, row);
         slopes.gates = routing->gates + row * top;
         slopes.slopes = gates_gradient + row * top;
         const bool counts = row < routing->counted;

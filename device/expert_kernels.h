@@ -45,12 +45,26 @@ static inline size_t routing_most(size_t rows, size_t experts, size_t top, size_
     const size_t pairs = rows * top;
     return capacity > 0 && experts * capacity < pairs ? experts * capacity : pairs;
 }
-// Numbers of the statistics: the pairs of each expert, with those that are dropped; how many are dropped; the auxiliary
-// loss, experts * the sum over the experts of share * mean probability; and the z loss, the mean of the squares of
-// log_sums. Both are without their coefficients.
+// Statistics of a micro-batch, which are added up to those of several. Both losses are without their coefficients:
+//
+//     counts         the pairs of each expert, with those that are dropped
+//     dropped        how many pairs are dropped
+//     auxiliary      experts * the sum over the experts of share * mean probability
+//     z              the mean of the squares of log_sums
+//     micro_batches  1
 static inline size_t routing_statistics(size_t experts)
 {
-    return experts + 3;
+    return experts + 4;
+}
+struct routing_sums {
+    const float *counts;
+    float dropped, auxiliary, z, micro_batches;
+};
+static inline struct routing_sums routing_sums(const float *statistics, size_t experts)
+{
+    const float *behind = statistics + experts;
+    const struct routing_sums sums = { statistics, behind[0], behind[1], behind[2], behind[3] };
+    return sums;
 }
 // `loss` is what both losses count together. `statistics` may be NULL.
 void kernel_route(struct queue *queue, const struct routing *routing, float *statistics, float *loss);

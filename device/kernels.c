@@ -296,6 +296,14 @@ static const char *wrong_routing(const struct routing *routing)
     return NULL;
 }
 
+static const char *wrong_groups(const struct matmul *matmul)
+{
+    const bool has_gaps = matmul->lda > 0 || matmul->ldb > 0 || matmul->ldc > 0;
+    if (matmul->before_gelu || has_gaps || (matmul->sums != NULL) != matmul->transpose_a)
+        return "a grouped product has a GELU, gaps between its rows, or sums of the wrong sides";
+    return NULL;
+}
+
 static bool may_route(struct queue *queue, const char *wrong)
 {
     if (wrong)
@@ -315,9 +323,7 @@ IF_ROUTED(move_bias, NULL)
 IF_ROUTED(permute, wrong_routing(routing))
 IF_ROUTED(combine, wrong_routing(routing))
 IF_ROUTED(gate_gradients, wrong_routing(routing))
-IF_ROUTED(grouped_matmul, matmul->before_gelu || matmul->lda > 0 || matmul->ldb > 0 || matmul->ldc > 0
-                              || (matmul->sums != NULL) != matmul->transpose_a
-                              ? "a grouped product has a GELU, gaps between its rows, or sums of the wrong sides" : NULL)
+IF_ROUTED(grouped_matmul, wrong_groups(matmul))
 IF_ROUTED(grouped_sum_columns, NULL)
 IF_ROUTED(activate, NULL)
 IF_ROUTED(activate_backward, NULL)

@@ -130,8 +130,8 @@ static struct experts_held experts_held(const struct layer *layer, const struct 
     return held;
 }
 
-// Rows of all tokens and of all slots; and, of the forward, what is between the products and the loss of the router,
-// or of I the gradients of the gates.
+// Rows of all tokens and of all slots. The forward also has what is between the products, and the loss of the router.
+// I has the gradients of the gates.
 struct experts_work {
     struct values *rows, *slots, *bent, *shared;
     float *loss, *gates;
@@ -219,7 +219,7 @@ static struct layer_norm experts_norm(const struct layer *layer, const struct la
     };
 }
 
-// Of the experts' rows, or of the shared expert's.
+// The activation of the experts' rows. Without a routing it is that of the shared expert's.
 static struct activation activation_of(const struct layer *layer, const struct routing *routing)
 {
     const struct expert_shape *shape = &layer->shape.experts;

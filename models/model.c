@@ -220,8 +220,8 @@ static bool expert_sizes_fit(const struct model_sizes *all, const struct expert_
     if (sizes->experts == 0)
         return true;
     if (all->clicks.top[1] > 0)
-        return error_set(error, "a token takes one number of experts, not %zu and %zu: give top=%zu", all->clicks.top[0],
-                         all->clicks.top[1], all->clicks.top[0]);
+        return error_set(error, "a token takes one number of experts, not %zu and %zu: give top=%zu",
+                         all->clicks.top[0], all->clicks.top[1], all->clicks.top[0]);
     if (sizes->experts > ROUTER_EXPERTS)
         return error_set(error, "a model of experts %zu is past the largest, %d", sizes->experts, ROUTER_EXPERTS);
     if (sizes->top > ROUTER_TOP || sizes->top > sizes->experts)

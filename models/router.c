@@ -145,7 +145,7 @@ void router_fold(const struct layer *layer, const struct weir_fold *fold)
         kernel_move_bias(fold->queue, state.bias, state.sums, experts, layer->shape.experts.speed);
 }
 
-// The sums as one tensor: the pairs of each expert, how many were dropped, and both losses.
+// The sums as one tensor, which is the last (routing_sums()).
 size_t router_states(const struct layer *layer, struct weir_tensor *states)
 {
     const size_t experts = router_of(layer)->experts;

@@ -620,7 +620,8 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
     held_watch_close(&training.held);
     // A run that was asked to stop does no more work. One that had no steps left has nothing to report.
     if (good && !result->is_stopped && training.pass_count > 0) {
-        good = hold_out(&training, result, error);
+        good = expert_counts_read(training.pipeline, model, &result->experts, &result->expert_layers, error)
+            && hold_out(&training, result, error);
         result->is_complete = good;
         if (good)
             conclude(&training, result);
@@ -648,6 +649,7 @@ void train_result_clear(struct train_result *result)
     free(result->measured_bytes);
     free(result->predicted_host_bytes);
     free(result->measured_host_bytes);
+    expert_counts_free(result->experts, result->expert_layers);
     *result = (struct train_result){ 0 };
 }
 
@@ -688,4 +690,5 @@ void train_result_print(const struct train_result *result, struct text *text)
         if (result->predicted_host_bytes[rank] > 0 || result->measured_host_bytes[rank] > 0)
             print_bytes(text, "host bytes", rank, result->predicted_host_bytes[rank],
                         result->measured_host_bytes[rank]);
+    expert_counts_print(result->experts, result->expert_layers, text);
 }

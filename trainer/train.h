@@ -9,6 +9,7 @@
 #include "runtime/checkpoint/checkpoints.h"
 #include "schedules/timeline.h"
 #include "trainer/data/text_data.h"
+#include "trainer/expert_counts.h"
 #include "trainer/held_samples.h"
 #include "trainer/rates.h"
 #include "trainer/run_place.h"
@@ -105,6 +106,8 @@ struct train_result {
     uint64_t *measured_bytes;          // as allocated on the device
     uint64_t *predicted_host_bytes;    // likewise, on its host
     uint64_t *measured_host_bytes;
+    struct expert_counts *experts;     // of the last update, by layer
+    size_t expert_layers;
 };
 
 // Trains. All ranks of a run call it. False with `error` on failure, and then `result` is empty; else the caller

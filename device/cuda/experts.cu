@@ -140,6 +140,7 @@ __global__ void __launch_bounds__(BLOCK) join_kernel(const struct routing routin
     statistics[experts] = (float)joined.dropped;
     statistics[experts + 1] = balance;
     statistics[experts + 2] = z;
+    statistics[experts + 3] = 1;
 }
 
 struct place_body {

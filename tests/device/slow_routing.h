@@ -143,6 +143,7 @@ static inline void slow_check_routing(const struct routing *r, const float *stat
     assert_true((double)statistics[experts] == (double)(r->counted * top) - kept);
     slow_close((double)statistics[experts + 1], balance, 1e-5, "auxiliary loss", 0);
     slow_close((double)statistics[experts + 2], squares / tokens, 1e-5, "z loss", 0);
+    assert_true(statistics[experts + 3] == 1);
     slow_close((double)loss, (double)r->auxiliary * balance + (double)r->z * squares / tokens, 1e-5, "loss", 0);
 }
 

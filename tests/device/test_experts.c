@@ -240,7 +240,7 @@ static void a_nan_stays_one_in_its_token(void **state)
     for (int kind = ROUTER_SWITCH; kind <= ROUTER_DEEPSEEK; kind++) {
         const size_t top = kind == ROUTER_SWITCH ? 1 : 2;
         float logits[] = { 1, 2, 3, 4, NAN, NAN, NAN, NAN, 1, NAN, 3, 2 }, gates[6], shares[4], log_sums[3], scores[3];
-        float statistics[7], loss;
+        float statistics[8], loss;
         int32_t choices[6], slots[6], pairs[6], ends[4];
         const struct routing routing = {
             .router = { (enum router_kind)kind, 4, top, 2, 1, 1 }, .rows = 3, .counted = 3, .most = 6, .logits = logits,

@@ -170,7 +170,7 @@ static inline void slow_expert_back(const struct slow_experts *x, double *in_gra
                      x->width);
     for (size_t c = 0; c < one.inner; c++) {
         const double a = wide[c], s = slow_sigmoid(a), slope = bent_gradient[c];
-        wide[c] = x->shape->is_swiglu ? slope * wide[one.inner + c] * s * (1 + a * (1 - s)) : slope * slow_gelu_slope(a);
+        wide[c] = slope * (x->shape->is_swiglu ? wide[one.inner + c] * s * (1 + a * (1 - s)) : slow_gelu_slope(a));
         if (x->shape->is_swiglu)
             wide[one.inner + c] = slope * a * s;
     }
