@@ -21,6 +21,11 @@
 //
 //     attention BATCH SEQUENCE HEADS SIZE WINDOW GLOBAL STRIDE BLOCK
 //
+// Or by those of experts with GELU, dropless, and of an MLP of the same products: the forward and the backward of the
+// first, then those of the second:
+//
+//     experts ROWS WIDTH INNER EXPERTS TOP
+//
 // Each is the best of a few runs. So the other side can take turns with this one, case by case.
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +33,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
+#include "device/expert_kernels.h"
 #include "device/picture_kernels.h"
 #include "device/table_kernels.h"
 
@@ -330,6 +336,142 @@ static void time_attention(const struct bench *bench, const struct attention *sh
         device_release(bench->device, all[i]);
 }
 
+// --- experts -----------------------------------------------------------------------------
+//
+// A dense MLP is one expert, which all rows take as they lie. It is as wide inside as the experts that a row takes.
+
+struct routed {
+    struct routing routing;
+    size_t width, inner;
+    struct values *in, *out, *gradient, *sorted, *wide, *bent, *given, *bent_gradient, *up, *down, *up_bias, *down_bias;
+    struct values *logits_gradient;
+    float *sums, *gates_gradient, *statistics, *loss;
+};
+
+static void multiply_groups(const struct bench *bench, const struct routed *x, struct matmul product)
+{
+    const size_t experts = x->routing.router.experts;
+    if (experts > 1)
+        kernel_grouped_matmul(bench->queue, &product, x->routing.ends, experts);
+    else
+        kernel_matmul(bench->queue, &product);
+}
+
+static void run_experts(const struct bench *bench, const void *arguments)
+{
+    const struct routed *x = arguments;
+    const struct routing *routing = &x->routing;
+    const bool is_dense = routing->router.experts == 1;
+    const struct activation activation = { false, routing->most, x->inner, NULL };
+    if (!is_dense) {
+        kernel_route(bench->queue, routing, x->statistics, x->loss);
+        kernel_permute(bench->queue, routing, x->sorted, x->in, x->width, false);
+    }
+    multiply_groups(bench, x, (struct matmul){ .m = routing->most, .n = x->inner, .k = x->width,
+                                               .a = is_dense ? x->in : x->sorted, .b = x->up, .bias = x->up_bias,
+                                               .c = is_dense ? x->bent : x->wide,
+                                               .before_gelu = is_dense ? x->wide : NULL });
+    if (!is_dense)
+        kernel_activate(bench->queue, &activation, x->bent, x->wide);
+    multiply_groups(bench, x, (struct matmul){ .m = routing->most, .n = x->width, .k = x->inner, .a = x->bent,
+                                               .b = x->down, .bias = x->down_bias, .c = x->given });
+    if (!is_dense)
+        kernel_combine(bench->queue, routing, x->out, x->given, NULL, x->width, true);
+}
+
+// Adds the gradients of a matrix and of its biases.
+static void add_groups(const struct bench *bench, const struct routed *x, const struct values *in,
+                       const struct values *gradient, size_t in_width, size_t out_width)
+{
+    const struct routing *routing = &x->routing;
+    multiply_groups(bench, x, (struct matmul){ .transpose_a = true, .m = in_width, .n = out_width, .k = routing->most,
+                                               .a = in, .b = gradient, .sums = x->sums });
+    if (routing->router.experts > 1)
+        kernel_grouped_sum_columns(bench->queue, x->sums, gradient, routing->ends, routing->router.experts, out_width);
+    else
+        kernel_sum_columns(bench->queue, x->sums, gradient, routing->most, out_width);
+}
+
+static void run_experts_backward(const struct bench *bench, const void *arguments)
+{
+    const struct routed *x = arguments;
+    const struct routing *routing = &x->routing;
+    const bool is_dense = routing->router.experts == 1;
+    const struct activation activation = { false, routing->most, x->inner, NULL };
+    const struct values *gradient = is_dense ? x->gradient : x->sorted;
+    if (!is_dense) {
+        kernel_gate_gradients(bench->queue, routing, x->gates_gradient, x->gradient, x->given, x->width);
+        kernel_permute(bench->queue, routing, x->sorted, x->gradient, x->width, true);
+    }
+    multiply_groups(bench, x, (struct matmul){ .transpose_b = true, .m = routing->most, .n = x->inner, .k = x->width,
+                                               .a = gradient, .b = x->down, .c = x->bent });
+    kernel_activate_backward(bench->queue, &activation, x->bent_gradient, x->bent, x->bent, x->wide);
+    add_groups(bench, x, x->bent, gradient, x->inner, x->width);
+    multiply_groups(bench, x, (struct matmul){ .transpose_b = true, .m = routing->most, .n = x->width, .k = x->inner,
+                                               .a = x->bent_gradient, .b = x->up, .c = x->given });
+    if (!is_dense) {
+        kernel_route_backward(bench->queue, routing, x->logits_gradient, x->gates_gradient, 1);
+        kernel_combine(bench->queue, routing, x->out, x->given, NULL, x->width, false);
+        kernel_permute(bench->queue, routing, x->sorted, x->in, x->width, false);
+    }
+    add_groups(bench, x, is_dense ? x->in : x->sorted, x->bent_gradient, x->width, x->inner);
+}
+
+static struct routing routing_with_room(const struct bench *bench, size_t rows, size_t experts, size_t top)
+{
+    const uint64_t pairs = rows * top * sizeof(float);
+    return (struct routing){
+        .router = { ROUTER_MIXTRAL, experts, top, 1, 1, 1 }, .rows = rows, .counted = rows, .most = rows * top,
+        .auxiliary = 0.01f, .z = 0.001f, .logits = memory(bench, rows * experts * sizeof(float)),
+        .choices = memory(bench, pairs), .slots = memory(bench, pairs), .pairs = memory(bench, pairs),
+        .ends = memory(bench, experts * sizeof(float)), .gates = memory(bench, pairs),
+        .shares = memory(bench, experts * sizeof(float)), .log_sums = memory(bench, rows * sizeof(float)),
+    };
+}
+
+static void time_mlp(const struct bench *bench, const struct routing *routing, size_t width, size_t inner)
+{
+    const size_t rows = routing->rows, slots = routing->most, experts = routing->router.experts;
+    const uint64_t row = width * sizeof(float), wide = inner * sizeof(float);
+    struct routed x = {
+        .routing = *routing, .width = width, .inner = inner,
+        .in = memory(bench, rows * row), .out = memory(bench, rows * row), .gradient = memory(bench, rows * row),
+        .sorted = memory(bench, slots * row), .given = memory(bench, slots * row),
+        .wide = memory(bench, slots * wide), .bent = memory(bench, slots * wide),
+        .bent_gradient = memory(bench, slots * wide), .up = memory(bench, experts * width * wide),
+        .down = memory(bench, experts * width * wide), .up_bias = memory(bench, experts * wide),
+        .down_bias = memory(bench, experts * row),
+        .logits_gradient = memory(bench, rows * experts * sizeof(float)),
+        .sums = memory(bench, experts * width * wide),
+        .gates_gradient = memory(bench, slots * sizeof(float)),
+        .statistics = memory(bench, routing_statistics(experts) * sizeof(float)),
+        .loss = memory(bench, sizeof(float)),
+    };
+    run_experts(bench, &x);  // warm
+    const double forward_ns = best_ns(bench, run_experts, &x);
+    run_experts_backward(bench, &x);
+    printf("%.0f %.0f ", forward_ns, best_ns(bench, run_experts_backward, &x));
+    void *const all[] = { x.in, x.out, x.gradient, x.sorted, x.given, x.wide, x.bent, x.bent_gradient, x.up, x.down,
+                          x.up_bias, x.down_bias, x.logits_gradient, x.sums, x.gates_gradient, x.statistics, x.loss };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        device_release(bench->device, all[i]);
+}
+
+// Rows, width, width inside of an expert, experts, and how many of them a row takes.
+static void time_experts(const struct bench *bench, const size_t sizes[5])
+{
+    const size_t tops[] = { sizes[4], 1 }, experts[] = { sizes[3], 1 };
+    for (size_t i = 0; i < 2; i++) {
+        const struct routing r = routing_with_room(bench, sizes[0], experts[i], tops[i]);
+        time_mlp(bench, &r, sizes[1], i == 0 ? sizes[2] : sizes[2] * sizes[4]);
+        void *const all[] = { (void *)(uintptr_t)r.logits, r.choices, r.slots, r.pairs, r.ends, r.gates, r.shares,
+                              r.log_sums };
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            device_release(bench->device, all[k]);
+    }
+    printf("\n");
+}
+
 int main(int count, char **arguments)
 {
     struct error error = { 0 };
@@ -347,6 +489,7 @@ int main(int count, char **arguments)
         struct convolution shape;
         struct table_sizes tables;
         struct attention attention;
+        size_t experts[5];
         if (read_convolution(&shape, line)) {
             time_convolution(&bench, &shape);
         } else if (read_bags(&tables, line)) {
@@ -355,6 +498,9 @@ int main(int count, char **arguments)
             time_updates(&bench, &tables);
         } else if (read_attention(&attention, line)) {
             time_attention(&bench, &attention);
+        } else if (sscanf(line, "experts %zu %zu %zu %zu %zu", &experts[0], &experts[1], &experts[2], &experts[3],
+                          &experts[4]) == 5) {
+            time_experts(&bench, experts);
         } else {
             fprintf(stderr, "bench_layers: no such case: %s", line);
             return 2;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Weir's kernels of layers against those of eager PyTorch, one thread each, in one run.
 
-    compare_layers.py [BUILD [ROUNDS [KIND]]]        (default: build/release, 15, and both kinds)
+    compare_layers.py [BUILD [ROUNDS [KIND]]]        (default: build/release, 15, and all kinds)
 
-KIND is `convolution` or `attention`.
+KIND is `convolution`, `attention` or `experts`.
 
 The two take turns, case by case, so that whatever else the machine does falls on both alike. A turn is the best of
 five runs, in CPU time of the thread. Each round gives a ratio of two turns, and the median of these ratios is printed. PyTorch's tensors are
@@ -12,6 +12,8 @@ and PyTorch overwrites.
 
 Attention with a pattern is also held against Weir's own without one: the least of time that it can take is the part
 of the pairs of tokens that it sees. PyTorch gets the pattern as a mask, and computes all pairs.
+
+Experts, dropless, are held against an MLP of the same products, on either side. PyTorch's are a loop over them.
 
 A number over 1 means that Weir is faster. The gradients of the input of a first layer are computed by nobody, and are
 left out. Needs PyTorch where this Python finds it (pip install torch, PYTHONPATH); exits with 1 when it is not there.
@@ -44,6 +46,11 @@ ATTENTIONS = [
     ('causal 4096', (1, 4096, 4, 32, 0, 0, 0, 0)),
     ('window 512', (1, 4096, 4, 32, 512, 0, 0, 0)),
 ]
+# Name, then rows, width, width inside of an expert, experts, and how many a row takes.
+EXPERTS = [
+    ('8 experts, top 2', (512, 256, 512, 8, 2)),
+    ('16 experts, top 2', (2048, 256, 512, 16, 2)),
+]
 PASSES = 'FIW'  # forward, gradients of the input, gradients of the weights
 
 
@@ -69,7 +76,7 @@ class PyTorch:
         return self.torch.randn(*sizes).contiguous(memory_format=self.torch.channels_last)
 
     def times(self, kind, numbers):
-        return self.attention(numbers) if kind == 'attention' else self.convolution(numbers)
+        return getattr(self, kind)(numbers)
 
     def attention(self, numbers):
         torch = self.torch
@@ -84,6 +91,38 @@ class PyTorch:
         gradient = torch.randn_like(out)
         return [best_ns(forward),
                 best_ns(lambda: torch.autograd.grad(out, (q, k, v), gradient, retain_graph=True))]
+
+    def experts(self, numbers):
+        torch = self.torch
+        rows, width, inner, count, top = numbers
+        x = torch.randn(rows, width, requires_grad=True)
+        gradient = torch.randn(rows, width)
+        router = torch.randn(width, count, requires_grad=True)
+        linear = torch.nn.functional.linear
+
+        def mlps(count, inner):
+            sizes = ((count, inner, width), (count, inner), (count, width, inner), (count, width))
+            return [torch.randn(*size, requires_grad=True) for size in sizes]
+
+        def mlp(x, weights, e):
+            up, up_bias, down, down_bias = (tensor[e] for tensor in weights)
+            return linear(torch.nn.functional.gelu(linear(x, up, up_bias), approximate='tanh'), down, down_bias)
+
+        def sparse():
+            gates, chosen = torch.topk(torch.softmax(x @ router, -1), top, -1)
+            gates = gates / gates.sum(-1, keepdim=True)
+            out = torch.zeros_like(x)
+            for e in range(count):
+                row, k = torch.where(chosen == e)
+                out = out.index_add(0, row, mlp(x[row], own, e) * gates[row, k, None])
+            return out
+
+        own, whole = mlps(count, inner), mlps(1, inner * top)
+        times = []
+        for run, weights in ((sparse, [x, router, *own]), (lambda: mlp(x, whole, 0), [x, *whole])):
+            out = run()
+            times += [best_ns(run), best_ns(lambda: torch.autograd.grad(out, weights, gradient, retain_graph=True))]
+        return times
 
     def convolution(self, numbers):
         torch = self.torch
@@ -157,6 +196,22 @@ def compare_attention(sides, rounds):
         print(f'{name:22} {times}   {shown}   {parts} {sum(map(sum, sees(numbers))) / all_pairs:6.3f}')
 
 
+def compare_experts(sides, rounds):
+    turns = {name: ([], []) for name, _ in EXPERTS}
+    for _ in range(rounds):
+        for name, numbers in EXPERTS:
+            for side, taken in zip(sides, turns[name]):
+                taken.append(side.times('experts', numbers))
+    print(f'{"experts":22} {"weir ms":>13} {"pytorch ms":>13}   over pytorch   rate over dense: weir, pytorch')
+    for name, _ in EXPERTS:
+        ours, theirs = turns[name]
+        times = ' '.join(f'{statistics.median(of) / 1e6:6.1f}' for side in turns[name] for of in list(zip(*side))[:2])
+        shown = ' '.join(f'{ratio(theirs, ours, [i]):5.2f}' for i in range(2))
+        dense = ' '.join(f'{statistics.median((dense_f + dense_b) / (f + b) for f, b, dense_f, dense_b in side):5.2f}'
+                         for side in turns[name])
+        print(f'{name:22} {times}   {shown}   {dense}')
+
+
 def main():
     if importlib.util.find_spec('torch') is None:
         print('compare_layers.py: no PyTorch here (pip install torch, or set PYTHONPATH to where it is)')
@@ -165,10 +220,10 @@ def main():
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
     kind = sys.argv[3] if len(sys.argv) > 3 else None
     sides = Weir(build), PyTorch()
-    if kind != 'convolution':
-        compare_attention(sides, rounds)
-    if kind != 'attention':
-        compare_convolutions(sides, rounds)
+    for name, compare in (('attention', compare_attention), ('experts', compare_experts),
+                          ('convolution', compare_convolutions)):
+        if kind in (None, name):
+            compare(sides, rounds)
     return 0
 
 
