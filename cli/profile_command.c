@@ -13,6 +13,7 @@
 #include "common/progress.h"
 #include "common/shown.h"
 #include "models/shards.h"
+#include "profiler/expert_routing.h"
 #include "profiler/lint.h"
 #include "profiler/report.h"
 #include "profiler/table_reads.h"
@@ -23,10 +24,10 @@
 #include "trainer/model_spec.h"
 
 enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE, KEY_SIZES, KEY_ROWS,
-       KEY_TABLES, KEY_DATA, KEY_BATCHES, KEY_OPTIMIZER };
+       KEY_TABLES, KEY_DATA, KEY_BATCHES, KEY_OPTIMIZER, KEY_WEIGHTS };
 
 struct profile_arguments {
-    const char *model, *lint, *device, *data;
+    const char *model, *lint, *device, *data, *weights;
     uint64_t batches;  // 0: not given
     struct measure_options how;
     bool says_clock, is_links, is_calibration, verbose;
@@ -50,8 +51,9 @@ static const struct argp_option options[] = {
     { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices (variants)", 0 },
     { "rows", KEY_ROWS, "N,...", 0, "Also whole layers on N that share samples", 0 },
     { "tables", KEY_TABLES, "P,...", 0, "With --rows: also tables split as P says", 0 },
-    { "data", KEY_DATA, "D", 0, "Clicks to run on, whose reads are counted", 0 },
+    { "data", KEY_DATA, "D", 0, "Clicks, or a text for experts, that is counted", 0 },
     { "batches", KEY_BATCHES, "N", 0, "How many micro-batches of them (200)", 0 },
+    { "weights", KEY_WEIGHTS, "F", 0, "With a text: the checkpoint of the experts", 0 },
     OPTION_MICRO_BATCHES,
     { "optimizer", KEY_OPTIMIZER, "NAME", 0, "What --tables least places for (sgd)", 0 },
     OPTION_CLUSTER,
@@ -122,6 +124,9 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
     case KEY_DATA:
         given->data = argument;
         break;
+    case KEY_WEIGHTS:
+        given->weights = argument;
+        break;
     case KEY_OPTIMIZER:
         given->optimizer = (int)option_name(argument, "--optimizer", least_optimizers(), state);
         break;
@@ -171,6 +176,8 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
             argp_error(state, "--data is for a model, without --sizes and --tensor");
         if (given->batches > 0 && !given->data)
             argp_error(state, "--batches is for --data, whose micro-batches are counted");
+        if (given->weights && !given->data)
+            argp_error(state, "--weights is for --data: what is counted depends on both");
         check_least(given, state);
         if (given->shared.cluster && !has_variants(given))
             argp_error(state, "--cluster is for --tensor and --rows: the link that their devices add up over");
@@ -240,6 +247,8 @@ static int write_result(const struct profile_arguments *given, const struct prof
         measurement_print(measurement, &result.table);
     if (profile->reads)
         reads_print(profile->reads, profile->micro_batch, &result.table);
+    if (profile->routing)
+        routing_print(profile->routing, &result.table);
     text_add(&result.table, "%s", said->data ? said->data : "");
     return result_keep(&result, &given->shared, 0);
 }
@@ -315,15 +324,62 @@ static bool add_variants(const struct profile_arguments *given, const char *spec
     return good;
 }
 
-static bool load_data(const char *path, struct sample_data *data, struct error *error)
+// What --data names: samples, or a text, which may come from a document.
+struct counted_data {
+    struct sample_data samples;
+    struct text_data text;
+    bool is_text;
+};
+
+static bool load_data(const struct profile_arguments *given, struct counted_data *data, struct error *error)
 {
-    if (!path || sample_data_is(path))
-        return !path || sample_data_load(path, data, error);
-    return error_named(error, "--data %s: is no document of data: weir data makes one", path);
+    if (!given->data)
+        return true;
+    data->is_text = !sample_data_is(given->data);
+    if (data->is_text)
+        return (!has_variants(given) || error_set(error, "--data: a text is counted without --rows and --tables"))
+            && text_data_load(given->data, &data->text, error);
+    if (!sample_data_load(given->data, &data->samples, error))
+        return false;
+    data->is_text = strcmp(data->samples.kind, "text") == 0;
+    if (data->is_text)
+        return text_data_take(&data->samples, &data->text, error);
+    return !given->weights || error_named(error, "--weights is for the text of a model with experts, and %s has"
+                                          " samples", given->data);
+}
+
+static void say(const char *sentence)
+{
+    command_say("%s", sentence);
+}
+
+static bool is_precise(const struct kept_model *kept, const struct device *device,
+                       const struct profile_arguments *given, struct error *error)
+{
+    const enum precision precision = kept->model->sizes.precision;
+    return device_precision(device) == precision
+        || error_named(error, "--weights %s is in %s, and device %s in %s", given->weights, precision_name(precision),
+                       given->device, precision_name(device_precision(device)));
+}
+
+static struct profile *profile_of_text(const struct profile_arguments *given, const char *spec, struct device *device,
+                                       const struct text_data *text, uint64_t batches,
+                                       struct measurement **measurement, struct error *error)
+{
+    struct kept_model kept = { 0 };
+    struct profile *profile = NULL;
+    if (batches > ROUTING_MOST_BATCHES)
+        error_set(error, "--batches: of a text at most %d are counted", ROUTING_MOST_BATCHES);
+    else if (!given->weights || (kept_model_load(given->weights, spec, say, &kept, error)
+                                 && is_precise(&kept, device, given, error)))
+        profile = measure_routing(spec, device, text, given->weights ? &kept : NULL, batches, &given->how, measurement,
+                                  error);
+    kept_model_clear(&kept);
+    return profile;
 }
 
 static struct profile *profile_of(const struct profile_arguments *given, const char *spec, struct device *device,
-                                  const struct sample_data *data, struct measurement **measurement, struct text *said,
+                                  const struct counted_data *data, struct measurement **measurement, struct text *said,
                                   struct error *error)
 {
     const uint64_t batches = given->batches > 0 ? given->batches : 200;
@@ -331,7 +387,9 @@ static struct profile *profile_of(const struct profile_arguments *given, const c
         return measure_sizes(spec, device, &given->how, given->sizes, said, error);
     if (!given->data)
         return measure_model(spec, device, &given->how, measurement, error);
-    struct profile *profile = measure_reads(spec, device, data, batches, &given->how, measurement, error);
+    struct profile *profile = data->is_text
+        ? profile_of_text(given, spec, device, &data->text, batches, measurement, error)
+        : measure_reads(spec, device, &data->samples, batches, &given->how, measurement, error);
     if (!profile)
         command_name_files(error, given->data, NULL);
     return profile;
@@ -345,18 +403,19 @@ static int measure(const struct profile_arguments *given)
     const bool is_said = spec && (!given->verbose || devices_explain(given->device, &error));
     struct device *device = is_said ? device_open(given->device, &error) : NULL;
     struct profile *profile = NULL;
-    struct sample_data data = { .numbers = NULL };
+    struct counted_data data = { .is_text = false };
     struct text said = { 0 };
-    if (device && has_that_clock(device, given, &error) && load_data(given->data, &data, &error))
+    if (device && has_that_clock(device, given, &error) && load_data(given, &data, &error))
         profile = profile_of(given, spec, device, &data, &measurement, &said, &error);
-    const struct sample_data *ran_on = given->data ? &data : NULL;
+    const struct sample_data *ran_on = given->data ? &data.samples : NULL;
     const bool good = profile && (!has_variants(given) || add_variants(given, spec, device, ran_on, profile, &error));
     progress_end(given->how.self);
     const int code = good ? write_result(given, profile, measurement, &said) : command_fail(&error);
     text_clear(&said);
     measurement_free(measurement);
     profile_free(profile);
-    sample_data_clear(&data);
+    sample_data_clear(&data.samples);
+    text_data_clear(&data.text);
     device_close(device);
     free(spec);
     return code;

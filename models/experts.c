@@ -395,6 +395,14 @@ static void experts_backward_weight(const struct layer *layer, const struct laye
                                       held.kept.rstd);
 }
 
+struct layer_choices layer_choices(const struct layer *layer, const void *saved)
+{
+    if (layer->kind != &layer_experts)
+        return (struct layer_choices){ 0 };
+    const struct experts_saved all = experts_saved(layer, NULL, &(struct walk){ saved, 0 });
+    return (struct layer_choices){ all.kept.routing.choices, layer_rows(layer) * layer->shape.experts.router.top };
+}
+
 const struct layer_kind layer_experts = {
     .name = "experts",
     .takes_whole_sequences = true,

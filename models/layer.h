@@ -285,6 +285,14 @@ size_t layer_states(const struct layer *layer, struct weir_tensor states[LAYER_T
 // is what that forward has saved.
 const struct values *layer_logits(const struct layer *head, const void *saved, size_t row);
 
+// The choices of a layer of experts after a forward, given what that has saved. They are the expert of each pair of a
+// token and a choice, on the device, or -1 for rows that are no tokens. Other layers have none.
+struct layer_choices {
+    const int32_t *experts;
+    size_t count;
+};
+struct layer_choices layer_choices(const struct layer *layer, const void *saved);
+
 // --- parameters --------------------------------------------------------------------
 
 enum tensor_start { START_ZERO, START_ONE, START_NORMAL };

@@ -6,6 +6,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
+#include "profiler/expert_routing.h"
 #include "profiler/table_reads.h"
 
 static void clear_layer(struct profile_layer *layer)
@@ -33,6 +34,7 @@ void profile_free(struct profile *profile)
     free(profile->no_cut_after);
     free(profile->estimated);
     reads_free(profile->reads);
+    routing_free(profile->routing);
     free(profile->source.device);
     free(profile->source.clock);
     free(profile->notes);

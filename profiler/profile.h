@@ -94,6 +94,7 @@ struct edge {
 
 struct estimated;
 struct profile_reads;
+struct profile_routing;
 
 // For qsort(): by (from, to).
 int edges_compare(const void *a, const void *b);
@@ -137,6 +138,7 @@ struct profile {
     size_t no_cut_count;
     struct estimated *estimated;  // what it was estimated for (estimate/estimated.h), or NULL
     struct profile_reads *reads;  // how tables are read (table_reads.h), or NULL
+    struct profile_routing *routing;  // how tokens are routed to experts (expert_routing.h), or NULL
     char hash[HASH_SIZE];    // of the canonical rewrite; set when loading, and by profile_rehash()
 };
 

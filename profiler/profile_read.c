@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "profiler/estimate/estimated.h"
+#include "profiler/expert_routing.h"
 #include "profiler/import.h"
 #include "profiler/profile.h"
 #include "profiler/profile_transfers.h"
@@ -382,6 +383,14 @@ static void check_reads(const struct profile *profile, struct json *root)
                             profile->reads->tables[t].layer);
 }
 
+static void check_routing(const struct profile *profile, struct json *root)
+{
+    for (size_t l = 0; profile->routing && l < profile->routing->layer_count; l++)
+        if (profile_find_layer(profile, profile->routing->layers[l].layer) == profile->layer_count)
+            json_refuse_key(root, "routing", "layers[%zu].layer is \"%.60s\", and there is no layer of that name", l,
+                            profile->routing->layers[l].layer);
+}
+
 static void read_root(struct reader *reader, struct json *root)
 {
     struct profile *profile = reader->profile;
@@ -404,6 +413,10 @@ static void read_root(struct reader *reader, struct json *root)
         profile->reads = reads_read(root);
         reader->no_memory |= !profile->reads;
     }
+    if (json_has(root, "routing")) {
+        profile->routing = routing_read(root);
+        reader->no_memory |= !profile->routing;
+    }
     if (json_has(root, "notes"))
         profile->notes = read_text(reader, root, "notes");
     json_end(root);
@@ -423,6 +436,7 @@ static bool read_whole(struct reader *reader, struct json_document *document, st
     check_sums(reader->profile, &root);
     check_states(reader->profile, &root);
     check_reads(reader->profile, &root);
+    check_routing(reader->profile, &root);
     profile_transfers_check(reader->profile, &root);
     if (reader->no_memory)
         return error_no_memory(error, "the names of a profile");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "profiler/estimate/estimated.h"
+#include "profiler/expert_routing.h"
 #include "profiler/profile_transfers.h"
 #include "profiler/table_reads.h"
 
@@ -171,7 +172,8 @@ static bool copy_members(struct profile *to, const struct profile *from)
 {
     to->estimated = from->estimated ? estimated_copy(from->estimated) : NULL;
     to->reads = from->reads ? reads_copy(from->reads) : NULL;
-    return (to->estimated || !from->estimated) && (to->reads || !from->reads);
+    to->routing = from->routing ? routing_copy(from->routing) : NULL;
+    return (to->estimated || !from->estimated) && (to->reads || !from->reads) && (to->routing || !from->routing);
 }
 
 // A pair that must stay together forbids every cut between its two places.

@@ -1,5 +1,6 @@
 #include "common/json.h"
 #include "profiler/estimate/estimated.h"
+#include "profiler/expert_routing.h"
 #include "profiler/profile.h"
 #include "profiler/profile_transfers.h"
 #include "profiler/profile_words.h"
@@ -168,6 +169,8 @@ void profile_write(const struct profile *profile, struct text *text)
     json_close(&writer);
     if (profile->reads)
         reads_write(profile->reads, &writer);
+    if (profile->routing)
+        routing_write(profile->routing, &writer);
     if (profile->notes)
         json_put_string(&writer, "notes", profile->notes);
     json_close(&writer);

@@ -7,6 +7,7 @@
 #include "runtime/stages/measure_chain.h"
 #include "trainer/model_layers.h"
 #include "trainer/model_reads.h"
+#include "trainer/model_routing.h"
 #include "trainer/model_spec.h"
 
 // "cpu: the processor's own name".
@@ -83,6 +84,29 @@ struct profile *measure_reads(const char *spec, struct device *device, const str
         return NULL;
     }
     profile->reads = reads;
+    if (profile_rehash(profile, error))
+        return profile;
+    profile_free(profile);
+    return NULL;
+}
+
+struct profile *measure_routing(const char *spec, struct device *device, const struct text_data *text,
+                                const struct kept_model *kept, uint64_t batches, const struct measure_options *options,
+                                struct measurement **measurement, struct error *error)
+{
+    struct model *model = model_from_spec(spec, device_precision(device), error);
+    const struct model_routing_request request = { .model = model, .device = device, .text = text, .kept = kept,
+                                                   .seed = MEASURE_SEED, .batches = batches };
+    struct profile_routing *routing = model && model_routing_fits(text, model, error)
+                                        ? model_routing_count(&request, error) : NULL;
+    struct profile *profile = routing ? measure_made_model(spec, model, device, NULL, options, measurement, error)
+                                      : NULL;
+    model_free(model);
+    if (!profile) {
+        routing_free(routing);
+        return NULL;
+    }
+    profile->routing = routing;
     if (profile_rehash(profile, error))
         return profile;
     profile_free(profile);

@@ -6,6 +6,8 @@
 #include "models/model.h"
 #include "profiler/measure.h"
 #include "trainer/data/sample_data.h"
+#include "trainer/data/text_data.h"
+#include "trainer/kept_model.h"
 
 // Runs the layers of the model that `spec` names (trainer/model_spec.h) on random data, on the calling thread with
 // the `cpu` maker. All memory is released at the end.
@@ -26,5 +28,11 @@ struct profile *measure_made_model(const char *spec, const struct model *model, 
 struct profile *measure_reads(const char *spec, struct device *device, const struct sample_data *data,
                               uint64_t batches, const struct measure_options *options,
                               struct measurement **measurement, struct error *error);
+
+// The profile of measure_model(), with the routing of so many micro-batches of a text (model_routing.h). The weights
+// are those of `kept`, of the same spec; NULL: the first ones.
+struct profile *measure_routing(const char *spec, struct device *device, const struct text_data *text,
+                                const struct kept_model *kept, uint64_t batches, const struct measure_options *options,
+                                struct measurement **measurement, struct error *error);
 
 #endif

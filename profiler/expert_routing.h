@@ -1,0 +1,55 @@
+// How tokens are routed to experts: counted in real micro-batches, for planners of experts. It is the member "routing"
+// of the profile document (docs/formats/profile.md).
+#ifndef PROFILER_EXPERT_ROUTING_H
+#define PROFILER_EXPERT_ROUTING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/hash.h"
+
+struct json;
+struct json_writer;
+struct text;
+
+enum { ROUTING_MOST_BATCHES = 1 << 16, ROUTING_MOST_EXPERTS = 4096, ROUTING_MOST_LAYERS = 4096 };
+
+struct layer_routing {
+    char *layer;
+    uint32_t experts, top;  // choices of a token
+    uint64_t pairs;         // of a micro-batch: tokens times `top`
+    uint32_t *counts;       // [batches][experts]: the pairs of each expert, with those that a capacity drops
+};
+
+struct profile_routing {
+    char data[HASH_SIZE];     // of the text
+    char weights[HASH_SIZE];  // of the checkpoint; empty: the model's first weights
+    uint64_t seed;            // of the choice of sequences
+    uint64_t batches;         // micro-batches
+    struct layer_routing *layers;
+    size_t layer_count;
+};
+
+// With room for so many layers, zeroed; NULL if memory runs out. Likewise a copy. Freed by routing_free().
+struct profile_routing *routing_create(size_t layers);
+struct profile_routing *routing_copy(const struct profile_routing *routing);
+void routing_free(struct profile_routing *routing);
+
+// Reads the member of a profile. Errors are noted in the document, whose reader checks them, and that the profile has
+// the layers. NULL if memory runs out.
+struct profile_routing *routing_read(struct json *root);
+void routing_write(const struct profile_routing *routing, struct json_writer *writer);
+
+// The pairs of an expert: the mean over all micro-batches in thousandths, and what at least 95 % of them do not exceed.
+uint64_t routing_mean_milli(const struct profile_routing *routing, const struct layer_routing *layer, uint32_t expert);
+uint32_t routing_p95(const struct profile_routing *routing, const struct layer_routing *layer, uint32_t expert);
+
+// The share of all pairs, in millionths, that is dropped if each expert takes at most `capacity` of a micro-batch.
+uint64_t routing_dropped_ppm(const struct profile_routing *routing, const struct layer_routing *layer,
+                             uint64_t capacity);
+
+// Appends a table of them.
+void routing_print(const struct profile_routing *routing, struct text *text);
+
+#endif
