@@ -1,4 +1,4 @@
-// weir place TABLES|PROFILE --cluster C: which embedding tables are on which members of a group.
+// weir place TABLES|PROFILE --cluster C: which embedding tables, or experts, are on which members of a group.
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "cli/plan_use.h"
 #include "cli/result.h"
 #include "common/json.h"
+#include "partitioner/experts/expert_report.h"
 #include "partitioner/tables/table_plan.h"
 #include "partitioner/tables/table_profile.h"
 
@@ -16,6 +17,7 @@ enum { KEY_OPTIMIZER = KEY_OWN, KEY_SECONDS, KEY_LAYER };
 struct place_arguments {
     const char *tables, *layer;
     unsigned optimizer;
+    bool has_optimizer;
     uint64_t seconds;
     bool without_solver;
     struct shared_options shared;
@@ -37,6 +39,7 @@ static error_t parse_place_option(int key, char *argument, struct argp_state *st
     struct place_arguments *given = state->input;
     switch (key) {
     case KEY_OPTIMIZER:
+        given->has_optimizer = true;
         given->optimizer = option_name(argument, "--optimizer", table_optimizer_names, state);
         break;
     case KEY_SECONDS:
@@ -67,6 +70,8 @@ static const struct argp argp = {
            " all, or in the host's memory. Least is the slowest member's reads plus the slowest link's time. Says how"
            " far from the least that can be, what four rules of other systems would take, which table binds and what"
            " splitting it would gain. Ctrl-C ends the bound with what is known."
+           " Or places the experts of a profile by how its micro-batches chose them: least is the slowest member's"
+           " pairs of a token and an expert, in the mean."
            "\vA profile of weir profile --data has how its tables are read. It has one time for all of them, from which"
            " one rate of reads follows; a tables document states rates by size.\n\n"
            "Exit code 1: nothing fits.\n\nExamples:\n"
@@ -107,10 +112,33 @@ static bool find_format(const char *text, size_t length, const char *name, bool 
     return true;
 }
 
-static struct table_set *set_of_profile(const struct place_arguments *given, struct profile *read, uint32_t members,
-                                        struct error *error)
+// What is placed: tables, or the experts of a profile.
+struct placed {
+    struct table_set *set;
+    struct profile *experts;
+};
+
+static bool take_experts(const struct place_arguments *given, struct profile *profile, struct placed *placed,
+                         struct error *error)
 {
-    struct profile *profile = plan_profile_said(read, given->tables, error);
+    const char *useless = given->has_optimizer                        ? "--optimizer"
+                        : given->shared.micro_batches > 0             ? "--micro-batches"
+                        : given->layer                                ? "--layer"
+                        : given->shared.memory_bytes > 0              ? "--memory"
+                        : given->seconds > 0 || given->without_solver ? "--seconds"
+                                                                      : NULL;
+    if (useless) {
+        profile_free(profile);
+        return error_set(error, "%s is for tables: the profile has experts, and each member gets its share of them",
+                         useless);
+    }
+    placed->experts = profile;
+    return true;
+}
+
+static struct table_set *set_of_profile(const struct place_arguments *given, struct profile *profile,
+                                        uint32_t members, struct error *error)
+{
     const struct table_profile_request request = { .profile = profile, .layer = given->layer,
                                                    .micro_batches = given->shared.micro_batches,
                                                    .optimizer = (enum table_optimizer)given->optimizer,
@@ -124,27 +152,48 @@ static struct table_set *set_of_profile(const struct place_arguments *given, str
     return set;
 }
 
-static struct table_set *load(const struct place_arguments *given, uint32_t members, struct error *error)
+static bool take_profile(const struct place_arguments *given, struct profile *read, uint32_t members,
+                         struct placed *placed, struct error *error)
+{
+    struct profile *profile = plan_profile_said(read, given->tables, error);
+    if (profile && profile->routing)
+        return take_experts(given, profile, placed, error);
+    return (placed->set = set_of_profile(given, profile, members, error)) != NULL;
+}
+
+static bool load(const struct place_arguments *given, uint32_t members, struct placed *placed, struct error *error)
 {
     size_t length;
     char *text = text_load(given->tables, &length, error);
-    struct table_set *set = NULL;
-    bool is_profile = false;
+    bool is_profile = false, good = false;
     if (!text || !find_format(text, length, given->tables, &is_profile, error)) {
         free(text);
-        return NULL;
+        return false;
     }
     if (is_profile)
-        set = set_of_profile(given, profile_read(text, length, given->tables, error), members, error);
+        good = take_profile(given, profile_read(text, length, given->tables, error), members, placed, error);
     else if (given->shared.micro_batches > 0 || given->layer)
         error_set(error, "%s is for a profile: a tables document says it itself",
                   given->layer ? "--layer" : "--micro-batches");
     else
-        set = table_set_read(text, length, given->tables, error);
-    if (!set)
+        good = (placed->set = table_set_read(text, length, given->tables, error)) != NULL;
+    if (!good)
         command_name_files(error, given->tables, NULL);
     free(text);
-    return set;
+    return good;
+}
+
+static int place_experts(const struct place_arguments *given, const struct profile *profile, uint32_t members,
+                         struct error *error)
+{
+    struct expert_plans plans;
+    if (!expert_plans_make(profile, members, &plans, error))
+        return command_fail(error);
+    struct result result = { 0 };
+    expert_plans_write(&plans, &result.document);
+    expert_plans_print(&plans, &result.table);
+    expert_plans_clear(&plans);
+    return result_print(&result, &given->shared, 0);
 }
 
 static int run(int count, char **arguments)
@@ -153,13 +202,18 @@ static int run(int count, char **arguments)
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct cluster *cluster = cluster_load(given.shared.cluster, &error);
-    struct table_set *set = cluster ? load(&given, (uint32_t)cluster->device_count, &error) : NULL;
-    for (size_t i = 0; set && given.shared.memory_bytes && i < cluster->device_count; i++)
+    struct placed placed = { 0 };
+    const uint32_t members = cluster ? (uint32_t)cluster->device_count : 0;
+    const bool good = cluster && load(&given, members, &placed, &error);
+    for (size_t i = 0; good && given.shared.memory_bytes && i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = given.shared.memory_bytes;
-    const int code = set ? place(&given, set, cluster, &error) : command_fail(&error);
+    const int code = !good            ? command_fail(&error)
+                   : placed.experts ? place_experts(&given, placed.experts, members, &error)
+                                    : place(&given, placed.set, cluster, &error);
     cluster_free(cluster);
-    table_set_free(set);
+    table_set_free(placed.set);
+    profile_free(placed.experts);
     return code;
 }
 
-const struct command command_place = { "place", "which embedding tables on which devices", run };
+const struct command command_place = { "place", "which embedding tables, or experts, on which devices", run };

@@ -34,7 +34,26 @@ profile $small,capacity=dropless --data $text --batches 3 && keep dropless.json
 diff <(grep -o '"counts".*\]\]' first.json | head -c 60) <(grep -o '"counts".*\]\]' dropless.json | head -c 60) &&
     echo "what is chosen in the first layer does not depend on the capacity"
 
+echo "# placed on two members, by the routing"
+two="2 devices, 1GiB, 10GB/s 1us"
+weir place out.json --cluster "$two" --json -o once.json && weir place out.json --cluster "$two" --json -o twice.json
+cmp once.json twice.json && python3 - <<'END'
+import json
+routing, placed = json.load(open('out.json'))['routing'], json.load(open('once.json'))
+for layer, put in zip(routing['layers'], placed['layers']):
+    slowest = sum(max(sum(n for n, member in zip(counts, put['members']) if member == m) for m in (0, 1))
+                  for counts in layer['counts'])
+    dropped = sum(max(0, n - -(-layer['pairs'] * 5 // 32)) for counts in layer['counts'] for n in counts)
+    print(put['layer'], sorted(put['members']), (1000 * slowest + 1) // 3 == put['slowest_milli'],
+          put['bound_milli'] <= put['slowest_milli'] <= min(rule['slowest_milli'] for rule in put['rules']),
+          put['capacities'][1] == {'factor_milli': 1250, 'dropped_ppm': 10**6 * dropped // (3 * layer['pairs'])})
+END
+weir place out.json --cluster "$two" | sed -n '1p;/^block/p' | cut -c1-14
+
 echo "# refused"
+for wrong in "--optimizer adagrad" "-m 4" "--layer block1.experts" "--memory 1GiB" "--seconds 3"; do
+    weir place out.json --cluster "$two" $wrong; echo "exit $?"
+done
 weir profile gpt-nano --data $text; echo "exit $?"
 weir profile $small --data $text --rows 2; echo "exit $?"
 weir profile $small --data $text --weights nowhere; echo "exit $?"

@@ -1,0 +1,45 @@
+// Experts of a layer placed on the members of a group, by how real micro-batches chose them
+// (profiler/expert_routing.h).
+//
+// A micro-batch takes as long as its slowest member: the one whose experts have the most pairs. The cost of a placement
+// is the sum of that over all micro-batches. An average over micro-batches first would hide that experts are busy at
+// different times.
+//
+// Experts are placed longest first, each on the member with the least pairs (LPT: Graham 1969). Then single experts
+// move, and pairs of experts change places, as long as that makes the cost less. The bound needs no search. In each
+// micro-batch some member has at least the even share, at least the busiest expert, and of one expert more than there
+// are members, two.
+#ifndef PARTITIONER_EXPERTS_EXPERT_PLACEMENT_H
+#define PARTITIONER_EXPERTS_EXPERT_PLACEMENT_H
+
+#include "common/error.h"
+#include "profiler/expert_routing.h"
+
+enum { EXPERTS_MOST_MEMBERS = 1024 };
+
+enum expert_rule { RULE_MODULO, RULE_BLOCKS, EXPERT_RULES };
+extern const char *const expert_rule_names[];  // "expert % members", "in blocks", NULL
+
+struct expert_request {
+    const struct profile_routing *routing;
+    const struct layer_routing *layer;
+    uint32_t members;
+    uint32_t most;  // experts that a member has room for; 0: all
+};
+
+struct expert_plan {
+    uint32_t *member;             // of each expert
+    uint64_t cost, bound;         // pairs of the slowest member, summed over the micro-batches
+    uint64_t rules[EXPERT_RULES]; // what these placements cost
+    uint32_t binding;             // the expert with the most pairs
+    uint64_t binding_pairs;       // summed likewise
+};
+
+// False with an error of kind ERROR_ANSWER if the members do not have room. expert_plan_clear() frees the plan.
+bool expert_plan_make(const struct expert_request *request, struct expert_plan *plan, struct error *error);
+void expert_plan_clear(struct expert_plan *plan);
+
+// The cost of a placement of all experts.
+uint64_t expert_placement_cost(const struct expert_request *request, const uint32_t *member);
+
+#endif

@@ -1,0 +1,167 @@
+// Placements of experts beside every placement there is, and of routings that are drawn by a stated rule.
+#include "partitioner/experts/expert_placement.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/random.h"
+#include "tests/test.h"
+
+enum { BATCHES = 7, MOST_EXPERTS = 64, ALL_BATCHES = 400 };
+
+struct drawn {
+    struct profile_routing routing;
+    struct layer_routing layer;
+    uint32_t counts[ALL_BATCHES * MOST_EXPERTS];
+};
+
+static uint64_t twin_cost(const struct expert_request *request, const uint32_t *member)
+{
+    uint64_t cost = 0;
+    for (uint64_t b = 0; b < request->routing->batches; b++) {
+        uint64_t loads[MOST_EXPERTS] = { 0 }, most = 0;
+        for (uint32_t e = 0; e < request->layer->experts; e++)
+            loads[member[e]] += request->layer->counts[b * request->layer->experts + e];
+        for (uint32_t m = 0; m < request->members; m++)
+            most = loads[m] > most ? loads[m] : most;
+        cost += most;
+    }
+    return cost;
+}
+
+static bool has_room(const struct expert_request *request, const uint32_t *member)
+{
+    uint32_t counts[MOST_EXPERTS] = { 0 };
+    for (uint32_t e = 0; e < request->layer->experts; e++)
+        counts[member[e]]++;
+    for (uint32_t m = 0; m < request->members; m++)
+        if (request->most > 0 && counts[m] > request->most)
+            return false;
+    return true;
+}
+
+// The least cost of all placements.
+static uint64_t least_of_all(const struct expert_request *request)
+{
+    uint32_t member[MOST_EXPERTS] = { 0 };
+    uint64_t least = UINT64_MAX;
+    for (;;) {
+        if (has_room(request, member)) {
+            const uint64_t cost = twin_cost(request, member);
+            least = cost < least ? cost : least;
+        }
+        uint32_t e = 0;
+        while (e < request->layer->experts && ++member[e] == request->members)
+            member[e++] = 0;
+        if (e == request->layer->experts)
+            return least;
+    }
+}
+
+static void placements_are_between_bound_and_rules(void **state)
+{
+    (void)state;
+    static struct drawn drawn;
+    uint64_t seed = 3;
+    int least = 0, trials = test_trials(60, 1000);
+    for (int trial = 0; trial < trials; trial++) {
+        const uint32_t experts = 2 + (uint32_t)random_below(&seed, 6), members = 2 + (uint32_t)random_below(&seed, 2);
+        for (uint32_t b = 0; b < BATCHES; b++)
+            for (uint32_t e = 0; e < experts; e++)
+                drawn.counts[b * experts + e] = (uint32_t)random_below(&seed, 40);
+        drawn.layer = (struct layer_routing){ .layer = (char *)"experts", .experts = experts, .top = 1, .pairs = 100,
+                                              .counts = drawn.counts };
+        drawn.routing = (struct profile_routing){ .batches = BATCHES, .layers = &drawn.layer, .layer_count = 1 };
+        const uint32_t most = random_below(&seed, 2) ? 0 : (experts + members - 1) / members;
+        const struct expert_request request = { &drawn.routing, &drawn.layer, members, most };
+        struct expert_plan plan;
+        struct error error = { 0 };
+        assert_good(expert_plan_make(&request, &plan, &error), error);
+        const uint64_t best = least_of_all(&request);
+        assert_true(has_room(&request, plan.member));
+        assert_int_equal(plan.cost, twin_cost(&request, plan.member));
+        assert_true(plan.bound <= best && best <= plan.cost);
+        assert_true(plan.cost <= plan.rules[RULE_MODULO] && plan.cost <= plan.rules[RULE_BLOCKS]);
+        assert_true(plan.cost * 20 <= best * 21);
+        least += plan.cost == best;
+        expert_plan_clear(&plan);
+    }
+    assert_true(least * 10 >= trials * 7);
+}
+
+// Expert i of 64 is chosen with a weight of 1 / (i + 1)^0.9, in an order that is drawn, by 1,024 pairs a micro-batch.
+static void draw_skewed(struct drawn *drawn, uint64_t *seed)
+{
+    double ends[MOST_EXPERTS], sum = 0;
+    uint32_t names[MOST_EXPERTS];
+    for (uint32_t i = 0; i < MOST_EXPERTS; i++) {
+        const uint32_t other = (uint32_t)random_below(seed, i + 1);
+        names[i] = names[other];
+        names[other] = i;
+    }
+    for (uint32_t i = 0; i < MOST_EXPERTS; i++)
+        ends[i] = sum += pow(i + 1, -0.9);
+    memset(drawn->counts, 0, sizeof drawn->counts);
+    for (uint32_t b = 0; b < ALL_BATCHES; b++)
+        for (int pair = 0; pair < 1024; pair++) {
+            const double at = sum * (double)random_below(seed, 1 << 30) / (1 << 30);
+            uint32_t i = 0;
+            while (ends[i] <= at)
+                i++;
+            drawn->counts[b * MOST_EXPERTS + names[i]]++;
+        }
+}
+
+static void what_200_micro_batches_say_holds_for_the_next_200(void **state)
+{
+    (void)state;
+    static struct drawn drawn;
+    uint64_t seed = 11;
+    double gain = 0;
+    enum { TRIALS = 5, FIRST = ALL_BATCHES / 2 };
+    for (int trial = 0; trial < TRIALS; trial++) {
+        draw_skewed(&drawn, &seed);
+        drawn.layer = (struct layer_routing){ .layer = (char *)"experts", .experts = MOST_EXPERTS, .top = 1,
+                                              .pairs = 1024, .counts = drawn.counts };
+        drawn.routing = (struct profile_routing){ .batches = FIRST, .layers = &drawn.layer, .layer_count = 1 };
+        struct layer_routing next = drawn.layer;
+        next.counts = drawn.counts + FIRST * MOST_EXPERTS;
+        const struct expert_request request = { &drawn.routing, &drawn.layer, 8, 8 };
+        const struct expert_request later = { &drawn.routing, &next, 8, 8 };
+        struct expert_plan plan;
+        struct error error = { 0 };
+        assert_good(expert_plan_make(&request, &plan, &error), error);
+        const double then = (double)expert_placement_cost(&later, plan.member);
+        assert_true(fabs(then / (double)plan.cost - 1) < 0.05);
+        assert_true(plan.bound <= plan.cost);
+        gain += (double)plan.rules[RULE_MODULO] / (double)plan.cost / TRIALS;
+        expert_plan_clear(&plan);
+    }
+    assert_true(gain >= 1.3);
+}
+
+static void no_room_is_said(void **state)
+{
+    (void)state;
+    static struct drawn drawn;
+    struct expert_plan plan;
+    struct error error = { 0 };
+    drawn.layer = (struct layer_routing){ .layer = (char *)"block1.experts", .experts = 7, .top = 1, .pairs = 7,
+                                          .counts = drawn.counts };
+    drawn.routing = (struct profile_routing){ .batches = 1, .layers = &drawn.layer, .layer_count = 1 };
+    const struct expert_request request = { &drawn.routing, &drawn.layer, 2, 3 };
+    assert_false(expert_plan_make(&request, &plan, &error));
+    assert_error(error, "layer block1.experts has 7 experts, and 2 members have room for 3 each");
+    assert_int_equal(error.kind, ERROR_ANSWER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(placements_are_between_bound_and_rules),
+        cmocka_unit_test(what_200_micro_batches_say_holds_for_the_next_200),
+        cmocka_unit_test(no_room_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
