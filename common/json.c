@@ -405,6 +405,15 @@ bool json_next_key(struct json *object, struct json *value)
     return true;
 }
 
+bool json_next_unasked(struct json *object, struct json *value)
+{
+    const cJSON *node = node_of(object), *next = object->next;
+    while (node && cJSON_IsObject(node) && next && next->valueint != 0)
+        next = next->next;
+    object->next = next;
+    return next && json_next_key(object, value);
+}
+
 enum json_kind json_kind(const struct json *place)
 {
     const cJSON *node = node_of(place);

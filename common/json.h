@@ -84,6 +84,8 @@ size_t json_count(const struct json *array);  // number of items, or of an objec
 
 // Iterates over an object's keys, in their order; each counts as asked for.
 bool json_next_key(struct json *object, struct json *value);
+// The same, over those that were not asked for.
+bool json_next_unasked(struct json *object, struct json *value);
 
 // The kind of the value at a place that an iteration has given; JSON_NOTHING after an error.
 enum json_kind { JSON_NOTHING, JSON_NULL, JSON_TRUTH, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };

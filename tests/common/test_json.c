@@ -290,8 +290,13 @@ static void keys_nobody_asked_for_are_counted_past_64_too(void **state)
         assert_int_equal(json_unasked(&root), 100 - i);
         char key[16];
         snprintf(key, sizeof key, "k%d", i);
+        struct json place = root, first;
+        assert_true(json_next_unasked(&place, &first));
+        assert_true(strcmp(first.key, key) == 0);
         assert_int_equal(json_u64(&root, key, 0, 99), i);
     }
+    struct json place = root, none;
+    assert_false(json_next_unasked(&place, &none));
     assert_int_equal(json_unasked(&root), 0);
     json_end(&root);
     assert_good(json_ok(document, &error), error);
