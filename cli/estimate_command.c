@@ -36,7 +36,7 @@ static const struct argp_option options[] = {
     { "whole-blocks", KEY_WHOLE_BLOCKS, 0, 0, "Stages are of whole blocks (Megatron)", 0 },
     { "variants", KEY_VARIANTS, "LIST", 0, "For plans to choose among: 2,expert8, ..; all", 0 },
     { "explain", KEY_EXPLAIN, 0, 0, "Where each layer's time goes", 0 },
-    { "list", KEY_LIST, 0, 0, "The built-in devices, and the frameworks", 0 },
+    { "list", KEY_LIST, 0, 0, "Built-in devices, frameworks, and families", 0 },
     { 0 },
 };
 
@@ -46,6 +46,8 @@ static int print_devices(void)
     rated_device_names(&text);
     text_add(&text, "\n--like: ");
     framework_names(&text);
+    text_add(&text, "\n\nCONFIG, by its model_type: ");
+    transformer_names(&text);
     text_add(&text, "\n");
     return command_write(&text, NULL, 0);
 }
@@ -131,8 +133,8 @@ static const struct argp argp = {
     .children = children,
     .args_doc = "CONFIG",
     .doc = "Estimates what the layers of a transformer would cost: CONFIG is a Hugging Face model's config.json "
-           "(llama, mistral, qwen2, qwen3, gpt2, gpt_neox, mixtral, qwen2_moe, qwen3_moe, deepseek_v2, deepseek_v3, "
-           "gpt_oss, gemma, gemma2, gemma3_text, olmo2, phi3, granite, glm4_moe, kimi_k2, llama4_text)."
+           "of a family that --list names: llama, qwen3, deepseek_v3, nemotron_h, ..; of models that also see or hear, "
+           "the text model."
            "\v"
            "Layers run as Megatron-Core runs them (NVIDIA/Megatron-LM) or as --like says: what a tuned run reaches "
            "(docs/estimate.md). The profile's device stands for one of each --tensor x --context group of the"
@@ -167,7 +169,7 @@ static int run(int count, char **arguments)
     struct error error = { 0 };
     struct transformer model;
     struct rated_device device;
-    if (!transformer_load(given.config, &model, &error) || !rated_device_load(given.device, &device, &error))
+    if (!estimate_load_model(given.config, &model, &error) || !rated_device_load(given.device, &device, &error))
         return command_fail(&error);
     struct estimate *estimate = malloc(sizeof *estimate);
     struct profile *profile = NULL;

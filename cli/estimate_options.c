@@ -153,6 +153,15 @@ static error_t parse_estimate_option(int key, char *argument, struct argp_state 
 
 const struct argp estimate_argp = { .options = options, .parser = parse_estimate_option };
 
+bool estimate_load_model(const char *config, struct transformer *model, struct error *error)
+{
+    struct text notes = { 0 };
+    const bool good = transformer_load_noting(config, model, &notes, error)
+        && command_say_lines(config, &notes, error);
+    text_clear(&notes);
+    return good;
+}
+
 void estimate_name_files(const char *config, const char *device_file, struct error *error)
 {
     const bool is_file = strpbrk(device_file, "./") != NULL;

@@ -15,4 +15,7 @@ extern const struct argp estimate_argp;
 // device's file if there is one.
 void estimate_name_files(const char *config, const char *device_file, struct error *error);
 
+// Reads the model's config.json, and says on stderr what the user should know of it (transformer_load_noting()).
+bool estimate_load_model(const char *config, struct transformer *model, struct error *error);
+
 #endif

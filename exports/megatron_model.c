@@ -58,6 +58,17 @@ void megatron_say_model(struct export *export)
     say_part(export, model->mlp_biases && !model->attention_biases, "biases of MLPs, but none of attention");
     say_part(export, model->biased_experts && !model->mlp_biases, "biases of experts");
     say_part(export, model->positions && model->is_rotary, "learned positions beside rotary ones");
+    say_part(export, model->recurrence != RECURRENCE_NONE, "recurrent layers");
+    say_part(export, model->has_lone_layers, "layers of attention or an MLP alone");
+    say_part(export, model->gates_attention, "a gate behind attention");
+    say_part(export, model->expert_hidden, "experts that read fewer numbers than the hidden size");
+    say_part(export, model->is_parallel, "attention and MLP side by side");
+    say_part(export, model->bare_norms, "norms without weights");
+    say_part(export, model->centered_norms, "layer norms without biases");
+    say_part(export, model->embedding_norm, "a norm behind the embedding");
+    say_part(export, model->head_bias, "a bias of the head");
+    say_part(export, model->has_alibi, "scores with slopes (ALiBi)");
+    say_part(export, model->activation_parameters, "an activation with parameters");
 }
 
 // --- arguments ----------------------------------------------------------------------------

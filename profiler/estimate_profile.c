@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,17 +90,18 @@ static void set_spread(const struct estimate *estimate, struct profile_layer *la
 
 static bool set_layer(const struct estimate *estimate, size_t i, struct profile_layer *layer)
 {
-    static const char *const kinds[] = { "embedding", "attention", "attention", "mlp", "experts", "mtp", "head" };
     const enum layer_part part = estimate_part(&estimate->model, i);
+    const char *kind = estimate_part_kind(&estimate->model, part);
     char block[40] = "";
     if (part != PART_EMBEDDING && part != PART_PREDICTED && part != PART_HEAD)
-        snprintf(block, sizeof block, "block%zu.", (i - 1) / 2);
+        snprintf(block, sizeof block, "block%" PRIu64 ".", estimate_block(&estimate->model, i));
     char name[64];
-    snprintf(name, sizeof name, "%s%s", block, kinds[part]);
-    if (part == PART_PREDICTED && estimate->model.predicted > 1)  // no number, since blocks have one
-        snprintf(name, sizeof name, "mtp.%c", (int)('a' + i - 1 - 2 * estimate->model.layers));
+    snprintf(name, sizeof name, "%s%s", block, kind);
+    const size_t predicted = (size_t)estimate->model.predicted;
+    if (part == PART_PREDICTED && predicted > 1)  // no number, since blocks have one
+        snprintf(name, sizeof name, "mtp.%c", (int)('a' + i + 1 + predicted - estimate_layers(&estimate->model)));
     layer->name = strdup(name);
-    layer->kind = strdup(kinds[part]);
+    layer->kind = strdup(kind);
     estimate_numbers(estimate, part, layer);
     set_spread(estimate, layer);
     return layer->name && layer->kind;
@@ -119,8 +121,10 @@ static bool forbid_cuts(const struct estimate *estimate, struct profile *profile
     profile->no_cut_after = calloc(blocks, sizeof profile->no_cut_after[0]);
     if (!profile->no_cut_after)
         return false;
-    for (uint32_t i = 0; i < blocks; i++)
-        profile->no_cut_after[profile->no_cut_count++] = 1 + 2 * i;
+    for (uint32_t i = 1; i + 1 < profile->layer_count; i++)
+        if (estimate_block(&estimate->model, i) == estimate_block(&estimate->model, i + 1)
+            && i + 1 + estimate->model.predicted + 1 < profile->layer_count)
+            profile->no_cut_after[profile->no_cut_count++] = i;
     return true;
 }
 
@@ -169,7 +173,7 @@ struct profile *estimate_profile(const struct estimate *estimate, struct error *
         return NULL;
     const char *of_what;
     if (!set_layers(estimate, profile) || !set_source(estimate, profile)
-        || (request->whole_blocks && !forbid_cuts(estimate, profile)))
+        || ((request->whole_blocks || estimate->model.is_parallel) && !forbid_cuts(estimate, profile)))
         error_no_memory(error, "a profile");
     else if (profile_overflow_at(profile, &of_what) < layers)
         error_set(error, "the model's %s do not fit in 2^53", of_what);

@@ -7,7 +7,6 @@
 #include "profiler/estimate/estimate.h"
 #include "profiler/estimate/framework.h"
 
-static const char *const names[LAYER_PARTS] = { "embedding", "attention", "windowed", "mlp", "experts", "mtp", "head" };
 static const char *const phase_names[ESTIMATE_PHASES] = { "forward", "backward_input", "backward_weight" };
 
 static uint64_t whole(double ns)
@@ -49,7 +48,8 @@ static void add_part(struct text *text, const struct estimate *estimate, int par
         phase_estimate_ns(&layer->phases[ESTIMATE_I]) + phase_estimate_ns(&layer->phases[ESTIMATE_W]);
     const uint64_t bytes = layer->parameters * profile_dtype_bytes(estimate->request.dtype);
     char number[NUMBER_SIZE];
-    text_add(text, "%-9s  %5" PRIu64, names[part], estimate->counts[part]);
+    text_add(text, "%-9s  %5" PRIu64, estimate_part_name(&estimate->model, (enum layer_part)part),
+             estimate->counts[part]);
     add_time(text, phase_estimate_ns(&layer->phases[ESTIMATE_F]));
     add_time(text, backward);
     add_kinds_of_work(text, layer);
@@ -131,7 +131,7 @@ static void write_part(struct json_writer *writer, const struct estimate *estima
     static const char *const kept[] = { "none", "weight", "both" };
     const struct layer_estimate *layer = &estimate->parts[part];
     json_begin_object(writer, NULL, JSON_LINES);
-    json_put_string(writer, "kind", names[part]);
+    json_put_string(writer, "kind", estimate_part_name(&estimate->model, (enum layer_part)part));
     json_put_u64(writer, "count", estimate->counts[part]);
     for (int i = 0; i < ESTIMATE_PHASES; i++)
         write_phase(writer, phase_names[i], &layer->phases[i]);

@@ -36,7 +36,7 @@ struct config_costs config_costs(const struct config_request *request, uint64_t 
         costs.work_ns += (double)estimate->counts[i] * costs.pass_ns[i];
         costs.work_forward_ns += (double)estimate->counts[i] * costs.forward_ns[i];
     }
-    costs.output_bytes = (double)estimate->parts[PART_ATTENTION].output_bytes;
+    costs.output_bytes = (double)estimate_output_bytes(estimate);
     return costs;
 }
 
@@ -63,7 +63,7 @@ enum stage_kind { CHEAP, DEAR, STAGE_KINDS };
 struct load {
     const struct config_costs *costs;
     double live[STAGE_KINDS];
-    double counts[STAGE_KINDS][LAYER_PARTS];
+    double counts[STAGE_KINDS][LAYER_SLOTS];
     double pass_ns;  // of a micro-batch
     double bytes;    // if nothing is recomputed
 };
@@ -259,7 +259,9 @@ static bool can_end_in_rounds(const struct bound *bound, double end)
 static bool blocks_are_alike(const struct transformer *model)
 {
     for (uint64_t i = 1; i < model->layers; i++)
-        if (estimate_rest_part(model, i) != estimate_rest_part(model, 0))
+        if (estimate_rest_part(model, i) != estimate_rest_part(model, 0)
+            || transformer_is(model, i, LAYER_RECURRENT) != transformer_is(model, 0, LAYER_RECURRENT)
+            || transformer_is(model, i, LAYER_WITHOUT_MIXER) != transformer_is(model, 0, LAYER_WITHOUT_MIXER))
             return false;
     return true;
 }

@@ -17,10 +17,10 @@
 struct config_costs {  // of one configuration
     const struct transformer *model;
     double memory_bytes;                // of a device
-    double pass_ns[LAYER_PARTS];        // F, I and W of a micro-batch
-    double forward_ns[LAYER_PARTS];
-    double saved_bytes[LAYER_PARTS];    // of a micro-batch, if the layer is not recomputed
-    double fixed_bytes[LAYER_PARTS];    // weights, gradients and optimizer states
+    double pass_ns[LAYER_SLOTS];        // F, I and W of a micro-batch
+    double forward_ns[LAYER_SLOTS];
+    double saved_bytes[LAYER_SLOTS];    // of a micro-batch, if the layer is not recomputed
+    double fixed_bytes[LAYER_SLOTS];    // weights, gradients and optimizer states
     double output_bytes;                // of the message from one rank to the next
     double work_ns, work_forward_ns;    // of all units
 };

@@ -104,8 +104,10 @@ void judgement_write(const struct judgement *judgement, const struct stated_best
 
 // How many layers of each kind a stage has, and how many of them are recomputed.
 struct stated_stage {
-    double counts[LAYER_PARTS], again[LAYER_PARTS];
+    double counts[LAYER_SLOTS], again[LAYER_SLOTS];
 };
+
+double stated_blocks(const struct transformer *model, const struct stated_stage *stage);  // of the stage
 
 // The ranks x chunks stages (stated_layout.c), which the caller frees with free(). NULL with an error if the layout
 // is not possible.

@@ -31,7 +31,7 @@ static double operations_share(const struct transformer *model, enum layer_part 
 {
     const double hidden = (double)model->hidden, size = (double)model->head_size;
     const double queries = hidden * (double)model->heads * size, keys = hidden * (double)model->kv_heads * size;
-    if (part == PART_ATTENTION || part == PART_WINDOWED)
+    if (part == PART_ATTENTION || part == PART_WINDOWED || part == PART_RECURRENT)
         return (keys + queries) / (2 * queries + 2 * keys);
     return model->is_gated ? 1.0 / 3 : 0.5;
 }
@@ -157,7 +157,7 @@ static double kept_bytes(const struct judgement *judgement, enum layer_part part
         return count * (double)layer->saved_bytes;
     if (is_by_operation(judgement))
         return count * kept_by_operation(judgement);
-    const bool is_first = part == PART_ATTENTION || part == PART_WINDOWED;
+    const bool is_first = estimate_begins_block(&judgement->estimate.model, part);
     return (count - again) * (double)(layer->saved_bytes + layer->output_bytes)
         + (is_first || is_by_module ? again * (double)layer->output_bytes : 0);
 }
@@ -170,7 +170,7 @@ static double backward_bytes(const struct judgement *judgement, const struct sta
     for (int i = PART_ATTENTION; i < PART_HEAD; i++) {
         if (judgement->estimate.counts[i] > 0)
             most = fmax(most, (double)(parts[i].held_for_weight_bytes + parts[i].backward_workspace_bytes));
-        double *most_again = i == PART_ATTENTION || i == PART_WINDOWED ? &attention : &rest;
+        double *most_again = i <= PART_RECURRENT ? &attention : &rest;
         if (stage->again[i] > 0)
             *most_again = fmax(*most_again, (double)parts[i].saved_bytes);
     }
@@ -201,7 +201,7 @@ void stated_costs(const struct judgement *judgement, const struct stated_stage *
                   struct cost_row *row, struct stated_bytes *bytes)
 {
     const struct layer_estimate *parts = judgement->estimate.parts;
-    const double blocks = stage->counts[PART_ATTENTION] + stage->counts[PART_WINDOWED];
+    const double blocks = stated_blocks(&judgement->estimate.model, stage);
     const double here = fmax(0, 1 - (double)judgement->request.offloaded / fmax(1, blocks));
     double kept = 0, held = 0, transient = backward_bytes(judgement, stage);
     set_times(judgement, stage, row);
@@ -213,7 +213,7 @@ void stated_costs(const struct judgement *judgement, const struct stated_stage *
         held += stage->counts[i] * (double)parts[i].held_for_weight_bytes;
     }
     if (framework_of(&judgement->request.how)->keeps_outputs)
-        kept += (double)parts[PART_ATTENTION].output_bytes;
+        kept += (double)estimate_output_bytes(&judgement->estimate);
     if (is_last)
         transient = fmax(transient, (double)(parts[PART_HEAD].saved_bytes + parts[PART_HEAD].backward_workspace_bytes));
     // On another rank, a head that reads the embedding's table has a copy of it. Layers that predict tokens further

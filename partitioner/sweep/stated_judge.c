@@ -69,7 +69,7 @@ static struct messages messages_of(const struct judgement *judgement)
         .tensor = (uint32_t)how->tensor, .context = (uint32_t)how->context, .data = (uint32_t)how->data,
         .ranks = request->ranks, .placement = request->placement,
     };
-    const double output = (double)judgement->estimate.parts[PART_ATTENTION].output_bytes;
+    const double output = (double)estimate_output_bytes(&judgement->estimate);
     const bool is_whole = how->sequence_parallel || like->sends_whole;
     return (struct messages){
         .hops = config_hops(&placing, &row),

@@ -193,12 +193,20 @@ static bool give_blocks(struct giving *giving, size_t count, struct error *error
         || error_set(error, "blocks: they are not the model's %llu in all", (unsigned long long)request->model->layers);
 }
 
+double stated_blocks(const struct transformer *model, const struct stated_stage *stage)
+{
+    double blocks = 0;
+    for (int i = PART_ATTENTION; i < PART_PREDICTED; i++)
+        blocks += estimate_begins_block(model, (enum layer_part)i) ? stage->counts[i] : 0;
+    return blocks;
+}
+
 // Recomputes the first blocks of each rank, spread alike over its stages. The embedding and the head are never
 // recomputed.
 static void run_again(const struct stated_request *request, struct stated_stage *stage)
 {
     const struct stated_recompute *recompute = &request->recompute;
-    double blocks = stage->counts[PART_ATTENTION] + stage->counts[PART_WINDOWED];
+    const double blocks = stated_blocks(request->model, stage);
     double share = recompute->how == STATED_BLOCKS && blocks > 0
         ? (double)recompute->blocks / request->chunks / blocks : 0;
     share = share > 1 ? 1 : share;

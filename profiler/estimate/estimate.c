@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "profiler/estimate/framework.h"
 #include "profiler/estimate/layer_costs.h"
 
@@ -72,6 +73,10 @@ static bool check_degrees(const struct transformer *model, const struct estimate
         return refuse_division("tensor", tensor, "the heads", model->heads, error);
     if (model->kv_heads % tensor != 0 && tensor % model->kv_heads != 0)
         return refuse_division("tensor", tensor, "the heads of keys and values, nor they it", model->kv_heads, error);
+    if (model->recurrence && model->scan_heads * (model->recurrence == RECURRENCE_MAMBA ? model->scan_size : 1)
+            % (tensor * request->context) != 0)
+        return refuse_division(tensor > 1 ? "tensor" : "context", tensor > 1 ? tensor : request->context,
+                               "the heads of recurrent layers, nor with the context degree", model->scan_heads, error);
     if (model->ffn % tensor != 0)
         return refuse_division("tensor", tensor, "the MLP's width", model->ffn, error);
     if (request->sequence % request->context != 0)
@@ -123,7 +128,8 @@ static bool check_attention(const struct rated_device *device, enum attention_ho
 
 static void (*const makers[])(struct layer_maker *) = {
     [PART_EMBEDDING] = make_embedding, [PART_ATTENTION] = make_attention, [PART_WINDOWED] = make_attention,
-    [PART_MLP] = make_mlp, [PART_EXPERTS] = make_experts, [PART_PREDICTED] = make_predicted,
+    [PART_RECURRENT] = make_recurrent, [PART_MLP] = make_mlp, [PART_EXPERTS] = make_experts,
+    [PART_PREDICTED] = make_predicted,
     [PART_HEAD] = make_head,
 };
 
@@ -196,36 +202,105 @@ static void wait_for_host(const struct estimate *estimate, struct layer_estimate
     }
 }
 
-size_t estimate_layers(const struct transformer *model)
-{
-    return 2 * (size_t)model->layers + (size_t)model->predicted + 2;
-}
-
 enum layer_part estimate_attention_part(const struct transformer *model, uint64_t block)
 {
+    if (transformer_is(model, block, LAYER_WITHOUT_MIXER))
+        return PART_NONE;
+    if (transformer_is(model, block, LAYER_RECURRENT))
+        return PART_RECURRENT;
     return transformer_is_local(model, block) ? PART_WINDOWED : PART_ATTENTION;
 }
 
 enum layer_part estimate_rest_part(const struct transformer *model, uint64_t block)
 {
+    if (transformer_is(model, block, LAYER_WITHOUT_MLP))
+        return PART_NONE;
     return transformer_has_experts(model, block) ? PART_EXPERTS : PART_MLP;
+}
+
+// The number of layers of all blocks before this one.
+static size_t layers_before(const struct transformer *model, uint64_t block)
+{
+    size_t layers = 2 * (size_t)block;
+    for (uint64_t i = 0; i < block && model->has_lone_layers; i++)
+        layers -= transformer_is(model, i, LAYER_WITHOUT_MIXER | LAYER_WITHOUT_MLP);
+    return layers;
+}
+
+size_t estimate_layers(const struct transformer *model)
+{
+    return layers_before(model, model->layers) + (size_t)model->predicted + 2;
+}
+
+// The last block that begins at the layer or before it.
+uint64_t estimate_block(const struct transformer *model, size_t i)
+{
+    uint64_t low = 0, high = model->layers;
+    while (high - low > 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (1 + layers_before(model, middle) <= i)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 enum layer_part estimate_part(const struct transformer *model, size_t i)
 {
     if (i == 0)
         return PART_EMBEDDING;
-    if (i == estimate_layers(model) - 1)
+    const size_t end = 1 + layers_before(model, model->layers);
+    if (i == end + model->predicted)
         return PART_HEAD;
-    if (i > 2 * model->layers)
+    if (i >= end)
         return PART_PREDICTED;
-    return i % 2 == 1 ? estimate_attention_part(model, i / 2) : estimate_rest_part(model, i / 2 - 1);
+    const uint64_t block = estimate_block(model, i);
+    const enum layer_part first = estimate_attention_part(model, block);
+    return first != PART_NONE && i == 1 + layers_before(model, block) ? first : estimate_rest_part(model, block);
+}
+
+bool estimate_begins_block(const struct transformer *model, enum layer_part part)
+{
+    if (part == PART_ATTENTION || part == PART_WINDOWED || part == PART_RECURRENT)
+        return true;
+    return model->has_lone_layers && (part == PART_MLP || part == PART_EXPERTS);
+}
+
+uint64_t estimate_output_bytes(const struct estimate *estimate)
+{
+    uint64_t most = 0;
+    for (int i = PART_ATTENTION; i < PART_PREDICTED; i++)
+        most = max_u64(most, estimate->parts[i].output_bytes);
+    return most;
+}
+
+static const char *recurrent_name(const struct transformer *model)
+{
+    return model->recurrence == RECURRENCE_MAMBA || model->recurrence == RECURRENCE_MAMBA2 ? "mamba" : "linear";
+}
+
+const char *estimate_part_name(const struct transformer *model, enum layer_part part)
+{
+    static const char *const names[LAYER_PARTS] = { "embedding", "attention", "windowed", "", "mlp", "experts", "mtp",
+                                                    "head" };
+    return part == PART_RECURRENT ? recurrent_name(model) : names[part];
+}
+
+const char *estimate_part_kind(const struct transformer *model, enum layer_part part)
+{
+    return estimate_part_name(model, part == PART_WINDOWED ? PART_ATTENTION : part);
 }
 
 static void count_parts(struct estimate *estimate)
 {
-    for (uint64_t i = 0; i < estimate_layers(&estimate->model); i++)
-        estimate->counts[estimate_part(&estimate->model, i)]++;
+    uint64_t counts[LAYER_SLOTS] = { [PART_EMBEDDING] = 1, [PART_PREDICTED] = estimate->model.predicted,
+                                         [PART_HEAD] = 1 };
+    for (uint64_t i = 0; i < estimate->model.layers; i++) {
+        counts[estimate_attention_part(&estimate->model, i)]++;
+        counts[estimate_rest_part(&estimate->model, i)]++;
+    }
+    memcpy(estimate->counts, counts, sizeof estimate->counts);
 }
 
 // --- between iterations -------------------------------------------------------

@@ -98,9 +98,11 @@ struct estimate_request estimate_usual(void);
 // The request if the user states nothing: all as in the first framework.
 struct estimate_request estimate_unsaid(void);
 
+// A table with LAYER_SLOTS places has one for what is not there.
 // If some layers attend to a window and others to everything, PART_ATTENTION is the latter.
 enum layer_part {
-    PART_EMBEDDING, PART_ATTENTION, PART_WINDOWED, PART_MLP, PART_EXPERTS, PART_PREDICTED, PART_HEAD, LAYER_PARTS
+    PART_EMBEDDING, PART_ATTENTION, PART_WINDOWED, PART_RECURRENT, PART_MLP, PART_EXPERTS, PART_PREDICTED, PART_HEAD,
+    LAYER_PARTS, PART_NONE = LAYER_PARTS, LAYER_SLOTS
 };
 enum estimate_phase { ESTIMATE_F, ESTIMATE_I, ESTIMATE_W, ESTIMATE_PHASES };
 
@@ -145,11 +147,23 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
 // which are whole.
 struct profile *estimate_profile(const struct estimate *estimate, struct error *error);
 
-// How many layers that profile has; the kind of the i-th layer; and the kinds of the two layers of a block.
+// How many layers that profile has; the kind of the i-th layer, and its block; and the kinds of the two layers of a
+// block. In some models a block is one layer, and the other is PART_NONE.
 size_t estimate_layers(const struct transformer *model);
 enum layer_part estimate_part(const struct transformer *model, size_t i);
+uint64_t estimate_block(const struct transformer *model, size_t i);
 enum layer_part estimate_attention_part(const struct transformer *model, uint64_t block);
 enum layer_part estimate_rest_part(const struct transformer *model, uint64_t block);
+
+// What a block hands on.
+uint64_t estimate_output_bytes(const struct estimate *estimate);
+
+// Whether blocks begin with layers of this kind.
+bool estimate_begins_block(const struct transformer *model, enum layer_part part);
+
+// The kind of layer in words: that of an estimate, and that of a profile.
+const char *estimate_part_name(const struct transformer *model, enum layer_part part);
+const char *estimate_part_kind(const struct transformer *model, enum layer_part part);
 
 // Writes the numbers of one kind of layer into a zeroed profile layer.
 void estimate_numbers(const struct estimate *estimate, enum layer_part part, struct profile_layer *layer);

@@ -33,7 +33,8 @@ struct estimated *estimated_copy(const struct estimated *estimated)
 
 // --- members of both objects ----------------------------------------------------------
 
-// A number, a flag, or a word of an enum (`words`). Words are always written. A number is not written if it is
+// A number, a flag, or a word of an enum (`words`). Words are written, except the first of those whose `most` is 1. A
+// number is not written if it is
 // `usual`, unless that is less than `least`; a flag is not written if it is false.
 struct member {
     const char *key;
@@ -47,6 +48,7 @@ struct member {
 #define MODEL(member) offsetof(struct estimated, model.member)
 #define DEGREE(key) { #key, REQUEST(key), NUMBER, 1, 1, 1 << 16, NULL }
 #define NUMBER_OF_MODEL(key, least) { #key, MODEL(key), NUMBER, 0, least, JSON_MAX, NULL }
+#define WORD_OF_MODEL(key, words) { #key, MODEL(key), WORD, 0, 0, 1, words }
 #define FLAG_OF_MODEL(key, member) { key, MODEL(member), FLAG, 0, 0, 1, NULL }
 #define WORD_OF(key, words) { #key, REQUEST(key), WORD, 0, 0, 0, words }
 
@@ -65,6 +67,8 @@ static const struct member how_members[] = {
     { 0 },
 };
 
+static const char *const recurrence_words[] = { "none", "mamba", "mamba2", "delta", "lightning", NULL };
+
 static const struct member model_members[] = {
     { "layers", MODEL(layers), NUMBER, 0, 1, TRANSFORMER_MOST_LAYERS, NULL },
     { "predicted", MODEL(predicted), NUMBER, 0, 0, TRANSFORMER_MOST_PREDICTED, NULL },
@@ -82,6 +86,17 @@ static const struct member model_members[] = {
     FLAG_OF_MODEL("corrected_router", corrected_router), FLAG_OF_MODEL("biased_experts", biased_experts),
     FLAG_OF_MODEL("latent", is_latent), NUMBER_OF_MODEL(query_rank, 0), NUMBER_OF_MODEL(value_rank, 0),
     NUMBER_OF_MODEL(nope_size, 0), NUMBER_OF_MODEL(rope_size, 0), NUMBER_OF_MODEL(value_size, 0),
+    FLAG_OF_MODEL("centered_norms", centered_norms), FLAG_OF_MODEL("bare_norms", bare_norms),
+    FLAG_OF_MODEL("embedding_norm", embedding_norm), FLAG_OF_MODEL("parallel", is_parallel),
+    FLAG_OF_MODEL("shares_norm", shares_norm), FLAG_OF_MODEL("head_bias", head_bias),
+    FLAG_OF_MODEL("alibi", has_alibi), NUMBER_OF_MODEL(activation_parameters, 0), NUMBER_OF_MODEL(expert_hidden, 0),
+    FLAG_OF_MODEL("buffered_correction", buffered_correction), FLAG_OF_MODEL("gates_attention", gates_attention),
+    FLAG_OF_MODEL("lists_experts", marks_experts), WORD_OF_MODEL(recurrence, recurrence_words),
+    NUMBER_OF_MODEL(scan_heads, 0), NUMBER_OF_MODEL(scan_size, 0), NUMBER_OF_MODEL(scan_groups, 0),
+    NUMBER_OF_MODEL(scan_state, 0), NUMBER_OF_MODEL(scan_kernel, 0), NUMBER_OF_MODEL(scan_chunk, 0),
+    NUMBER_OF_MODEL(scan_rank, 0), FLAG_OF_MODEL("scan_conv_bias", scan_conv_bias),
+    FLAG_OF_MODEL("scan_bias", scan_bias), FLAG_OF_MODEL("scan_norm", scan_norm),
+    FLAG_OF_MODEL("side_by_side", side_by_side),
     { 0 },
 };
 
@@ -141,6 +156,8 @@ void estimated_say_model(const struct estimated *estimated, struct text *text)
         say_key(member->key, text);
         if (member->kind == NUMBER)
             text_add(text, " %llu", (unsigned long long)number);
+        else if (member->kind == WORD)
+            text_add(text, " %s", member->words[number]);
         comma = ", ";
     }
     if (model->activation[0])
@@ -160,7 +177,8 @@ void estimated_say_model(const struct estimated *estimated, struct text *text)
 
 static bool may_be_absent(const struct member *member)
 {
-    return member->kind == FLAG || (member->kind == NUMBER && member->usual >= member->least);
+    return member->kind == FLAG || (member->kind == WORD && member->most == 1)
+        || (member->kind == NUMBER && member->usual >= member->least);
 }
 
 static void read_members(struct json *object, const struct member *members, struct estimated *made)
@@ -269,6 +287,44 @@ static void write_local(const struct transformer *model, struct json_writer *wri
     json_close(writer);
 }
 
+// Lists of the layers that are marked.
+static const struct marked {
+    const char *key;
+    enum layer_mark mark;
+} marked[] = { { "recurrent", LAYER_RECURRENT }, { "without_mixer", LAYER_WITHOUT_MIXER },
+               { "without_mlp", LAYER_WITHOUT_MLP }, { "sparse", LAYER_SPARSE } };
+enum { MARKED = sizeof marked / sizeof marked[0] };
+
+static void read_marks(struct json *object, struct transformer *model)
+{
+    for (size_t m = 0; m < MARKED; m++) {
+        struct json list, item;
+        if (!json_has(object, marked[m].key))
+            continue;
+        list = json_array(object, marked[m].key);
+        while (json_next(&list, &item))
+            model->marks[json_item_u64(&item, 0, TRANSFORMER_MOST_LAYERS - 1)] |= (uint8_t)marked[m].mark;
+    }
+    for (uint64_t i = 0; i < TRANSFORMER_MOST_LAYERS; i++)
+        model->has_lone_layers |= transformer_is(model, i, LAYER_WITHOUT_MIXER | LAYER_WITHOUT_MLP);
+}
+
+static void write_marks(const struct transformer *model, struct json_writer *writer)
+{
+    for (size_t m = 0; m < MARKED; m++) {
+        uint64_t count = 0;
+        for (uint64_t i = 0; i < model->layers; i++) {
+            if (!transformer_is(model, i, marked[m].mark))
+                continue;
+            if (count++ == 0)
+                json_begin_array(writer, marked[m].key, JSON_INLINE);
+            json_put_u64(writer, NULL, i);
+        }
+        if (count > 0)
+            json_close(writer);
+    }
+}
+
 static void read_model(struct json *root, struct estimated *made)
 {
     struct json object = json_object(root, "model");
@@ -280,6 +336,7 @@ static void read_model(struct json *root, struct estimated *made)
     if (!model->is_latent)
         model->nope_size = model->value_size = model->head_size;
     read_local(&object, model);
+    read_marks(&object, model);
     if (model->experts > 0 && (model->chosen == 0 || model->chosen > model->experts || model->expert_ffn == 0
                                || model->expert_every == 0))
         json_refuse_key(&object, "experts", "are %llu, and of these chosen, expert_ffn or expert_every is missing or"
@@ -295,6 +352,7 @@ static void write_model(const struct estimated *estimated, struct json_writer *w
     if (estimated->model.activation[0])
         json_put_string(writer, "activation", estimated->model.activation);
     write_local(&estimated->model, writer);
+    write_marks(&estimated->model, writer);
     json_close(writer);
 }
 

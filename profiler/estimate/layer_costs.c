@@ -2,251 +2,9 @@
 
 #include <math.h>
 
-#include "common/json.h"
 #include "common/number.h"
-
-// --- kernels ------------------------------------------------------------------
-
-static struct phase_estimate *phase_of(struct layer_maker *maker, enum estimate_phase phase)
-{
-    return &maker->layer->phases[phase];
-}
-
-// The time of a launch without an operation of PyTorch around it: 5 us of 80 (NVIDIA's guide to Nsight Systems).
-#define LAUNCH_ALONE (1.0 / 16)
-
-// In a group, such as that of experts, each product has a launch of its own (transformer_engine/common/gemm:
-// multi_stream_cublas_gemm).
-static void add_product(struct layer_maker *maker, enum estimate_phase phase, const struct rated_product *rated,
-                        struct product_size size)
-{
-    phase_of(maker, phase)->products_ns += product_ns(maker->device, rated, &size);
-    phase_of(maker, phase)->launches += 1 + (maker->is_grouped ? (size.count - 1) * LAUNCH_ALONE : 0);
-}
-
-// A pass over this many numbers of activations.
-static void add_pass(struct layer_maker *maker, enum estimate_phase phase, double numbers)
-{
-    phase_of(maker, phase)->passes_ns += pass_ns(maker->device, numbers * maker->number);
-    phase_of(maker, phase)->launches += 1;
-}
-
-// A pass that a compiler fuses into the kernel beside it.
-static void add_small_pass(struct layer_maker *maker, enum estimate_phase phase, double numbers)
-{
-    if (!maker->request->fused_passes)
-        add_pass(maker, phase, numbers);
-}
-
-static void add_exchange(struct layer_maker *maker, enum estimate_phase phase, enum collective what, double bytes,
-                         struct group group)
-{
-    if (group.ranks <= 1)
-        return;
-    phase_of(maker, phase)->communication_ns += collective_ns(maker->device, what, bytes, group);
-    phase_of(maker, phase)->launches += 1;
-}
-
-// A number that is too large for a document is refused once everything is added up.
-static uint64_t whole(double number)
-{
-    return (uint64_t)fmin(ceil(number), (double)JSON_MAX + 1);
-}
-
-static void count_flops(struct layer_maker *maker, double flops)
-{
-    maker->layer->flops += whole(flops);
-}
-
-// Quantization is a pass of its own. It reads the numbers as they are, and writes them narrow twice, once transposed.
-static void add_narrowing(struct layer_maker *maker, enum estimate_phase phase, double numbers)
-{
-    if (maker->product_number < maker->number)
-        add_pass(maker, phase, numbers * (1 + 2 * maker->product_number / maker->number));
-}
-
-// tokens x in by in x out, `count` at once, forward and backward. The gradient of the weights is added to one of 4
-// bytes.
-static void add_linear(struct layer_maker *maker, double tokens, double in, double out, double count)
-{
-    const double narrow = maker->product_number, wide = maker->number;
-    add_narrowing(maker, ESTIMATE_F, tokens * in * count);
-    add_product(maker, ESTIMATE_F, maker->products, (struct product_size){ tokens, out, in, count, narrow, wide });
-    add_narrowing(maker, ESTIMATE_I, tokens * out * count);
-    add_product(maker, ESTIMATE_I, maker->products, (struct product_size){ tokens, in, out, count, narrow, wide });
-    add_product(maker, ESTIMATE_W, maker->products, (struct product_size){ in, out, tokens, count, narrow, 8 });
-    count_flops(maker, 2 * tokens * in * out * count);
-}
-
-// --- tensor parallelism -------------------------------------------------------
-
-static struct group tensor_group(const struct layer_maker *maker)
-{
-    return (struct group){ .ranks = maker->tensor, .stride = 1 };
-}
-
-static double gathered_bytes(const struct layer_maker *maker)
-{
-    const double number = maker->request->narrow_gathers ? maker->product_number : maker->number;
-    return maker->tokens * (double)maker->model->hidden * number;
-}
-
-// Communication before a part that is split over the tensor-parallel group. With sequence parallelism the forward
-// all-gathers the sequence, and the backward reduce-scatters. For the weights' gradient the input is gathered once
-// more. Without sequence parallelism there is only an all-reduce in the backward.
-static void enter_split(struct layer_maker *maker)
-{
-    const double bytes = maker->tokens * (double)maker->model->hidden * maker->number;
-    if (!maker->request->sequence_parallel) {
-        add_exchange(maker, ESTIMATE_I, ALL_REDUCE, bytes, tensor_group(maker));
-        return;
-    }
-    add_exchange(maker, ESTIMATE_F, ALL_GATHER, gathered_bytes(maker), tensor_group(maker));
-    add_exchange(maker, ESTIMATE_I, REDUCE_SCATTER, bytes, tensor_group(maker));
-    add_exchange(maker, ESTIMATE_W, ALL_GATHER, gathered_bytes(maker), tensor_group(maker));
-}
-
-// Communication after such a part: the forward reduces.
-static void leave_split(struct layer_maker *maker)
-{
-    const double bytes = maker->tokens * (double)maker->model->hidden * maker->number;
-    if (!maker->request->sequence_parallel) {
-        add_exchange(maker, ESTIMATE_F, ALL_REDUCE, bytes, tensor_group(maker));
-        return;
-    }
-    add_exchange(maker, ESTIMATE_F, REDUCE_SCATTER, bytes, tensor_group(maker));
-    add_exchange(maker, ESTIMATE_I, ALL_GATHER, gathered_bytes(maker), tensor_group(maker));
-}
-
-static void hide(struct phase_estimate *phase, double room, double least)
-{
-    const double exposed = fmax(least, phase->communication_ns - room);
-    if (exposed >= phase->communication_ns)
-        return;
-    phase->hidden_ns += phase->communication_ns - exposed;
-    phase->communication_ns = exposed;
-}
-
-// Communication that does not belong to tensor parallelism is added after this.
-static void hide_exchanges(struct layer_maker *maker)
-{
-    struct phase_estimate *phases = maker->layer->phases;
-    if (maker->request->overlap == OVERLAP_BACKWARD) {
-        hide(&phases[ESTIMATE_W], phases[ESTIMATE_I].products_ns, 0);
-        hide(&phases[ESTIMATE_I], phases[ESTIMATE_W].products_ns, phases[ESTIMATE_I].communication_ns / 2);
-    }
-    for (int i = 0; i < ESTIMATE_PHASES && maker->request->overlap == OVERLAP_ALL; i++)
-        hide(&phases[i], phases[i].products_ns * (1 - 1 / maker->tensor), phases[i].communication_ns / maker->tensor);
-}
-
-// --- bytes --------------------------------------------------------------------
-
-static uint64_t tensor_bytes(double bytes)
-{
-    return round_to_256(whole(bytes));
-}
-
-// A tensor of the model's activations that is kept for the backward.
-static void keep(struct layer_maker *maker, double numbers)
-{
-    maker->layer->saved_bytes += tensor_bytes(numbers * maker->number);
-}
-
-// What products read is kept in the narrow type in which they read it.
-static void keep_read(struct layer_maker *maker, double numbers)
-{
-    maker->layer->saved_bytes += tensor_bytes(numbers * maker->product_number);
-}
-
-static bool is_recomputed(const struct layer_maker *maker, enum estimate_recompute what)
-{
-    return maker->request->recompute_tensors & what;
-}
-
-// What is recomputed is in memory while the backward of its layer runs.
-static void bring_back(struct layer_maker *maker, double bytes)
-{
-    maker->layer->backward_workspace_bytes += tensor_bytes(bytes);
-}
-
-static void keep_mask(struct layer_maker *maker, double numbers)
-{
-    if (maker->model->drops)
-        maker->layer->saved_bytes += tensor_bytes(numbers);
-}
-
-static void hold(struct layer_maker *maker, double numbers)
-{
-    maker->layer->held_for_weight_bytes += tensor_bytes(numbers * maker->number);
-}
-
-// W reads again what products read in F.
-static void hold_read(struct layer_maker *maker, double numbers)
-{
-    maker->layer->held_for_weight_bytes += tensor_bytes(numbers * maker->product_number);
-}
-
-// The output of a norm, which the next product reads.
-static void keep_norm(struct layer_maker *maker)
-{
-    const double numbers = maker->local_tokens * (double)maker->model->hidden;
-    hold_read(maker, numbers);
-    if (!is_recomputed(maker, RECOMPUTE_NORMS)) {
-        keep_read(maker, numbers);
-        return;
-    }
-    add_pass(maker, ESTIMATE_I, 2 * numbers);
-    bring_back(maker, numbers * maker->product_number);
-}
-
-static uint64_t part_of(double parameters, double over)
-{
-    return whole(parameters / over);
-}
-
-static void set_output(struct layer_maker *maker)
-{
-    const double hidden = (double)maker->model->hidden;
-    maker->layer->output_bytes = tensor_bytes(maker->local_tokens * hidden * maker->number);
-    hold(maker, maker->local_tokens * hidden);
-    maker->layer->input_kept = INPUT_KEPT_BOTH;
-    // With the sequence split, what is gathered for a product lives as long as the product.
-    const uint64_t gathered = maker->request->sequence_parallel && maker->tensor > 1
-        ? tensor_bytes(maker->tokens * hidden * maker->number) : 0;
-    maker->layer->workspace_bytes = gathered;
-    maker->layer->backward_workspace_bytes = 2 * gathered;
-}
-
-// --- norms, residuals ---------------------------------------------------------
-
-static void add_norm(struct layer_maker *maker)
-{
-    const double numbers = maker->local_tokens * (double)maker->model->hidden;
-    add_pass(maker, ESTIMATE_F, 2 * numbers);
-    add_pass(maker, ESTIMATE_I, 3 * numbers);
-    if (!maker->model->has_layer_norm)
-        return;
-    phase_of(maker, ESTIMATE_W)->launches += 1;
-    phase_of(maker, ESTIMATE_W)->passes_ns += pass_ns(maker->device, 0);
-}
-
-// The sum with the residual, including the norm, the bias and the dropout of models that have them.
-static void add_residual(struct layer_maker *maker)
-{
-    const double numbers = maker->local_tokens * (double)maker->model->hidden;
-    if (maker->model->norms_twice) {
-        add_norm(maker);
-        keep(maker, numbers);
-    }
-    add_pass(maker, ESTIMATE_F, 3.0 * numbers + (maker->model->drops ? numbers / 2 : 0));
-    add_small_pass(maker, ESTIMATE_I, (maker->model->drops ? 2.5 : 1) * numbers);
-}
-
-// The gradient of a bias takes a pass of its own.
-static void add_bias_gradient(struct layer_maker *maker, double numbers)
-{
-    add_pass(maker, ESTIMATE_W, numbers);
-}
+#include "profiler/estimate/layer_kernels.h"
+#include "profiler/estimate/recurrent_costs.h"
 
 // --- embedding ----------------------------------------------------------------
 
@@ -254,21 +12,26 @@ void make_embedding(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double numbers = maker->tokens * (double)model->hidden;
-    add_pass(maker, ESTIMATE_F, 2 * numbers);
+    layer_add_pass(maker, ESTIMATE_F, 2 * numbers);
     if (model->positions > 0)
-        add_pass(maker, ESTIMATE_F, 3 * numbers);
+        layer_add_pass(maker, ESTIMATE_F, 3 * numbers);
     if (model->drops)
-        add_pass(maker, ESTIMATE_F, 2.5 * numbers);
-    leave_split(maker);
-    add_pass(maker, ESTIMATE_W, 6 * numbers);
+        layer_add_pass(maker, ESTIMATE_F, 2.5 * numbers);
+    layer_leave_split(maker);
+    layer_add_pass(maker, ESTIMATE_W, 6 * numbers);
+    if (model->embedding_norm) {
+        layer_add_norm(maker);
+        layer_keep(maker, maker->local_tokens * (double)model->hidden);
+    }
     const double bytes = maker->number;
-    maker->layer->output_bytes = tensor_bytes(maker->local_tokens * (double)model->hidden * bytes);
-    maker->layer->saved_bytes = tensor_bytes(8 * maker->tokens);
-    keep_mask(maker, maker->local_tokens * (double)model->hidden);
-    hold(maker, maker->local_tokens * (double)model->hidden);
+    maker->layer->output_bytes = layer_tensor_bytes(maker->local_tokens * (double)model->hidden * bytes);
+    maker->layer->saved_bytes += layer_tensor_bytes(8 * maker->tokens);
+    layer_keep_mask(maker, maker->local_tokens * (double)model->hidden);
+    layer_hold(maker, maker->local_tokens * (double)model->hidden);
     maker->layer->input_kept = INPUT_KEPT_NONE;
-    maker->layer->parameters = part_of((double)model->vocabulary, maker->tensor) * model->hidden
-        + model->positions * model->hidden;
+    const uint64_t words = layer_part_of((double)model->vocabulary, maker->tensor);
+    maker->layer->parameters =
+        words * model->hidden + transformer_embedding_parameters(model) - model->vocabulary * model->hidden;
 }
 
 // --- attention ----------------------------------------------------------------
@@ -313,14 +76,14 @@ static void add_fused_attention(struct layer_maker *maker)
     const struct rated_attention *rated =
         maker->request->attention == ATTENTION_FLASH ? &device->flash : &device->fused;
     const double peak = (double)maker->head_products->gigaflops * (double)device->sustained_permille / 1e6;
-    struct phase_estimate *forward = phase_of(maker, ESTIMATE_F), *backward = phase_of(maker, ESTIMATE_I);
+    struct phase_estimate *forward = layer_phase(maker, ESTIMATE_F), *backward = layer_phase(maker, ESTIMATE_I);
     forward->attention_ns += (double)device->kernel_ns + flops / (peak * (double)rated->forward_permille);
     backward->attention_ns +=
         2 * (double)device->kernel_ns + 2.5 * flops / (peak * (double)rated->backward_permille);
     forward->launches += 1;
     backward->launches += 3;
-    count_flops(maker, flops);
-    maker->layer->saved_bytes += tensor_bytes(4 * maker->tokens * heads_here(maker));
+    layer_count_flops(maker, flops);
+    maker->layer->saved_bytes += layer_tensor_bytes(4 * maker->tokens * heads_here(maker));
 }
 
 // Scores of all pairs in memory: two products, with softmax and dropout between them.
@@ -332,11 +95,11 @@ static void add_scores(struct layer_maker *maker, enum estimate_phase phase)
     const double queries = maker->tokens / (double)maker->request->micro_batch;
     const double number = maker->number;
     const struct rated_product *rated = maker->head_products;
-    add_product(maker, phase, rated, (struct product_size){ queries, sequence, size, heads, number, number });
-    add_pass(maker, phase, 2 * heads * queries * sequence);
+    layer_add_product(maker, phase, rated, (struct product_size){ queries, sequence, size, heads, number, number });
+    layer_add_pass(maker, phase, 2 * heads * queries * sequence);
     if (model->drops_scores)
-        add_pass(maker, phase, 2.5 * heads * queries * sequence);
-    add_product(maker, phase, rated, (struct product_size){ queries, size, sequence, heads, number, number });
+        layer_add_pass(maker, phase, 2.5 * heads * queries * sequence);
+    layer_add_product(maker, phase, rated, (struct product_size){ queries, size, sequence, heads, number, number });
 }
 
 static void add_plain_attention(struct layer_maker *maker)
@@ -349,22 +112,24 @@ static void add_plain_attention(struct layer_maker *maker)
     add_scores(maker, ESTIMATE_F);
     if (maker->request->attention == ATTENTION_RECOMPUTED)
         add_scores(maker, ESTIMATE_I);
+    const struct product_size wide = { queries, sequence, size, heads, number, number };
+    const struct product_size narrow = { queries, size, sequence, heads, number, number };
     for (int twice = 0; twice < 2; twice++) {
-        add_product(maker, ESTIMATE_I, rated, (struct product_size){ queries, sequence, size, heads, number, number });
-        add_product(maker, ESTIMATE_I, rated, (struct product_size){ queries, size, sequence, heads, number, number });
+        layer_add_product(maker, ESTIMATE_I, rated, wide);
+        layer_add_product(maker, ESTIMATE_I, rated, narrow);
     }
-    add_pass(maker, ESTIMATE_I, 3 * scores);
+    layer_add_pass(maker, ESTIMATE_I, 3 * scores);
     if (model->drops_scores)
-        add_pass(maker, ESTIMATE_I, 2.5 * scores);
-    count_flops(maker, 8 * scores * size / 2);
+        layer_add_pass(maker, ESTIMATE_I, 2.5 * scores);
+    layer_count_flops(maker, 8 * scores * size / 2);
     if (maker->request->attention == ATTENTION_RECOMPUTED) {
-        maker->layer->backward_workspace_bytes += tensor_bytes((model->drops_scores ? 5 : 2) * scores);
+        maker->layer->backward_workspace_bytes += layer_tensor_bytes((model->drops_scores ? 5 : 2) * scores);
         return;
     }
-    keep(maker, scores);
+    layer_keep(maker, scores);
     if (model->drops_scores) {
-        keep(maker, scores);
-        maker->layer->saved_bytes += tensor_bytes(scores);  // the scores after dropout
+        layer_keep(maker, scores);
+        maker->layer->saved_bytes += layer_tensor_bytes(scores);  // the scores after dropout
     }
 }
 
@@ -379,7 +144,7 @@ static void add_context_ring(struct layer_maker *maker)
     const double bytes = 2 * maker->tokens * ranks * kv_heads_here(maker) * size * maker->number;
     const struct group group = { .ranks = ranks, .stride = maker->tensor };
     for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++) {
-        struct phase_estimate *phase = phase_of(maker, i);
+        struct phase_estimate *phase = layer_phase(maker, i);
         const double ring = collective_ns(maker->device, ALL_GATHER, (i == ESTIMATE_F ? 1 : 2) * bytes, group);
         const double exposed = fmax(ring / ranks, ring - phase->attention_ns * (ranks - 1) / ranks);
         phase->communication_ns += exposed;
@@ -395,12 +160,13 @@ static void add_latent_again(struct layer_maker *maker, double queries, double b
     const double narrow = maker->product_number, wide = maker->number, tokens = maker->tokens;
     const double from = model->query_rank > 0 ? (double)model->query_rank : (double)model->hidden;
     const double values = (double)model->value_rank;
-    if (!is_recomputed(maker, RECOMPUTE_LATENT))
+    if (!layer_is_recomputed(maker, RECOMPUTE_LATENT))
         return;
-    add_narrowing(maker, ESTIMATE_I, tokens * (from + values));
-    add_product(maker, ESTIMATE_I, maker->products, (struct product_size){ tokens, queries, from, 1, narrow, wide });
-    add_product(maker, ESTIMATE_I, maker->products, (struct product_size){ tokens, both, values, 1, narrow, wide });
-    add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
+    layer_add_narrowing(maker, ESTIMATE_I, tokens * (from + values));
+    const struct rated_product *rated = maker->products;
+    layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, queries, from, 1, narrow, wide });
+    layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, both, values, 1, narrow, wide });
+    layer_add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
 }
 
 static void add_latent_products(struct layer_maker *maker, double queries)
@@ -409,25 +175,25 @@ static void add_latent_products(struct layer_maker *maker, double queries)
     const double hidden = (double)model->hidden, values = (double)model->value_rank;
     const double narrow = values + (double)model->rope_size, tokens = maker->tokens;
     if (model->query_rank > 0) {
-        add_linear(maker, tokens, hidden, (double)model->query_rank, 1);
-        add_pass(maker, ESTIMATE_F, 2 * tokens * (double)model->query_rank);
-        add_pass(maker, ESTIMATE_I, 3 * tokens * (double)model->query_rank);
-        add_linear(maker, tokens, (double)model->query_rank, queries, 1);
-        keep(maker, 2 * tokens * (double)model->query_rank);
-        hold(maker, 2 * tokens * (double)model->query_rank);
+        layer_add_linear(maker, tokens, hidden, (double)model->query_rank, 1);
+        layer_add_pass(maker, ESTIMATE_F, 2 * tokens * (double)model->query_rank);
+        layer_add_pass(maker, ESTIMATE_I, 3 * tokens * (double)model->query_rank);
+        layer_add_linear(maker, tokens, (double)model->query_rank, queries, 1);
+        layer_keep(maker, 2 * tokens * (double)model->query_rank);
+        layer_hold(maker, 2 * tokens * (double)model->query_rank);
     } else {
-        add_linear(maker, tokens, hidden, queries, 1);
+        layer_add_linear(maker, tokens, hidden, queries, 1);
     }
     const double both = heads_here(maker) * (double)(model->nope_size + model->value_size);
-    add_linear(maker, tokens, hidden, narrow, 1);
-    add_pass(maker, ESTIMATE_F, 2 * tokens * values);
-    add_pass(maker, ESTIMATE_I, 3 * tokens * values);
-    add_linear(maker, tokens, values, both, 1);
-    add_pass(maker, ESTIMATE_F, 2 * tokens * (both + queries));  // heads are put together from their two parts
-    add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
+    layer_add_linear(maker, tokens, hidden, narrow, 1);
+    layer_add_pass(maker, ESTIMATE_F, 2 * tokens * values);
+    layer_add_pass(maker, ESTIMATE_I, 3 * tokens * values);
+    layer_add_linear(maker, tokens, values, both, 1);
+    layer_add_pass(maker, ESTIMATE_F, 2 * tokens * (both + queries));  // heads are put together from their two parts
+    layer_add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
     add_latent_again(maker, queries, both);
-    keep(maker, tokens * (values + narrow));
-    hold(maker, tokens * (values + narrow));
+    layer_keep(maker, tokens * (values + narrow));
+    layer_hold(maker, tokens * (values + narrow));
 }
 
 static double head_norms_here(const struct layer_maker *maker)
@@ -442,61 +208,99 @@ static uint64_t attention_share(const struct layer_maker *maker)
     const double hidden = (double)model->hidden, size = (double)model->head_size;
     const double norm = (double)transformer_norm_parameters(model);
     if (model->is_latent)
-        return part_of((double)transformer_attention_parameters(model), maker->tensor);
-    const double out = heads_here(maker) * size, all = out + 2 * kv_heads_here(maker) * size;
+        return layer_part_of((double)transformer_attention_parameters(model), maker->tensor);
+    const double out = heads_here(maker) * size;
+    const double all = out * (model->gates_attention ? 2 : 1) + 2 * kv_heads_here(maker) * size;
     return (uint64_t)(norm + hidden * (all + out) + (model->attention_biases ? all : 0)
                       + (model->output_bias ? hidden : 0) + (model->normed_heads ? head_norms_here(maker) : 0)
                       + (model->has_sinks ? heads_here(maker) : 0));
 }
 
-void make_attention(struct layer_maker *maker)
+// What lies between the norm and the sum, with what is kept of it.
+static void add_attention(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double hidden = (double)model->hidden, tokens = maker->tokens;
     const double queries = heads_here(maker) * (double)model->head_size;
     const double keys = model->is_latent ? queries : kv_heads_here(maker) * (double)model->head_size;
     const double values = heads_here(maker) * (double)model->value_size;
-    const double kept_values = model->is_latent ? values : keys;
-    set_output(maker);
-    add_norm(maker);
-    enter_split(maker);
+    const double kept_values = model->is_latent ? values : keys, gate = model->gates_attention ? queries : 0;
     if (model->is_latent)
         add_latent_products(maker, queries);
     else
-        add_linear(maker, tokens, hidden, queries + 2 * keys, 1);
+        layer_add_linear(maker, tokens, hidden, queries + gate + 2 * keys, 1);
     if (model->attention_biases)
-        add_bias_gradient(maker, tokens * (queries + 2 * keys));
+        layer_add_bias_gradient(maker, tokens * (queries + gate + 2 * keys));
     for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++) {
         if (model->is_rotary)
-            add_pass(maker, i, 2 * tokens * (queries + keys));
+            layer_add_pass(maker, i, 2 * tokens * (queries + keys));
         if (model->normed_heads)
-            add_small_pass(maker, i, 2 * tokens * (queries + keys));
+            layer_add_small_pass(maker, i, 2 * tokens * (queries + keys));
     }
     if (maker->request->attention == ATTENTION_FUSED || maker->request->attention == ATTENTION_FLASH)
         add_fused_attention(maker);
     else
         add_plain_attention(maker);
-    add_linear(maker, tokens, values, hidden, 1);
-    leave_split(maker);
-    hide_exchanges(maker);
-    add_context_ring(maker);
-    add_residual(maker);
-    if (model->output_bias)
-        add_bias_gradient(maker, maker->local_tokens * hidden);
-
-    keep_norm(maker);
-    if (is_recomputed(maker, RECOMPUTE_LATENT)) {
-        bring_back(maker, tokens * (queries + keys + kept_values) * maker->number);
-    } else {
-        keep(maker, tokens * queries);
-        keep(maker, tokens * keys);
-        keep(maker, tokens * kept_values);
+    if (gate > 0) {
+        layer_add_pass(maker, ESTIMATE_F, 3 * tokens * gate);
+        layer_add_pass(maker, ESTIMATE_I, 5 * tokens * gate);
+        layer_keep(maker, 2 * tokens * gate);  // the gate, and the output of attention
+        layer_hold(maker, tokens * gate);
     }
-    keep_read(maker, tokens * values);
-    keep_mask(maker, maker->local_tokens * hidden);
-    hold(maker, tokens * (queries + keys + kept_values));
-    hold_read(maker, tokens * values);
+    layer_add_linear(maker, tokens, values, hidden, 1);
+    if (layer_is_recomputed(maker, RECOMPUTE_LATENT)) {
+        layer_bring_back(maker, tokens * (queries + keys + kept_values) * maker->number);
+    } else {
+        layer_keep(maker, tokens * queries);
+        layer_keep(maker, tokens * keys);
+        layer_keep(maker, tokens * kept_values);
+    }
+    layer_keep_read(maker, tokens * values);
+    layer_hold(maker, tokens * (queries + keys + kept_values));
+    layer_hold_read(maker, tokens * values);
+}
+
+void make_attention(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double numbers = maker->local_tokens * (double)model->hidden;
+    layer_set_output(maker);
+    layer_add_norm(maker);
+    layer_enter_split(maker);
+    add_attention(maker);
+    layer_leave_split(maker);
+    layer_hide_exchanges(maker);
+    add_context_ring(maker);
+    layer_add_residual(maker);
+    if (model->output_bias)
+        layer_add_bias_gradient(maker, numbers);
+    layer_keep_norm(maker);
+    layer_keep_mask(maker, numbers);
     maker->layer->parameters = attention_share(maker);
+}
+
+// --- recurrences ----------------------------------------------------------------
+
+void make_recurrent(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    layer_set_output(maker);
+    layer_add_norm(maker);
+    layer_enter_split(maker);
+    add_recurrence(maker);
+    if (model->side_by_side)
+        add_attention(maker);
+    layer_leave_split(maker);
+    layer_hide_exchanges(maker);
+    add_recurrence_exchange(maker);
+    if (model->side_by_side)
+        add_context_ring(maker);
+    layer_add_residual(maker);
+    layer_keep_norm(maker);
+    layer_keep_mask(maker, maker->local_tokens * (double)model->hidden);
+    const double norm = (double)transformer_norm_parameters(model);
+    maker->layer->parameters = (uint64_t)norm
+        + layer_part_of((double)transformer_recurrent_parameters(model) - norm, maker->tensor);
 }
 
 // --- MLP ----------------------------------------------------------------------
@@ -504,26 +308,45 @@ void make_attention(struct layer_maker *maker)
 static void add_activation(struct layer_maker *maker, double numbers)
 {
     const double inputs = maker->model->is_gated ? 2 : 1;
-    add_pass(maker, ESTIMATE_F, (inputs + 1) * numbers);
-    add_pass(maker, ESTIMATE_I, (2 * inputs + 1) * numbers);
+    layer_add_pass(maker, ESTIMATE_F, (inputs + 1) * numbers);
+    layer_add_pass(maker, ESTIMATE_I, (2 * inputs + 1) * numbers);
 }
 
 // The products up and down, and the activation between them, for `count` MLPs of `tokens` tokens each.
-static void add_mlp(struct layer_maker *maker, double tokens, double ffn, double count)
+static void add_mlp(struct layer_maker *maker, double tokens, double hidden, double ffn, double count)
 {
-    const double hidden = (double)maker->model->hidden, ups = maker->model->is_gated ? 2 : 1;
-    add_linear(maker, tokens, hidden, ups * ffn, count);
+    const double ups = maker->model->is_gated ? 2 : 1;
+    layer_add_linear(maker, tokens, hidden, ups * ffn, count);
     add_activation(maker, tokens * ffn * count);
-    add_linear(maker, tokens, ffn, hidden, count);
-    keep(maker, ups * tokens * ffn * count);
-    if (is_recomputed(maker, RECOMPUTE_ACTIVATIONS)) {
-        add_pass(maker, ESTIMATE_I, (ups + 1) * tokens * ffn * count);
-        bring_back(maker, tokens * ffn * count * maker->product_number);
+    layer_add_linear(maker, tokens, ffn, hidden, count);
+    layer_keep(maker, ups * tokens * ffn * count);
+    if (layer_is_recomputed(maker, RECOMPUTE_ACTIVATIONS)) {
+        layer_add_pass(maker, ESTIMATE_I, (ups + 1) * tokens * ffn * count);
+        layer_bring_back(maker, tokens * ffn * count * maker->product_number);
     } else {
-        keep_read(maker, tokens * ffn * count);
+        layer_keep_read(maker, tokens * ffn * count);
     }
-    hold(maker, ups * tokens * ffn * count);
-    hold_read(maker, tokens * ffn * count);
+    layer_hold(maker, ups * tokens * ffn * count);
+    layer_hold_read(maker, tokens * ffn * count);
+}
+
+// With a norm that it shares with the attention beside it, an MLP reads what is kept there.
+static void begin_mlp(struct layer_maker *maker)
+{
+    layer_set_output(maker);
+    if (!maker->model->shares_norm)
+        layer_add_norm(maker);
+    if (maker->model->is_parallel)
+        maker->layer->input_kept = INPUT_KEPT_NONE;
+}
+
+static void end_mlp(struct layer_maker *maker)
+{
+    layer_add_residual(maker);
+    if (maker->model->shares_norm)
+        layer_hold_read(maker, maker->local_tokens * (double)maker->model->hidden);
+    else
+        layer_keep_norm(maker);
 }
 
 void make_mlp(struct layer_maker *maker)
@@ -531,18 +354,16 @@ void make_mlp(struct layer_maker *maker)
     const struct transformer *model = maker->model;
     const double hidden = (double)model->hidden, ffn = (double)model->ffn / maker->tensor;
     const double ups = model->is_gated ? 2 : 1;
-    set_output(maker);
-    add_norm(maker);
-    enter_split(maker);
-    add_mlp(maker, maker->tokens, ffn, 1);
-    leave_split(maker);
-    hide_exchanges(maker);
-    add_residual(maker);
-    if (model->mlp_biases)
-        add_bias_gradient(maker, maker->local_tokens * hidden);  // the other bias's is summed in the activation's pass
-    keep_norm(maker);
-    keep_mask(maker, maker->local_tokens * hidden);
-    const double norm = (double)transformer_norm_parameters(model);
+    begin_mlp(maker);
+    layer_enter_split(maker);
+    add_mlp(maker, maker->tokens, hidden, ffn, 1);
+    layer_leave_split(maker);
+    layer_hide_exchanges(maker);
+    if (model->mlp_biases)  // the other bias's gradient is summed in the activation's pass
+        layer_add_bias_gradient(maker, maker->local_tokens * hidden);
+    end_mlp(maker);
+    layer_keep_mask(maker, maker->local_tokens * hidden);
+    const double norm = (double)(transformer_second_norm_parameters(model) + model->activation_parameters);
     maker->layer->parameters =
         (uint64_t)(norm + (ups + 1) * hidden * ffn + (model->mlp_biases ? ups * ffn + hidden : 0));
 }
@@ -555,18 +376,18 @@ static void add_dispatch(struct layer_maker *maker, enum estimate_phase phase, d
     const struct group group = { .ranks = (double)maker->request->expert, .stride = 1 };
     if (group.ranks > 1) {
         const double bytes = numbers * maker->number;
-        phase_of(maker, phase)->communication_ns += maker->request->dispatch == DISPATCH_ONCE
+        layer_phase(maker, phase)->communication_ns += maker->request->dispatch == DISPATCH_ONCE
             ? dispatch_ns(maker->device, bytes, (double)maker->model->chosen, group)
             : collective_ns(maker->device, ALL_TO_ALL, bytes, group);
-        phase_of(maker, phase)->launches += 1;
+        layer_phase(maker, phase)->launches += 1;
     }
-    add_pass(maker, phase, 2 * numbers);  // permuted into the experts' order, or back into their own
+    layer_add_pass(maker, phase, 2 * numbers);  // permuted into the experts' order, or back into their own
 }
 
 // While the tokens of one micro-batch are being sent, the layers of another one compute.
 static void hide_dispatch(struct layer_maker *maker, enum estimate_phase phase, double before)
 {
-    struct phase_estimate *costs = phase_of(maker, phase);
+    struct phase_estimate *costs = layer_phase(maker, phase);
     const double sent = costs->communication_ns - before;
     const double work = costs->products_ns + costs->passes_ns;
     if (!maker->request->hidden_experts)
@@ -581,10 +402,10 @@ static void add_router(struct layer_maker *maker)
     const struct transformer *model = maker->model;
     const double experts = (double)model->experts;
     enum { SMALL_KERNELS = 40 };  // the top few experts of each token, their weights, counts and places
-    add_linear(maker, maker->local_tokens, (double)model->hidden, experts, 1);
+    layer_add_linear(maker, maker->local_tokens, (double)model->hidden, experts, 1);
     for (int i = 0; i < SMALL_KERNELS; i++) {
-        add_small_pass(maker, ESTIMATE_F, 2 * maker->local_tokens * experts);
-        add_small_pass(maker, ESTIMATE_I, maker->local_tokens * experts);
+        layer_add_small_pass(maker, ESTIMATE_F, 2 * maker->local_tokens * experts);
+        layer_add_small_pass(maker, ESTIMATE_I, maker->local_tokens * experts);
     }
 }
 
@@ -595,20 +416,20 @@ static void add_output_biases(struct layer_maker *maker, double numbers, double 
 {
     const double wide = 4 / maker->number;
     for (double i = 0; i < experts; i++) {
-        add_pass(maker, ESTIMATE_F, wide * numbers / experts);
-        add_pass(maker, ESTIMATE_F, (1 + 2 * wide) * numbers / experts);
-        add_pass(maker, ESTIMATE_I, (1 + wide) * numbers / experts);
-        add_pass(maker, ESTIMATE_I, 2 * wide * numbers / experts);
-        add_pass(maker, ESTIMATE_I, wide * numbers / experts);
-        add_pass(maker, ESTIMATE_W, 2 * wide * numbers / experts);
-        add_pass(maker, ESTIMATE_W, wide * numbers / experts);
+        layer_add_pass(maker, ESTIMATE_F, wide * numbers / experts);
+        layer_add_pass(maker, ESTIMATE_F, (1 + 2 * wide) * numbers / experts);
+        layer_add_pass(maker, ESTIMATE_I, (1 + wide) * numbers / experts);
+        layer_add_pass(maker, ESTIMATE_I, 2 * wide * numbers / experts);
+        layer_add_pass(maker, ESTIMATE_I, wide * numbers / experts);
+        layer_add_pass(maker, ESTIMATE_W, 2 * wide * numbers / experts);
+        layer_add_pass(maker, ESTIMATE_W, wide * numbers / experts);
     }
-    add_pass(maker, ESTIMATE_F, 2 * wide * numbers);
-    add_pass(maker, ESTIMATE_F, (1 + wide) * numbers);
-    add_pass(maker, ESTIMATE_I, (1 + wide) * numbers);
-    add_pass(maker, ESTIMATE_I, 2 * numbers);
-    maker->layer->workspace_bytes += 2 * tensor_bytes(4 * numbers);
-    maker->layer->backward_workspace_bytes += tensor_bytes(4 * numbers);
+    layer_add_pass(maker, ESTIMATE_F, 2 * wide * numbers);
+    layer_add_pass(maker, ESTIMATE_F, (1 + wide) * numbers);
+    layer_add_pass(maker, ESTIMATE_I, (1 + wide) * numbers);
+    layer_add_pass(maker, ESTIMATE_I, 2 * numbers);
+    maker->layer->workspace_bytes += 2 * layer_tensor_bytes(4 * numbers);
+    maker->layer->backward_workspace_bytes += layer_tensor_bytes(4 * numbers);
 }
 
 static void add_expert_biases(struct layer_maker *maker, double sent, double here)
@@ -616,49 +437,62 @@ static void add_expert_biases(struct layer_maker *maker, double sent, double her
     const struct transformer *model = maker->model;
     if (!model->biased_experts)
         return;
-    add_bias_gradient(maker, maker->local_tokens * (double)model->experts);
-    add_bias_gradient(maker, (model->is_gated ? 2 : 1) * sent * (double)model->expert_ffn);
+    layer_add_bias_gradient(maker, maker->local_tokens * (double)model->experts);
+    layer_add_bias_gradient(maker, (model->is_gated ? 2 : 1) * sent * (double)model->expert_ffn);
     add_output_biases(maker, sent * (double)model->hidden, here);
+}
+
+// A product in front of the dispatch makes tokens narrow, and one behind it makes them wide again.
+static void add_latent_experts(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, narrow = (double)model->expert_hidden, tokens = maker->local_tokens;
+    if (model->expert_hidden == 0)
+        return;
+    layer_add_linear(maker, tokens, hidden, narrow, 1);
+    layer_add_linear(maker, tokens, narrow, hidden, 1);
+    layer_keep(maker, 2 * tokens * narrow);
+    layer_hold(maker, 2 * tokens * narrow);
 }
 
 void make_experts(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double hidden = (double)model->hidden, ranks = (double)maker->request->expert;
+    const double narrow = model->expert_hidden ? (double)model->expert_hidden : hidden;
     const double sent = maker->local_tokens * (double)model->chosen;  // as many come back, if experts are evenly loaded
     const double here = (double)model->experts / ranks;
-    set_output(maker);
-    add_norm(maker);
+    begin_mlp(maker);
     add_router(maker);
     if (model->shared_ffn > 0) {
-        enter_split(maker);
-        add_mlp(maker, maker->tokens, (double)model->shared_ffn / maker->tensor, 1);
-        leave_split(maker);
+        layer_enter_split(maker);
+        add_mlp(maker, maker->tokens, hidden, (double)model->shared_ffn / maker->tensor, 1);
+        layer_leave_split(maker);
     }
-    hide_exchanges(maker);
+    add_latent_experts(maker);
+    layer_hide_exchanges(maker);
     const struct phase_estimate *phases = maker->layer->phases;
     const double before[] = { phases[ESTIMATE_F].communication_ns, phases[ESTIMATE_I].communication_ns };
-    add_dispatch(maker, ESTIMATE_F, sent * hidden);
+    add_dispatch(maker, ESTIMATE_F, sent * narrow);
     maker->is_grouped = true;
-    add_mlp(maker, sent / here, (double)model->expert_ffn, here);
+    add_mlp(maker, sent / here, narrow, (double)model->expert_ffn, here);
     maker->is_grouped = false;
     add_expert_biases(maker, sent, here);
-    add_dispatch(maker, ESTIMATE_F, sent * hidden);
-    add_dispatch(maker, ESTIMATE_I, sent * hidden);
-    add_dispatch(maker, ESTIMATE_I, sent * hidden);
+    add_dispatch(maker, ESTIMATE_F, sent * narrow);
+    add_dispatch(maker, ESTIMATE_I, sent * narrow);
+    add_dispatch(maker, ESTIMATE_I, sent * narrow);
     for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++)
         hide_dispatch(maker, i, before[i]);
-    add_residual(maker);
-    keep_norm(maker);
-    keep_read(maker, sent * hidden);  // what the experts have read
-    keep(maker, sent * hidden);       // and their outputs
-    hold_read(maker, sent * hidden);
-    hold(maker, sent * hidden);
-    maker->layer->saved_bytes += tensor_bytes(4 * maker->local_tokens * (double)(2 * model->experts + model->chosen));
+    end_mlp(maker);
+    layer_keep_read(maker, sent * narrow);  // what the experts have read
+    layer_keep(maker, sent * narrow);       // and their outputs
+    layer_hold_read(maker, sent * narrow);
+    layer_hold(maker, sent * narrow);
+    const double routed = (double)(2 * model->experts + model->chosen);
+    maker->layer->saved_bytes += layer_tensor_bytes(4 * maker->local_tokens * routed);
 
     maker->layer->expert_parameters = transformer_experts_parameters(model) / maker->request->expert;
-    const double shared = (double)(transformer_mlp_parameters(model) - transformer_norm_parameters(model));
-    const double split = model->shared_ffn > 0 ? shared * (double)model->shared_ffn / (double)model->ffn : 0;
+    const double split = (model->is_gated ? 3 : 2) * hidden * (double)model->shared_ffn;
     maker->layer->parameters = transformer_router_parameters(model) + maker->layer->expert_parameters
         - (uint64_t)(split * (1 - 1 / maker->tensor));
 }
@@ -693,9 +527,11 @@ static void add_last_block(struct layer_maker *maker)
     struct layer_estimate *all = maker->layer, attention = { 0 }, rest = { 0 };
     maker->window = (double)(transformer_is_local(model, model->layers - 1) ? model->local_window : model->window);
     maker->layer = &attention;
-    make_attention(maker);
+    if (!transformer_is(model, model->layers - 1, LAYER_WITHOUT_MIXER))
+        (transformer_is(model, model->layers - 1, LAYER_RECURRENT) ? make_recurrent : make_attention)(maker);
     maker->layer = &rest;
-    (transformer_has_experts(model, model->layers - 1) ? make_experts : make_mlp)(maker);
+    if (!transformer_is(model, model->layers - 1, LAYER_WITHOUT_MLP))
+        (transformer_has_experts(model, model->layers - 1) ? make_experts : make_mlp)(maker);
     maker->layer = all;
     add_layer(all, &attention);
     add_layer(all, &rest);
@@ -708,21 +544,21 @@ void make_predicted(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double hidden = (double)model->hidden, numbers = maker->tokens * hidden;
-    set_output(maker);
+    layer_set_output(maker);
     maker->layer->output_bytes *= 1 + model->predicted;
-    add_pass(maker, ESTIMATE_F, 2 * numbers);
-    add_pass(maker, ESTIMATE_W, 6 * numbers);
+    layer_add_pass(maker, ESTIMATE_F, 2 * numbers);
+    layer_add_pass(maker, ESTIMATE_W, 6 * numbers);
     for (int i = 0; i < 2; i++) {
-        add_norm(maker);
-        keep(maker, maker->local_tokens * hidden);
-        keep_norm(maker);
-        enter_split(maker);
+        layer_add_norm(maker);
+        layer_keep(maker, maker->local_tokens * hidden);
+        layer_keep_norm(maker);
+        layer_enter_split(maker);
     }
-    add_linear(maker, maker->tokens, 2 * hidden, hidden / maker->tensor, 1);
-    leave_split(maker);
-    hide_exchanges(maker);
+    layer_add_linear(maker, maker->tokens, 2 * hidden, hidden / maker->tensor, 1);
+    layer_leave_split(maker);
+    layer_hide_exchanges(maker);
     maker->layer->parameters = 3 * (model->has_layer_norm ? 2 : 1) * model->hidden
-        + part_of(2 * hidden * hidden, maker->tensor);
+        + layer_part_of(2 * hidden * hidden, maker->tensor);
     add_last_block(maker);
 }
 
@@ -733,43 +569,43 @@ void make_predicted(struct layer_maker *maker)
 static void add_wide_loss(struct layer_maker *maker, double logits)
 {
     const double wide = 4 / maker->number;
-    add_pass(maker, ESTIMATE_F, logits * (1 + wide));
-    add_pass(maker, ESTIMATE_F, logits * wide);
-    add_small_pass(maker, ESTIMATE_F, logits * 2 * wide);
-    add_small_pass(maker, ESTIMATE_F, logits * 2 * wide);
-    add_small_pass(maker, ESTIMATE_F, logits * wide);
-    add_pass(maker, ESTIMATE_I, logits * 2 * wide);
-    add_pass(maker, ESTIMATE_I, logits * (1 + wide));
-    maker->layer->saved_bytes += tensor_bytes(4 * logits);
-    maker->layer->workspace_bytes += tensor_bytes(maker->number * logits);
-    maker->layer->backward_workspace_bytes += tensor_bytes(maker->number * logits);
+    layer_add_pass(maker, ESTIMATE_F, logits * (1 + wide));
+    layer_add_pass(maker, ESTIMATE_F, logits * wide);
+    layer_add_small_pass(maker, ESTIMATE_F, logits * 2 * wide);
+    layer_add_small_pass(maker, ESTIMATE_F, logits * 2 * wide);
+    layer_add_small_pass(maker, ESTIMATE_F, logits * wide);
+    layer_add_pass(maker, ESTIMATE_I, logits * 2 * wide);
+    layer_add_pass(maker, ESTIMATE_I, logits * (1 + wide));
+    maker->layer->saved_bytes += layer_tensor_bytes(4 * logits);
+    maker->layer->workspace_bytes += layer_tensor_bytes(maker->number * logits);
+    maker->layer->backward_workspace_bytes += layer_tensor_bytes(maker->number * logits);
     if (maker->request->loss == LOSS_COMPILED)  // in place except for a copy
-        maker->layer->backward_workspace_bytes += tensor_bytes(4 * logits);
+        maker->layer->backward_workspace_bytes += layer_tensor_bytes(4 * logits);
     if (maker->request->loss != LOSS_PLAIN)
         return;
     // The widened logits lie beside their logarithms. The gradient of the logarithms and that of the logits lie
     // beside these, and one more with DTensor.
     const int besides = maker->tensor > 1 ? 3 : 2;
-    maker->layer->workspace_bytes += tensor_bytes(4 * logits);
+    maker->layer->workspace_bytes += layer_tensor_bytes(4 * logits);
     maker->layer->backward_workspace_bytes +=
-        (uint64_t)besides * tensor_bytes(4 * logits) - tensor_bytes(maker->number * logits);
+        (uint64_t)besides * layer_tensor_bytes(4 * logits) - layer_tensor_bytes(maker->number * logits);
 }
 
 // Logits are read twice and written. The backward scales what is there.
 static void add_fused_loss(struct layer_maker *maker, double logits)
 {
-    add_pass(maker, ESTIMATE_F, 3 * logits);
-    add_pass(maker, ESTIMATE_I, 2 * logits);
-    keep(maker, logits);
+    layer_add_pass(maker, ESTIMATE_F, 3 * logits);
+    layer_add_pass(maker, ESTIMATE_I, 2 * logits);
+    layer_keep(maker, logits);
 }
 
 // Logits are read; for the gradient they are read again, and it is written beside them.
 static void add_kernel_loss(struct layer_maker *maker, double logits)
 {
-    add_pass(maker, ESTIMATE_F, logits);
-    add_pass(maker, ESTIMATE_I, 2 * logits);
-    keep(maker, logits);
-    maker->layer->backward_workspace_bytes += tensor_bytes(maker->number * logits);
+    layer_add_pass(maker, ESTIMATE_F, logits);
+    layer_add_pass(maker, ESTIMATE_I, 2 * logits);
+    layer_keep(maker, logits);
+    maker->layer->backward_workspace_bytes += layer_tensor_bytes(maker->number * logits);
 }
 
 // Cross entropies that are only reported, computed by PyTorch's function under autocast. Logits are widened, and
@@ -778,21 +614,21 @@ static void add_metrics(struct layer_maker *maker, double logits)
 {
     const double wide = 4 / maker->number;
     for (uint32_t i = 0; i < maker->request->metrics; i++) {
-        add_pass(maker, ESTIMATE_F, logits * (1 + wide));
-        add_pass(maker, ESTIMATE_F, logits * 2 * wide);
+        layer_add_pass(maker, ESTIMATE_F, logits * (1 + wide));
+        layer_add_pass(maker, ESTIMATE_F, logits * 2 * wide);
     }
 }
 
 // Logits are divided, go through tanh, whose output is kept for the backward, and are multiplied.
 static void add_cap(struct layer_maker *maker, double logits)
 {
-    add_pass(maker, ESTIMATE_F, 2 * logits);
-    add_pass(maker, ESTIMATE_I, 3 * logits);
+    layer_add_pass(maker, ESTIMATE_F, 2 * logits);
+    layer_add_pass(maker, ESTIMATE_I, 3 * logits);
     for (int i = 0; i < 2; i++) {
-        add_small_pass(maker, ESTIMATE_F, 2 * logits);
-        add_small_pass(maker, ESTIMATE_I, 2 * logits);
+        layer_add_small_pass(maker, ESTIMATE_F, 2 * logits);
+        layer_add_small_pass(maker, ESTIMATE_I, 2 * logits);
     }
-    keep(maker, logits);
+    layer_keep(maker, logits);
 }
 
 // The head runs once for each token that is predicted.
@@ -802,15 +638,15 @@ void make_head(struct layer_maker *maker)
     const double hidden = (double)model->hidden, words = ceil((double)model->vocabulary / maker->tensor);
     const double tokens = maker->tokens, number = maker->number, logits = tokens * words;
     const struct rated_product *rated = maker->head_products;
-    set_output(maker);
+    layer_set_output(maker);
     maker->layer->output_bytes = maker->layer->held_for_weight_bytes = 0;
-    add_norm(maker);
-    enter_split(maker);
-    add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, words, hidden, 1, number, number });
-    add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, hidden, words, 1, number, number });
-    add_product(maker, ESTIMATE_W, rated, (struct product_size){ words, hidden, tokens, 1, number, 8 });
-    count_flops(maker, 2 * tokens * words * hidden);
-    hide_exchanges(maker);
+    layer_add_norm(maker);
+    layer_enter_split(maker);
+    layer_add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, words, hidden, 1, number, number });
+    layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, hidden, words, 1, number, number });
+    layer_add_product(maker, ESTIMATE_W, rated, (struct product_size){ words, hidden, tokens, 1, number, 8 });
+    layer_count_flops(maker, 2 * tokens * words * hidden);
+    layer_hide_exchanges(maker);
     if (model->caps_logits)
         add_cap(maker, logits);
     if (maker->request->loss == LOSS_FUSED)
@@ -820,14 +656,17 @@ void make_head(struct layer_maker *maker)
     else
         add_wide_loss(maker, logits);
     add_metrics(maker, logits);
+    if (model->head_bias)
+        layer_add_bias_gradient(maker, logits);
     for (int i = 0; i < 3; i++)
-        add_exchange(maker, ESTIMATE_F, ALL_REDUCE, 4 * tokens, tensor_group(maker));
-    keep(maker, maker->local_tokens * hidden);
-    maker->layer->held_for_weight_bytes = tensor_bytes(number * logits);
-    hold(maker, maker->local_tokens * hidden);
+        layer_add_exchange(maker, ESTIMATE_F, ALL_REDUCE, 4 * tokens, layer_tensor_group(maker));
+    layer_keep(maker, maker->local_tokens * hidden);
+    maker->layer->held_for_weight_bytes = layer_tensor_bytes(number * logits);
+    layer_hold(maker, maker->local_tokens * hidden);
     const struct layer_estimate once = *maker->layer;
     for (uint64_t i = 0; i < model->predicted; i++)
         add_layer(maker->layer, &once);
-    const uint64_t norm = (model->has_layer_norm ? 2 : 1) * model->hidden;
-    maker->layer->parameters = norm + (model->is_tied ? 0 : (uint64_t)words * model->hidden);
+    const uint64_t own = (model->is_tied ? 0 : model->hidden) + (model->head_bias ? 1 : 0);
+    maker->layer->parameters =
+        transformer_head_parameters(model) - model->vocabulary * own + (uint64_t)words * own;
 }

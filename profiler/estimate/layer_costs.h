@@ -24,6 +24,7 @@ struct layer_maker {
 
 void make_embedding(struct layer_maker *maker);
 void make_attention(struct layer_maker *maker);
+void make_recurrent(struct layer_maker *maker);
 void make_mlp(struct layer_maker *maker);
 void make_experts(struct layer_maker *maker);
 // A layer after the blocks that predicts a token further on. Its logits and their loss are part of the head.

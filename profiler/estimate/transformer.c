@@ -1,5 +1,8 @@
 #include "profiler/estimate/transformer.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "common/json.h"
 #include "profiler/estimate/transformer_families.h"
 
@@ -27,11 +30,11 @@ static void check(const struct json *root, struct transformer *model)
     }
 }
 
-static bool read(struct json_document *document, struct transformer *model, struct error *error)
+static bool read(struct json_document *document, struct transformer *model, struct text *notes, struct error *error)
 {
     struct json root = json_root(document);
     *model = (struct transformer){ 0 };
-    transformer_read_family(&root, model);
+    transformer_read_family(&root, model, notes);
     if (!json_ok(document, error))
         return false;
     check(&root, model);
@@ -40,27 +43,69 @@ static bool read(struct json_document *document, struct transformer *model, stru
     return json_ok(document, error);
 }
 
+// Python writes infinite limits into its JSON, such as "time_step_limit": [0.0, Infinity]. No estimate reads them.
+static void replace_infinite(char *text, size_t length)
+{
+    static const char *const words[] = { "-Infinity", "Infinity", "NaN" };
+    bool is_string = false;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '"')
+            is_string = !is_string;
+        i += is_string && text[i] == '\\';
+        for (size_t w = 0; !is_string && w < sizeof words / sizeof words[0]; w++) {
+            const size_t size = strlen(words[w]);
+            if (length - i < size || strncmp(text + i, words[w], size) != 0)
+                continue;
+            memset(text + i, ' ', size);
+            text[i] = '0';
+        }
+    }
+}
+
+static bool read_text(char *text, size_t length, const char *name, struct transformer *model, struct text *notes,
+                      struct error *error)
+{
+    replace_infinite(text, length);
+    struct json_document *document = json_parse(text, length, name, error);
+    const bool good = document && read(document, model, notes, error);
+    json_free(document);
+    return good;
+}
+
 bool transformer_read(const char *text, size_t length, const char *name, struct transformer *transformer,
                       struct error *error)
 {
-    struct json_document *document = json_parse(text, length, name, error);
-    const bool good = document && read(document, transformer, error);
-    json_free(document);
+    char *copy = malloc(length + 1);
+    if (!copy)
+        return error_no_memory(error, "a model's configuration");
+    memcpy(copy, text, length);
+    const bool good = read_text(copy, length, name, transformer, NULL, error);
+    free(copy);
+    return good;
+}
+
+bool transformer_load_noting(const char *path, struct transformer *transformer, struct text *notes,
+                             struct error *error)
+{
+    size_t length;
+    char *text = text_load(path, &length, error);
+    const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
+    const bool good = text && read_text(text, length, name, transformer, notes, error);
+    free(text);
     return good;
 }
 
 bool transformer_load(const char *path, struct transformer *transformer, struct error *error)
 {
-    struct json_document *document = json_load(path, error);
-    const bool good = document && read(document, transformer, error);
-    json_free(document);
-    return good;
+    return transformer_load_noting(path, transformer, NULL, error);
 }
 
 // --- parameters ---------------------------------------------------------------
 
 bool transformer_has_experts(const struct transformer *model, uint64_t layer)
 {
+    if (model->marks_experts)
+        return transformer_is(model, layer, LAYER_SPARSE);
     if (model->experts == 0 || layer < model->dense_layers)
         return false;
     // Qwen counts layers from 1, and DeepSeek from 0. This makes a difference if not every layer has experts.
@@ -72,10 +117,12 @@ bool transformer_takes(const struct transformer *model, uint64_t sequence, struc
 {
     if (sequence == 0)
         return error_set(error, "the model's file does not say how long a sequence is: say how many tokens (sequence)");
-    if (model->positions > 0 && sequence > model->positions)
+    // OPT learns two that no token has.
+    const uint64_t taken = model->longest > 0 && model->longest < model->positions ? model->longest : model->positions;
+    if (taken > 0 && sequence > taken)
         return error_set(error, "a sequence of %llu tokens is longer than the %llu positions that %s learns: take at"
                          " most so many, or a file with more of them (n_positions)", (unsigned long long)sequence,
-                         (unsigned long long)model->positions, model->name);
+                         (unsigned long long)taken, model->name);
     return true;
 }
 
@@ -84,9 +131,14 @@ bool transformer_is_local(const struct transformer *model, uint64_t layer)
     return model->local_window > 0 && model->is_local[layer];
 }
 
+bool transformer_is(const struct transformer *model, uint64_t layer, enum layer_mark mark)
+{
+    return layer < TRANSFORMER_MOST_LAYERS && model->marks[layer] & mark;
+}
+
 static uint64_t norm_of(const struct transformer *model)
 {
-    return model->has_layer_norm ? 2 * model->hidden : model->hidden;
+    return model->bare_norms ? 0 : model->has_layer_norm ? 2 * model->hidden : model->hidden;
 }
 
 uint64_t transformer_norm_parameters(const struct transformer *model)
@@ -94,9 +146,14 @@ uint64_t transformer_norm_parameters(const struct transformer *model)
     return (model->norms_twice ? 2 : 1) * norm_of(model);
 }
 
+uint64_t transformer_second_norm_parameters(const struct transformer *model)
+{
+    return model->shares_norm ? 0 : transformer_norm_parameters(model);
+}
+
 uint64_t transformer_embedding_parameters(const struct transformer *model)
 {
-    return (model->vocabulary + model->positions) * model->hidden;
+    return (model->vocabulary + model->positions) * model->hidden + (model->embedding_norm ? norm_of(model) : 0);
 }
 
 static uint64_t latent_parameters(const struct transformer *model)
@@ -115,21 +172,78 @@ static uint64_t head_norms(const struct transformer *model)
     return model->norms_across ? (model->heads + model->kv_heads) * model->head_size : 2 * model->head_size;
 }
 
-uint64_t transformer_attention_parameters(const struct transformer *model)
+static uint64_t own_attention_parameters(const struct transformer *model)
 {
     if (model->is_latent)
-        return transformer_norm_parameters(model) + latent_parameters(model);
-    const uint64_t queries = model->heads * model->head_size, all = queries + 2 * model->kv_heads * model->head_size;
-    uint64_t parameters = transformer_norm_parameters(model) + all * model->hidden + queries * model->hidden;
+        return latent_parameters(model);
+    const uint64_t queries = model->heads * model->head_size * (model->gates_attention ? 2 : 1);
+    const uint64_t all = queries + 2 * model->kv_heads * model->head_size;
+    uint64_t parameters = all * model->hidden + model->heads * model->head_size * model->hidden;
     parameters += model->attention_biases ? all : 0;
     parameters += model->output_bias ? model->hidden : 0;
     parameters += model->has_sinks ? model->heads : 0;
     return parameters + (model->normed_heads ? head_norms(model) : 0);
 }
 
-static uint64_t mlp_matrices(const struct transformer *model, uint64_t ffn)
+uint64_t transformer_attention_parameters(const struct transformer *model)
 {
-    return (model->is_gated ? 3 : 2) * model->hidden * ffn;
+    return transformer_norm_parameters(model) + own_attention_parameters(model);
+}
+
+// A step size, a decay and a skip for each channel, and a product of low rank that makes the former.
+static uint64_t mamba_parameters(const struct transformer *model)
+{
+    const uint64_t inner = model->scan_heads * model->scan_size, narrow = model->scan_rank + 2 * model->scan_state;
+    const uint64_t norms = model->scan_norm ? narrow : 0;
+    return inner * (narrow + model->scan_rank + 1 + model->scan_state + 1) + norms;
+}
+
+// The same of Mamba 2 for each head. The delta rule has no skip, and lightning attention has decays that are fixed.
+static uint64_t head_parameters(const struct transformer *model)
+{
+    const uint64_t inner = model->scan_heads * model->scan_size;
+    if (model->recurrence == RECURRENCE_MAMBA2)
+        return 3 * model->scan_heads + (model->scan_norm ? inner : 0);
+    return model->recurrence == RECURRENCE_DELTA ? 2 * model->scan_heads + model->scan_size : inner;
+}
+
+uint64_t transformer_recurrent_parameters(const struct transformer *model)
+{
+    const uint64_t inner = model->scan_heads * model->scan_size, in = transformer_scan_width(model);
+    const uint64_t convolved = transformer_convolved_width(model);
+    uint64_t parameters = model->hidden * (in + inner) + (model->scan_bias ? in + model->hidden : 0);
+    if (model->scan_kernel > 0)
+        parameters += convolved * (model->scan_kernel + (model->scan_conv_bias ? 1 : 0));
+    parameters += model->recurrence == RECURRENCE_MAMBA ? mamba_parameters(model) : head_parameters(model);
+    return transformer_norm_parameters(model) + parameters
+        + (model->side_by_side ? own_attention_parameters(model) : 0);
+}
+
+uint64_t transformer_scan_width(const struct transformer *model)
+{
+    const uint64_t inner = model->scan_heads * model->scan_size, shared = model->scan_groups * model->scan_state;
+    switch (model->recurrence) {
+    case RECURRENCE_MAMBA2:
+        return 2 * inner + 2 * shared + model->scan_heads;
+    case RECURRENCE_DELTA:
+        return 2 * inner + 2 * shared + 2 * model->scan_heads;
+    case RECURRENCE_LIGHTNING:
+        return 4 * inner;
+    default:
+        return 2 * inner;
+    }
+}
+
+uint64_t transformer_convolved_width(const struct transformer *model)
+{
+    const uint64_t inner = model->scan_heads * model->scan_size;
+    return model->scan_kernel == 0 ? 0
+        : model->recurrence == RECURRENCE_MAMBA ? inner : inner + 2 * model->scan_groups * model->scan_state;
+}
+
+static uint64_t matrices(const struct transformer *model, uint64_t hidden, uint64_t ffn)
+{
+    return (model->is_gated ? 3 : 2) * hidden * ffn;
 }
 
 static uint64_t mlp_biases(const struct transformer *model, uint64_t ffn)
@@ -140,34 +254,45 @@ static uint64_t mlp_biases(const struct transformer *model, uint64_t ffn)
 uint64_t transformer_mlp_parameters(const struct transformer *model)
 {
     const uint64_t biases = model->mlp_biases ? mlp_biases(model, model->ffn) : 0;
-    return transformer_norm_parameters(model) + mlp_matrices(model, model->ffn) + biases;
+    return transformer_second_norm_parameters(model) + matrices(model, model->hidden, model->ffn) + biases
+        + model->activation_parameters;
 }
 
 uint64_t transformer_experts_parameters(const struct transformer *model)
 {
     const uint64_t biases = model->biased_experts ? mlp_biases(model, model->expert_ffn) : 0;
-    return model->experts * (mlp_matrices(model, model->expert_ffn) + biases);
+    const uint64_t hidden = model->expert_hidden ? model->expert_hidden : model->hidden;
+    return model->experts * (matrices(model, hidden, model->expert_ffn) + biases);
 }
 
 uint64_t transformer_router_parameters(const struct transformer *model)
 {
-    uint64_t parameters = transformer_norm_parameters(model) + model->hidden * model->experts;
-    parameters += mlp_matrices(model, model->shared_ffn);
-    parameters += model->corrected_router || model->biased_experts ? model->experts : 0;
+    const bool is_corrected = model->corrected_router && !model->buffered_correction;
+    uint64_t parameters = transformer_second_norm_parameters(model) + model->hidden * model->experts;
+    parameters += matrices(model, model->hidden, model->shared_ffn) + 2 * model->hidden * model->expert_hidden;
+    parameters += model->mlp_biases && model->shared_ffn > 0 ? mlp_biases(model, model->shared_ffn) : 0;
+    parameters += model->mlp_biases && model->expert_hidden > 0 ? model->expert_hidden + model->hidden : 0;
+    parameters += is_corrected || model->biased_experts ? model->experts : 0;
     return parameters + (model->gated_shared ? model->hidden : 0);
 }
 
 uint64_t transformer_head_parameters(const struct transformer *model)
 {
-    return norm_of(model) + (model->is_tied ? 0 : model->vocabulary * model->hidden);
+    return norm_of(model) + (model->is_tied ? 0 : model->vocabulary * model->hidden)
+        + (model->head_bias ? model->vocabulary : 0);
 }
 
 static uint64_t block_parameters(const struct transformer *model, uint64_t block)
 {
-    return transformer_attention_parameters(model)
-        + (transformer_has_experts(model, block)
-               ? transformer_experts_parameters(model) + transformer_router_parameters(model)
-               : transformer_mlp_parameters(model));
+    uint64_t parameters = 0;
+    if (!transformer_is(model, block, LAYER_WITHOUT_MIXER))
+        parameters += transformer_is(model, block, LAYER_RECURRENT) ? transformer_recurrent_parameters(model)
+                                                                    : transformer_attention_parameters(model);
+    if (!transformer_is(model, block, LAYER_WITHOUT_MLP))
+        parameters += transformer_has_experts(model, block)
+            ? transformer_experts_parameters(model) + transformer_router_parameters(model)
+            : transformer_mlp_parameters(model);
+    return parameters;
 }
 
 uint64_t transformer_predicted_parameters(const struct transformer *model)

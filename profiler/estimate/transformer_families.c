@@ -3,399 +3,338 @@
 #include <stdio.h>
 #include <string.h>
 
-// With these limits no count of parameters exceeds 2^62.
-enum { MOST_SIZE = 1 << 18, MOST_WORDS = 1 << 24, MOST_POSITIONS = 1 << 26, MOST_EXPERTS = 1 << 12 };
+#include "common/alike.h"
+#include "profiler/estimate/decoder_families.h"
+#include "profiler/estimate/hybrid_families.h"
 
-// --- fields -------------------------------------------------------------------
-
-// Other tools write null for fields that they leave out.
-static bool has(struct json *root, const char *key)
-{
-    struct json value;
-    return json_has(root, key) && json_find(root, key, &value) && json_kind(&value) != JSON_NULL;
-}
-
-static uint64_t size(struct json *root, const char *key)
-{
-    return json_u64(root, key, 1, MOST_SIZE);
-}
-
-static uint64_t size_or(struct json *root, const char *key, uint64_t other)
-{
-    return has(root, key) ? size(root, key) : other;
-}
-
-// A step between layers. It is 1 if the value is refused, since the code divides by it.
-static uint64_t step_or(struct json *root, const char *key, uint64_t other)
-{
-    const uint64_t step = has(root, key) ? json_u64(root, key, 1, TRANSFORMER_MOST_LAYERS) : other;
-    return step > 0 ? step : 1;
-}
-
-// Whether a dropout rate is above 0.
-static bool is_dropped(struct json *root, const char *key, bool other)
-{
-    return has(root, key) ? json_fraction(root, key) > 0 : other;
-}
-
-// The base of the rotation of queries and keys. It is an integer in all known files; newer files have it one level
-// deeper.
-static void read_rotary_base(struct json *root, struct transformer *model)
-{
-    struct json within = *root, value;
-    if (!has(root, "rope_theta") && json_find(root, "rope_parameters", &value) && json_kind(&value) == JSON_OBJECT)
-        within = json_object(root, "rope_parameters");
-    const char *key = has(&within, "rotary_emb_base") ? "rotary_emb_base" : "rope_theta";
-    if (has(&within, key) && json_find(&within, key, &value) && json_kind(&value) == JSON_NUMBER) {
-        const double base = json_fraction(&within, key);
-        model->rotary_base = base >= 1 && base <= (double)JSON_MAX ? (uint64_t)(base + 0.5) : 0;
-    }
-}
-
-// The activation may have any name. A model without a known one computes as fast.
-static void read_activation(struct json *root, struct transformer *model)
-{
-    static const char *const keys[] = { "hidden_act", "hidden_activation", "activation_function" };
-    struct json value;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (json_find(root, keys[i], &value) && json_kind(&value) == JSON_STRING)
-            snprintf(model->activation, sizeof model->activation, "%s", json_string(root, keys[i]));
-}
-
-static bool flag_or(struct json *root, const char *key, bool other)
-{
-    return has(root, key) ? json_bool(root, key) : other;
-}
-
-// --- families -----------------------------------------------------------------
-
-static void read_gpt2(struct json *root, struct transformer *model)
-{
-    model->layers = json_u64(root, "n_layer", 1, TRANSFORMER_MOST_LAYERS);
-    model->hidden = size(root, "n_embd");
-    model->heads = model->kv_heads = size(root, "n_head");
-    model->ffn = size_or(root, "n_inner", 4 * model->hidden);
-    model->positions = model->longest = json_u64(root, "n_positions", 1, MOST_POSITIONS);
-    model->is_tied = flag_or(root, "tie_word_embeddings", true);
-    model->has_layer_norm = model->attention_biases = model->output_bias = model->mlp_biases = true;
-    model->drops = is_dropped(root, "resid_pdrop", true);
-    model->drops_scores = is_dropped(root, "attn_pdrop", true);
-}
-
-// Fields that have the same name in all later families.
-static void read_common(struct json *root, struct transformer *model)
-{
-    model->layers = json_u64(root, "num_hidden_layers", 1, TRANSFORMER_MOST_LAYERS);
-    model->hidden = size(root, "hidden_size");
-    model->heads = size(root, "num_attention_heads");
-    model->kv_heads = size_or(root, "num_key_value_heads", model->heads);
-    model->head_size = size_or(root, "head_dim", 0);
-    model->is_rotary = true;
-    model->drops_scores = is_dropped(root, "attention_dropout", false);
-    if (has(root, "max_position_embeddings"))
-        model->longest = json_u64(root, "max_position_embeddings", 1, MOST_POSITIONS);
-    if (has(root, "sliding_window") && flag_or(root, "use_sliding_window", true))
-        model->window = json_u64(root, "sliding_window", 1, MOST_POSITIONS);
-}
-
-// --- layers that see a window and layers that see all ---------------------------
-
-static void read_layer_types(struct json *root, struct transformer *model)
-{
-    struct json list = json_array(root, "layer_types"), item;
-    const size_t count = json_count(&list);
-    if (count != model->layers) {
-        json_refuse(&list, "names %zu layers, and num_hidden_layers is %llu", count,
-                    (unsigned long long)model->layers);
-        return;
-    }
-    const char *local = model->has_chunks ? "chunked_attention" : "sliding_attention";
-    for (uint64_t i = 0; json_next(&list, &item); i++) {
-        const char *word = json_item_string(&item);
-        model->is_local[i] = strcmp(word, local) == 0;
-        if (!model->is_local[i] && strcmp(word, "full_attention") != 0)
-            json_refuse(&item, "\"%.40s\" is none of those that are estimated: full_attention, %s", word, local);
-    }
-}
-
-// Which layers are local: according to the file if it says so for each layer, else `is_local`. If all layers are
-// alike, none is local.
-static void mix_windows(struct json *root, struct transformer *model)
-{
-    if (has(root, "layer_types"))
-        read_layer_types(root, model);
-    uint64_t local = 0;
-    for (uint64_t i = 0; i < model->layers; i++)
-        local += model->is_local[i];
-    if (local > 0 && model->window == 0)
-        json_refuse_key(root, "layer_types", "has sliding_attention, and there is no sliding_window");
-    if (local == model->layers)
-        return;
-    model->local_window = local > 0 ? model->window : 0;
-    model->window = 0;
-}
-
-// All layers but every `every`th see a window. Its size is `window` tokens if the file does not state one.
-static void see_windows(struct transformer *model, uint64_t every, uint64_t window)
-{
-    model->window = model->window > 0 ? model->window : window;
-    for (uint64_t i = 0; i < model->layers; i++)
-        model->is_local[i] = (i + 1) % every != 0;
-}
-
-// --- more families --------------------------------------------------------------
-
-static void read_gpt_neox(struct json *root, struct transformer *model)
-{
-    read_common(root, model);
-    model->ffn = size(root, "intermediate_size");
-    model->is_tied = flag_or(root, "tie_word_embeddings", false);
-    model->attention_biases = model->output_bias = flag_or(root, "attention_bias", true);
-    model->has_layer_norm = model->mlp_biases = true;
-    model->drops = is_dropped(root, "hidden_dropout", false);
-}
-
-static void read_llama(struct json *root, struct transformer *model)
-{
-    read_common(root, model);
-    model->ffn = size(root, "intermediate_size");
-    model->is_gated = true;
-    model->is_tied = flag_or(root, "tie_word_embeddings", false);
-    model->attention_biases = model->output_bias = flag_or(root, "attention_bias", false);
-    model->mlp_biases = flag_or(root, "mlp_bias", false);
-}
-
-// Layers from `max_window_layers` on see a window, if any layer does.
-static void read_qwen_windows(struct json *root, struct transformer *model)
-{
-    const uint64_t first = has(root, "max_window_layers")
-        ? json_u64(root, "max_window_layers", 0, TRANSFORMER_MOST_LAYERS) : 28;
-    const bool some = flag_or(root, "use_sliding_window", false) && model->window > 0;
-    for (uint64_t i = first; i < model->layers && some; i++)
-        model->is_local[i] = true;
-    if (!some)
-        model->window = 0;
-    mix_windows(root, model);
-}
-
-static void read_qwen2(struct json *root, struct transformer *model)
-{
-    read_llama(root, model);
-    model->attention_biases = true;
-    model->output_bias = false;
-    read_qwen_windows(root, model);
-}
-
-static void read_qwen3(struct json *root, struct transformer *model)
-{
-    read_llama(root, model);
-    model->head_size = size_or(root, "head_dim", 128);
-    model->normed_heads = true;
-    read_qwen_windows(root, model);
-}
-
-// Its norms come after the products, not before. There are as many passes, and as many bytes are kept.
-static void read_olmo2(struct json *root, struct transformer *model)
-{
-    read_llama(root, model);
-    model->normed_heads = model->norms_across = true;
-}
-
-static void read_phi3(struct json *root, struct transformer *model)
-{
-    read_llama(root, model);
-    model->drops = is_dropped(root, "resid_pdrop", false);
-}
-
-static void read_gemma(struct json *root, struct transformer *model)
-{
-    read_llama(root, model);
-    model->head_size = size_or(root, "head_dim", 256);
-    model->is_tied = flag_or(root, "tie_word_embeddings", true);
-}
-
-static void read_gemma2(struct json *root, struct transformer *model)
-{
-    read_gemma(root, model);
-    model->norms_twice = true;
-    model->caps_logits = !json_has(root, "final_logit_softcapping") || has(root, "final_logit_softcapping");
-    see_windows(model, 2, 4096);
-    mix_windows(root, model);
-}
-
-static void read_gemma3(struct json *root, struct transformer *model)
-{
-    read_gemma(root, model);
-    model->norms_twice = model->normed_heads = true;
-    model->caps_logits = has(root, "final_logit_softcapping");
-    see_windows(model, step_or(root, "sliding_window_pattern", 6), 4096);
-    mix_windows(root, model);
-}
-
-static void read_mixtral(struct json *root, struct transformer *model)
-{
-    read_llama(root, model);
-    model->experts = json_u64(root, "num_local_experts", 2, MOST_EXPERTS);
-    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
-    model->expert_ffn = model->ffn;
-    model->expert_every = 1;
-}
-
-static void read_gpt_oss(struct json *root, struct transformer *model)
-{
-    read_mixtral(root, model);
-    model->attention_biases = model->output_bias = flag_or(root, "attention_bias", true);
-    model->has_sinks = model->biased_experts = true;
-    see_windows(model, 2, 128);
-    mix_windows(root, model);
-}
-
-static void read_qwen_experts(struct json *root, struct transformer *model)
-{
-    model->experts = json_u64(root, "num_experts", 2, MOST_EXPERTS);
-    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
-    model->expert_ffn = size(root, "moe_intermediate_size");
-    model->expert_every = step_or(root, "decoder_sparse_step", 1);
-    if (!has(root, "mlp_only_layers"))
-        return;
-    struct json list = json_array(root, "mlp_only_layers");
-    if (json_count(&list) > 0)
-        json_refuse(&list, "names layers without experts one by one, which no estimate is made for");
-}
-
-static void read_qwen2_moe(struct json *root, struct transformer *model)
-{
-    read_qwen2(root, model);
-    read_qwen_experts(root, model);
-    model->shared_ffn = size(root, "shared_expert_intermediate_size");
-    model->gated_shared = true;
-}
-
-static void read_qwen3_moe(struct json *root, struct transformer *model)
-{
-    read_qwen3(root, model);
-    read_qwen_experts(root, model);
-}
-
-static void read_latent(struct json *root, struct transformer *model)
-{
-    model->is_latent = true;
-    model->query_rank = size_or(root, "q_lora_rank", 0);
-    model->value_rank = size(root, "kv_lora_rank");
-    model->nope_size = size(root, "qk_nope_head_dim");
-    model->rope_size = size(root, "qk_rope_head_dim");
-    model->value_size = size(root, "v_head_dim");
-    model->head_size = model->nope_size + model->rope_size;
-}
-
-static void read_deepseek_experts(struct json *root, struct transformer *model)
-{
-    model->experts = json_u64(root, "n_routed_experts", 2, MOST_EXPERTS);
-    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
-    model->expert_ffn = size(root, "moe_intermediate_size");
-    if (has(root, "n_shared_experts"))
-        model->shared_ffn = json_u64(root, "n_shared_experts", 0, 64) * model->expert_ffn;
-    if (has(root, "first_k_dense_replace"))
-        model->dense_layers = json_u64(root, "first_k_dense_replace", 0, TRANSFORMER_MOST_LAYERS);
-    model->expert_every = step_or(root, "moe_layer_freq", 1);
-    model->corrected_router = strcmp(model->name, "deepseek_v2") != 0;
-}
-
-static void read_deepseek(struct json *root, struct transformer *model)
-{
-    read_llama(root, model);
-    read_latent(root, model);
-    read_deepseek_experts(root, model);
-}
-
-static void read_glm4_moe(struct json *root, struct transformer *model)
-{
-    read_llama(root, model);
-    read_deepseek_experts(root, model);
-    model->output_bias = false;
-    model->normed_heads = flag_or(root, "use_qk_norm", false);
-}
-
-// A layer sees everything if its queries and keys are not rotated.
-static void read_rotated_layers(struct json *root, struct transformer *model)
-{
-    struct json list = json_array(root, "no_rope_layers"), item;
-    const size_t count = json_count(&list);
-    if (count > 0 && count != model->layers)
-        json_refuse(&list, "has %zu layers, and num_hidden_layers is %llu", count, (unsigned long long)model->layers);
-    for (uint64_t i = 0; i < model->layers && json_next(&list, &item); i++)
-        model->is_local[i] = json_item_u64(&item, 0, 1);
-}
-
-// A file may say twice which layers have experts.
-static void check_expert_layers(struct json *root, const struct transformer *model)
-{
-    struct json list = json_array(root, "moe_layers"), item;
-    bool are_those = json_count(&list) == model->layers / model->expert_every;
-    for (uint64_t i = 1; json_next(&list, &item); i++)
-        are_those &= json_item_u64(&item, 0, TRANSFORMER_MOST_LAYERS) == i * model->expert_every - 1;
-    if (!are_those)
-        json_refuse(&list, "is not each interleave_moe_layer_step-th layer, and no estimate is made for others");
-}
-
-static void read_llama4_windows(struct json *root, struct transformer *model)
-{
-    model->has_chunks = true;
-    model->window = has(root, "attention_chunk_size") ? json_u64(root, "attention_chunk_size", 1, MOST_POSITIONS)
-                                                      : 8192;
-    see_windows(model, step_or(root, "no_rope_layer_interval", 4), model->window);
-    if (has(root, "no_rope_layers"))
-        read_rotated_layers(root, model);
-    mix_windows(root, model);
-}
-
-static void read_llama4(struct json *root, struct transformer *model)
-{
-    read_llama(root, model);
-    read_llama4_windows(root, model);
-    model->experts = json_u64(root, "num_local_experts", 2, MOST_EXPERTS);
-    model->chosen = json_u64(root, "num_experts_per_tok", 1, MOST_EXPERTS);
-    model->expert_ffn = model->shared_ffn = model->ffn;
-    model->ffn = size(root, "intermediate_size_mlp");
-    model->expert_every = step_or(root, "interleave_moe_layer_step", 1);
-    if (has(root, "moe_layers"))
-        check_expert_layers(root, model);
-}
-
-// --- which one it is ----------------------------------------------------------
-
+// A model type, how its fields are read, and what its class in transformers 5.24 gives those that are left out. What
+// is false, null or 0 there is not listed.
 static const struct family {
     const char *name;
-    void (*read)(struct json *root, struct transformer *model);
+    void (*read)(struct config_fields *fields, struct transformer *model);
+    const char *defaults;
 } families[] = {
-    { "llama", read_llama },         { "mistral", read_llama },           { "qwen2", read_qwen2 },
-    { "qwen3", read_qwen3 },         { "gpt2", read_gpt2 },               { "gpt_neox", read_gpt_neox },
-    { "mixtral", read_mixtral },     { "qwen2_moe", read_qwen2_moe },     { "qwen3_moe", read_qwen3_moe },
-    { "deepseek_v2", read_deepseek }, { "deepseek_v3", read_deepseek },   { "gpt_oss", read_gpt_oss },
-    { "gemma", read_gemma },         { "gemma2", read_gemma2 },           { "gemma3_text", read_gemma3 },
-    { "olmo2", read_olmo2 },         { "phi3", read_phi3 },               { "granite", read_llama },
-    { "glm4_moe", read_glm4_moe },   { "kimi_k2", read_deepseek },        { "llama4_text", read_llama4 },
+    { "llama", read_llama,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 32000" },
+    { "mistral", read_mistral,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "14336 vocab_size 32000 sliding_window 4096" },
+    { "ministral", read_ministral,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "14336 vocab_size 32000 sliding_window 4096" },
+    { "ministral3", read_mistral,
+      "num_hidden_layers 34 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 head_dim 128 "
+      "intermediate_size 14336 vocab_size 131072" },
+    { "qwen2", read_qwen2,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 32 intermediate_size "
+      "22016 vocab_size 151936 sliding_window 4096" },
+    { "qwen2_vl_text", read_qwen2,
+      "num_hidden_layers 80 hidden_size 8192 num_attention_heads 64 num_key_value_heads 8 intermediate_size "
+      "29568 vocab_size 152064 sliding_window 4096" },
+    { "qwen2_5_vl_text", read_qwen2,
+      "num_hidden_layers 80 hidden_size 8192 num_attention_heads 64 num_key_value_heads 8 intermediate_size "
+      "29568 vocab_size 152064 sliding_window 4096" },
+    { "qwen3", read_qwen3,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 32 head_dim 128 "
+      "intermediate_size 22016 vocab_size 151936 sliding_window 4096" },
+    { "qwen3_vl_text", read_qwen3,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 32 head_dim 128 "
+      "intermediate_size 22016 vocab_size 151936" },
+    { "gpt2", read_gpt2,
+      "n_layer 12 n_embd 768 n_head 12 vocab_size 50257 n_positions 1024 tie_word_embeddings 1 attn_pdrop 0.1 "
+      "resid_pdrop 0.1" },
+    { "gpt_bigcode", read_gpt_bigcode,
+      "n_layer 12 n_embd 768 n_head 12 vocab_size 50257 n_positions 1024 tie_word_embeddings 1 multi_query 1 "
+      "attn_pdrop 0.1 resid_pdrop 0.1" },
+    { "gpt_neo", read_gpt_neo,
+      "num_layers 24 hidden_size 2048 num_heads 16 vocab_size 50257 max_position_embeddings 2048 window_size "
+      "256 tie_word_embeddings 1" },
+    { "gpt_neox", read_gpt_neox,
+      "num_hidden_layers 44 hidden_size 6144 num_attention_heads 64 intermediate_size 24576 vocab_size 50432 "
+      "attention_bias 1" },
+    { "gptj", read_gptj,
+      "n_layer 28 n_embd 4096 n_head 16 vocab_size 50400" },
+    { "codegen", read_gptj,
+      "n_layer 28 n_embd 4096 n_head 16 vocab_size 50400" },
+    { "bloom", read_bloom,
+      "n_layer 2 hidden_size 64 n_head 8 vocab_size 250880 tie_word_embeddings 1" },
+    { "falcon", read_falcon,
+      "num_hidden_layers 32 hidden_size 4544 num_attention_heads 71 vocab_size 65024 tie_word_embeddings 1 "
+      "multi_query 1 parallel_attn 1" },
+    { "mpt", read_mpt,
+      "n_layers 24 d_model 2048 n_heads 16 expansion_ratio 4 vocab_size 50368 tie_word_embeddings 1" },
+    { "opt", read_opt,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 ffn_dim 3072 vocab_size 50272 "
+      "max_position_embeddings 2048 tie_word_embeddings 1 enable_bias 1 do_layer_norm_before 1 dropout 0.1 "
+      "activation_function relu" },
+    { "phi", read_phi,
+      "num_hidden_layers 24 hidden_size 2048 num_attention_heads 32 intermediate_size 8192 vocab_size 51200" },
+    { "phi3", read_phi3,
+      "num_hidden_layers 32 hidden_size 3072 num_attention_heads 32 intermediate_size 8192 vocab_size 32064" },
+    { "starcoder2", read_starcoder2,
+      "num_hidden_layers 30 hidden_size 3072 num_attention_heads 24 num_key_value_heads 2 intermediate_size "
+      "12288 vocab_size 49152 tie_word_embeddings 1 use_bias 1" },
+    { "gemma", read_gemma,
+      "num_hidden_layers 28 hidden_size 3072 num_attention_heads 16 num_key_value_heads 16 head_dim 256 "
+      "intermediate_size 24576 vocab_size 256000 tie_word_embeddings 1 hidden_act gelu_pytorch_tanh" },
+    { "gemma2", read_gemma2,
+      "num_hidden_layers 26 hidden_size 2304 num_attention_heads 8 num_key_value_heads 4 head_dim 256 "
+      "intermediate_size 9216 vocab_size 256000 sliding_window 4096 tie_word_embeddings 1 "
+      "final_logit_softcapping 30 hidden_activation gelu_pytorch_tanh" },
+    { "gemma3_text", read_gemma3,
+      "num_hidden_layers 26 hidden_size 2304 num_attention_heads 8 num_key_value_heads 4 head_dim 256 "
+      "intermediate_size 9216 vocab_size 262208 sliding_window 4096 tie_word_embeddings 1 hidden_activation "
+      "gelu_pytorch_tanh" },
+    { "granite", read_llama,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 32000" },
+    { "olmo", read_olmo,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 50304" },
+    { "olmo2", read_olmo2,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 50304" },
+    { "olmo3", read_olmo3,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 50304 "
+      "sliding_window 4096" },
+    { "exaone4", read_exaone4,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 32 intermediate_size "
+      "16384 vocab_size 102400 sliding_window 4096 sliding_window_pattern 4" },
+    { "glm", read_glm,
+      "num_hidden_layers 40 hidden_size 4096 num_attention_heads 32 num_key_value_heads 2 head_dim 128 "
+      "intermediate_size 13696 vocab_size 151552 attention_bias 1" },
+    { "glm4", read_glm4,
+      "num_hidden_layers 40 hidden_size 4096 num_attention_heads 32 num_key_value_heads 2 head_dim 128 "
+      "intermediate_size 13696 vocab_size 151552 attention_bias 1" },
+    { "glm4v_text", read_glm4,
+      "num_hidden_layers 40 hidden_size 4096 num_attention_heads 32 num_key_value_heads 2 intermediate_size "
+      "13696 attention_bias 1 vocab_size 151552" },
+    { "smollm3", read_smollm3,
+      "num_hidden_layers 36 hidden_size 2048 num_attention_heads 16 num_key_value_heads 4 intermediate_size "
+      "11008 vocab_size 128256 tie_word_embeddings 1" },
+    { "seed_oss", read_seed_oss,
+      "num_hidden_layers 64 hidden_size 4096 num_attention_heads 80 num_key_value_heads 8 head_dim 128 "
+      "intermediate_size 27648 vocab_size 155136 attention_bias 1 attention_dropout 0.1 residual_dropout 0.1" },
+    { "apertus", read_apertus,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 14336 vocab_size 131072 "
+      "hidden_act xielu" },
+    { "hunyuan_v1_dense", read_hunyuan,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 290943" },
+    { "cohere", read_cohere,
+      "num_hidden_layers 40 hidden_size 8192 num_attention_heads 64 intermediate_size 22528 vocab_size 256000 "
+      "tie_word_embeddings 1" },
+    { "cohere2", read_cohere2,
+      "num_hidden_layers 40 hidden_size 8192 num_attention_heads 64 intermediate_size 22528 vocab_size 256000 "
+      "sliding_window 4096 tie_word_embeddings 1" },
+    { "stablelm", read_stablelm,
+      "num_hidden_layers 32 hidden_size 2560 num_attention_heads 32 num_key_value_heads 32 intermediate_size "
+      "6912 vocab_size 50304" },
+    { "nemotron", read_nemotron,
+      "num_hidden_layers 32 hidden_size 6144 num_attention_heads 48 intermediate_size 24576 vocab_size 256000 "
+      "hidden_act relu2" },
+    { "arcee", read_arcee,
+      "num_hidden_layers 32 hidden_size 2560 num_attention_heads 32 intermediate_size 18432 vocab_size 32000 "
+      "hidden_act relu2" },
+    { "helium", read_helium,
+      "num_hidden_layers 24 hidden_size 2560 num_attention_heads 20 num_key_value_heads 20 head_dim 128 "
+      "intermediate_size 7040 vocab_size 48000" },
+    { "internlm3", read_glm,
+      "num_hidden_layers 48 hidden_size 4096 num_attention_heads 32 num_key_value_heads 2 head_dim 128 "
+      "intermediate_size 10240 vocab_size 128512" },
+    { "ernie4_5", read_ernie,
+      "num_hidden_layers 18 hidden_size 1024 num_attention_heads 16 num_key_value_heads 2 head_dim 128 "
+      "intermediate_size 3072 vocab_size 103424 tie_word_embeddings 1" },
+    { "mixtral", read_mixtral,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "14336 vocab_size 32000 num_local_experts 8 num_experts_per_tok 2" },
+    { "qwen2_moe", read_qwen2_moe,
+      "num_hidden_layers 24 hidden_size 2048 num_attention_heads 16 num_key_value_heads 16 intermediate_size "
+      "5632 vocab_size 151936 sliding_window 4096 qkv_bias 1 num_experts 60 num_experts_per_tok 4 "
+      "moe_intermediate_size 1408 shared_expert_intermediate_size 5632" },
+    { "qwen3_moe", read_qwen3_moe,
+      "num_hidden_layers 24 hidden_size 2048 num_attention_heads 32 num_key_value_heads 4 intermediate_size "
+      "6144 vocab_size 151936 sliding_window 4096 num_experts 128 num_experts_per_tok 8 moe_intermediate_size "
+      "768" },
+    { "qwen3_vl_moe_text", read_qwen3_moe,
+      "num_hidden_layers 24 hidden_size 2048 num_attention_heads 16 num_key_value_heads 16 intermediate_size "
+      "5632 vocab_size 151936 tie_word_embeddings 1 num_experts 60 num_experts_per_tok 4 moe_intermediate_size "
+      "1408" },
+    { "deepseek_v2", read_deepseek,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 102400 "
+      "n_routed_experts 64 moe_intermediate_size 1407 n_shared_experts 2 q_lora_rank 1536 kv_lora_rank 512 "
+      "qk_nope_head_dim 128 qk_rope_head_dim 64 v_head_dim 128" },
+    { "deepseek_v3", read_deepseek,
+      "num_hidden_layers 61 hidden_size 7168 num_attention_heads 128 num_key_value_heads 128 intermediate_size "
+      "18432 vocab_size 129280 n_routed_experts 256 num_experts_per_tok 8 moe_intermediate_size 2048 "
+      "n_shared_experts 1 first_k_dense_replace 3 q_lora_rank 1536 kv_lora_rank 512 qk_nope_head_dim 128 "
+      "qk_rope_head_dim 64 v_head_dim 128" },
+    { "kimi_k2", read_deepseek,
+      "num_hidden_layers 61 hidden_size 7168 num_attention_heads 128 num_key_value_heads 128 intermediate_size "
+      "18432 vocab_size 129280 n_routed_experts 256 num_experts_per_tok 8 moe_intermediate_size 2048 "
+      "n_shared_experts 1 first_k_dense_replace 3 q_lora_rank 1536 kv_lora_rank 512 qk_nope_head_dim 128 "
+      "qk_rope_head_dim 64 v_head_dim 128" },
+    { "gpt_oss", read_gpt_oss,
+      "num_hidden_layers 36 hidden_size 2880 num_attention_heads 64 num_key_value_heads 8 head_dim 64 "
+      "intermediate_size 2880 vocab_size 201088 sliding_window 128 attention_bias 1 num_local_experts 128 "
+      "num_experts_per_tok 4" },
+    { "glm4_moe", read_glm4_moe,
+      "num_hidden_layers 46 hidden_size 4096 num_attention_heads 96 num_key_value_heads 8 intermediate_size "
+      "10944 vocab_size 151552 n_routed_experts 128 num_experts_per_tok 8 moe_intermediate_size 1408 "
+      "n_shared_experts 1 first_k_dense_replace 1" },
+    { "glm4v_moe_text", read_glm4v_moe,
+      "num_hidden_layers 46 hidden_size 4096 num_attention_heads 96 num_key_value_heads 8 intermediate_size "
+      "10944 vocab_size 151424 attention_bias 1 n_routed_experts 128 num_experts_per_tok 8 "
+      "moe_intermediate_size 1408 n_shared_experts 1 first_k_dense_replace 1" },
+    { "glm4_moe_lite", read_glm4_moe_lite,
+      "num_hidden_layers 47 hidden_size 2048 num_attention_heads 20 num_key_value_heads 20 intermediate_size "
+      "10240 vocab_size 154880 n_routed_experts 64 num_experts_per_tok 4 moe_intermediate_size 1536 "
+      "n_shared_experts 1 q_lora_rank 768 kv_lora_rank 512 qk_nope_head_dim 192 qk_rope_head_dim 64 v_head_dim "
+      "256" },
+    { "llama4_text", read_llama4,
+      "num_hidden_layers 48 hidden_size 5120 num_attention_heads 40 num_key_value_heads 8 head_dim 128 "
+      "intermediate_size 8192 intermediate_size_mlp 16384 vocab_size 202048 num_local_experts 16 "
+      "num_experts_per_tok 1" },
+    { "olmoe", read_olmoe,
+      "num_hidden_layers 16 hidden_size 2048 num_attention_heads 16 intermediate_size 2048 vocab_size 50304 "
+      "num_experts 64 num_experts_per_tok 8" },
+    { "granitemoe", read_granite_experts,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 32000 "
+      "num_local_experts 8 num_experts_per_tok 2" },
+    { "granitemoeshared", read_granite_experts,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 32000 "
+      "num_local_experts 8 num_experts_per_tok 2" },
+    { "phimoe", read_phimoe,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "6400 vocab_size 32064 num_local_experts 16 num_experts_per_tok 2" },
+    { "minimax_m2", read_minimax_m2,
+      "num_hidden_layers 62 hidden_size 3072 num_attention_heads 48 num_key_value_heads 8 head_dim 128 "
+      "intermediate_size 1536 vocab_size 200064 num_local_experts 256 num_experts_per_tok 8" },
+    { "dots1", read_dots1,
+      "num_hidden_layers 62 hidden_size 4608 num_attention_heads 32 num_key_value_heads 32 intermediate_size "
+      "10944 vocab_size 152064 sliding_window 4096 moe_intermediate_size 1408" },
+    { "ernie4_5_moe", read_ernie_moe,
+      "num_hidden_layers 28 hidden_size 2560 num_attention_heads 20 num_key_value_heads 4 intermediate_size "
+      "12288 vocab_size 103424 tie_word_embeddings 1 moe_num_experts 64 moe_k 6 moe_intermediate_size 1536 "
+      "moe_num_shared_experts 2 moe_layer_start_index 1" },
+    { "dbrx", read_dbrx,
+      "n_layers 24 d_model 2048 n_heads 16 vocab_size 32000" },
+    { "nemotron_h", read_nemotron_h,
+      "hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 head_dim 128 intermediate_size 21504 "
+      "vocab_size 131072 n_routed_experts 8 num_experts_per_tok 2 moe_intermediate_size 7688 n_shared_experts 1 "
+      "mamba_num_heads 128 mamba_head_dim 64 n_groups 8 ssm_state_size 128 conv_kernel 4 chunk_size 128 "
+      "use_conv_bias 1 moe_shared_expert_intermediate_size 7688 mlp_hidden_act relu2" },
+    { "granitemoehybrid", read_granite_hybrid,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 32000 "
+      "num_local_experts 8 num_experts_per_tok 2 shared_intermediate_size 1024 mamba_n_heads 128 mamba_n_groups "
+      "1 mamba_d_state 256 mamba_d_conv 4 mamba_chunk_size 256 mamba_conv_bias 1 mamba_expand 2" },
+    { "bamba", read_bamba,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "14336 vocab_size 128000 mamba_n_heads 128 mamba_n_groups 1 mamba_d_state 256 mamba_d_conv 4 "
+      "mamba_chunk_size 256 mamba_conv_bias 1 mamba_expand 2" },
+    { "falcon_h1", read_falcon_h1,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "14336 vocab_size 128000 mamba_n_heads 128 mamba_n_groups 1 mamba_d_state 256 mamba_d_conv 4 "
+      "mamba_chunk_size 256 mamba_conv_bias 1 mamba_expand 2 mamba_d_ssm 1024" },
+    { "jamba", read_jamba,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "14336 vocab_size 65536 num_experts 16 num_experts_per_tok 2 mamba_d_state 16 mamba_d_conv 4 "
+      "mamba_conv_bias 1 mamba_expand 2" },
+    { "qwen3_next", read_qwen3_next,
+      "num_hidden_layers 48 hidden_size 2048 num_attention_heads 16 num_key_value_heads 2 head_dim 256 "
+      "intermediate_size 5632 vocab_size 151936 num_experts 512 num_experts_per_tok 10 moe_intermediate_size "
+      "512 shared_expert_intermediate_size 512 linear_num_value_heads 32 linear_value_head_dim 128 "
+      "linear_num_key_heads 16 linear_key_head_dim 128 linear_conv_kernel_dim 4" },
+    { "qwen3_5_text", read_qwen3_5,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 16 num_key_value_heads 4 head_dim 256 "
+      "intermediate_size 12288 vocab_size 248320 linear_num_value_heads 32 linear_value_head_dim 128 "
+      "linear_num_key_heads 16 linear_key_head_dim 128 linear_conv_kernel_dim 4" },
+    { "qwen3_5_moe_text", read_qwen3_5_moe,
+      "num_hidden_layers 40 hidden_size 2048 num_attention_heads 16 num_key_value_heads 2 head_dim 256 "
+      "vocab_size 248320 num_experts 256 num_experts_per_tok 8 moe_intermediate_size 512 "
+      "shared_expert_intermediate_size 512 linear_num_value_heads 32 linear_value_head_dim 128 "
+      "linear_num_key_heads 16 linear_key_head_dim 128 linear_conv_kernel_dim 4" },
+    { "minimax", read_minimax,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "14336 vocab_size 32000 num_local_experts 8 num_experts_per_tok 2 block_size 256" },
+    { "mamba2", read_mamba2,
+      "num_hidden_layers 64 hidden_size 4096 num_heads 128 head_dim 64 vocab_size 32768 n_groups 8 state_size "
+      "128 conv_kernel 4 chunk_size 256 use_conv_bias 1" },
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
-// Models that also see or hear have the text model in an object of its own.
+// Models that also see or hear, and the class of the text model within them. Whether the head reads the embedding's
+// table is said beside the text model (with a default), within it, or by either, as the class has it.
+static const struct wrapper {
+    const char *name, *text;
+    enum { TIED_BESIDE, TIED_WITHIN, TIED_BY_EITHER } tied;
+    bool is_tied;
+} wrappers[] = {
+    { "gemma3", "gemma3_text", TIED_BESIDE, true },
+    { "llava", "llama", TIED_BY_EITHER, false },
+    { "llava_next", "llama", TIED_BESIDE, false },
+    { "llava_next_video", "llama", TIED_BY_EITHER, false },
+    { "llava_onevision", "qwen2", TIED_BY_EITHER, false },
+    { "vipllava", "llama", TIED_BESIDE, false },
+    { "video_llava", "llama", TIED_BESIDE, false },
+    { "qwen2_vl", "qwen2_vl_text", TIED_BY_EITHER, false },
+    { "qwen2_5_vl", "qwen2_5_vl_text", TIED_BY_EITHER, false },
+    { "qwen3_vl", "qwen3_vl_text", TIED_BESIDE, false },
+    { "qwen3_vl_moe", "qwen3_vl_moe_text", TIED_BESIDE, false },
+    { "qwen3_5", "qwen3_5_text", TIED_WITHIN, false },
+    { "qwen3_5_moe", "qwen3_5_moe_text", TIED_WITHIN, false },
+    { "llama4", "llama4_text", TIED_WITHIN, false },
+    { "mistral3", "mistral", TIED_BESIDE, true },
+    { "idefics2", "mistral", TIED_BESIDE, false },
+    { "idefics3", "llama", TIED_BESIDE, false },
+    { "smolvlm", "llama", TIED_BESIDE, false },
+    { "internvl", "qwen2", TIED_BESIDE, true },
+    { "aya_vision", "cohere2", TIED_BESIDE, true },
+    { "cohere2_vision", "cohere2", TIED_BESIDE, true },
+    { "paligemma", "gemma", TIED_BESIDE, true },
+    { "glm4v", "glm4v_text", TIED_BY_EITHER, false },
+    { "glm4v_moe", "glm4v_moe_text", TIED_BESIDE, false },
+};
+enum { WRAPPERS = sizeof wrappers / sizeof wrappers[0] };
+
+static const struct wrapper *find_wrapper(const char *name)
+{
+    for (size_t i = 0; i < WRAPPERS; i++)
+        if (strcmp(wrappers[i].name, name) == 0)
+            return &wrappers[i];
+    return NULL;
+}
+
+static const struct family *find_family(const char *name)
+{
+    for (size_t i = 0; i < FAMILIES; i++)
+        if (strcmp(families[i].name, name) == 0)
+            return &families[i];
+    return NULL;
+}
+
+void transformer_names(struct text *text)
+{
+    for (size_t i = 0; i < FAMILIES; i++)
+        text_add(text, "%s%s", i ? ", " : "", families[i].name);
+    for (size_t i = 0; i < WRAPPERS; i++)
+        text_add(text, ", %s", wrappers[i].name);
+}
+
+// --- a file ---------------------------------------------------------------------
+
 static bool has_text_model(const struct json *root)
 {
     struct json value;
     return json_find(root, "text_config", &value) && json_kind(&value) == JSON_OBJECT;
 }
 
-static const struct family *find_family(const struct json *root, const char *name)
+static void refuse_type(const struct json *root, const char *name)
 {
-    char known[300] = "";
-    for (size_t i = 0; i < FAMILIES; i++) {
-        if (strcmp(families[i].name, name) == 0)
-            return &families[i];
-        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", families[i].name);
-    }
-    json_refuse_key(root, "model_type", "\"%.40s\" is none of those that are estimated: %s%s", name, known,
-                    has_text_model(root) ? "; its text_config, in a file of its own, may be one" : "");
-    return NULL;
+    struct alike alike = { .distance = 0 };
+    char said[ALIKE_SAID];
+    for (size_t i = 0; i < FAMILIES; i++)
+        alike_try(&alike, name, families[i].name);
+    for (size_t i = 0; i < WRAPPERS; i++)
+        alike_try(&alike, name, wrappers[i].name);
+    json_refuse_key(root, "model_type", "\"%.40s\" is none of those that are estimated (docs/estimate.md)%s", name,
+                    alike_said(&alike, said));
 }
 
 // For a file without a model_type, the error says what the file is.
@@ -413,18 +352,117 @@ static void find_type(struct json *root)
         json_refuse_key(root, "model_type", "is missing: every config.json of a Hugging Face model has it");
 }
 
-void transformer_read_family(struct json *root, struct transformer *model)
+// The activation may have any name. A model without a known one computes as fast.
+static void read_activation(struct config_fields *fields, struct transformer *model)
 {
-    find_type(root);
-    json_string_into(root, "model_type", model->name, sizeof model->name);
-    const struct family *family = find_family(root, model->name);
-    if (!family)
+    char word[64];
+    fields_word(fields, "mlp_hidden_act|hidden_activation|hidden_act|activation_function|activation", word,
+                sizeof word);
+    snprintf(model->activation, sizeof model->activation, "%.*s", (int)sizeof model->activation - 1, word);
+}
+
+// The base of the rotation of queries and keys. It is an integer in all known files; newer files have it one level
+// deeper.
+static void read_rotary_base(struct json *root, struct transformer *model)
+{
+    struct json within = *root, value;
+    const bool is_deeper = !json_has(root, "rope_theta") && json_find(root, "rope_parameters", &value);
+    if (is_deeper && json_kind(&value) == JSON_OBJECT)
+        within = json_object(root, "rope_parameters");
+    const char *key = json_has(&within, "rotary_emb_base") ? "rotary_emb_base" : "rope_theta";
+    if (json_find(&within, key, &value) && json_kind(&value) == JSON_NUMBER) {
+        const double base = json_fraction(&within, key);
+        model->rotary_base = base >= 1 && base <= (double)JSON_MAX ? (uint64_t)(base + 0.5) : 0;
+    }
+}
+
+// Heads of other tasks than the next token's. A multimodal class has a language model's.
+static void say_heads(struct json *root, struct text *notes)
+{
+    static const char *const others[] = { "SequenceClassification", "TokenClassification", "QuestionAnswering",
+                                          "MultipleChoice", "RewardModel" };
+    struct json list, item;
+    if (!json_find(root, "architectures", &list) || json_kind(&list) != JSON_ARRAY)
         return;
-    model->vocabulary = json_u64(root, "vocab_size", 1, MOST_WORDS);
-    family->read(root, model);
+    while (json_next(&list, &item)) {
+        const char *name = json_kind(&item) == JSON_STRING ? json_item_string(&item) : "";
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+            if (strstr(name, others[i]))
+                text_add(notes, "architectures: %.80s has a head of its own, and what is estimated is a model that"
+                         " predicts tokens\n", name);
+    }
+}
+
+static void say_all(struct config_fields *fields, const struct transformer *model, struct text *notes)
+{
+    if (!notes)
+        return;
+    if (fields->taken->length > 0)
+        text_add(notes, "left out, and taken from the defaults of %s: %s\n", model->name, fields->taken->data);
+    say_heads(fields->root, notes);
+    fields_say_unread(fields, model->name, notes);
+}
+
+static void read_text_model(struct config_fields *fields, const struct family *family, struct transformer *model,
+                            struct text *notes)
+{
+    struct text taken = { 0 };
+    fields->defaults = family->defaults;
+    fields->taken = notes ? &taken : NULL;
+    snprintf(model->name, sizeof model->name, "%s", family->name);
+    model->vocabulary = fields_number(fields, "vocab_size", 1, MOST_WORDS);
+    family->read(fields, model);
     if (model->is_rotary)
-        read_rotary_base(root, model);
-    read_activation(root, model);
-    if (has(root, "num_nextn_predict_layers"))
-        model->predicted = json_u64(root, "num_nextn_predict_layers", 0, TRANSFORMER_MOST_PREDICTED);
+        read_rotary_base(fields->root, model);
+    read_activation(fields, model);
+    if (fields_state(fields, "num_nextn_predict_layers"))
+        model->predicted = json_u64(fields->root, "num_nextn_predict_layers", 0, TRANSFORMER_MOST_PREDICTED);
+    say_all(fields, model, notes);
+    text_clear(&taken);
+}
+
+// Files of before there was a text_config have its fields beside the others.
+static void read_wrapped(struct json *root, const char *name, const struct wrapper *wrapper, struct transformer *model,
+                         struct text *notes)
+{
+    struct json text = *root;
+    const bool is_within = has_text_model(root);
+    if (is_within)
+        text = json_object(root, "text_config");
+    struct config_fields fields = { .root = &text, .is_within = is_within || wrapper };
+    char type[TRANSFORMER_NAME] = "";
+    if (is_within)
+        fields_word(&fields, "model_type", type, sizeof type);
+    const struct family *family = find_family(type[0] ? type : wrapper ? wrapper->text : "");
+    if (!family) {
+        refuse_type(&text, type[0] ? type : name);
+        return;
+    }
+    if (notes)
+        text_add(notes, "%.40s: its text model alone is estimated, without what sees images or hears\n", name);
+    read_text_model(&fields, family, model, notes);
+    if (wrapper && wrapper->tied == TIED_WITHIN)
+        return;
+    const bool is_said = json_has(root, "tie_word_embeddings");
+    const bool beside = is_said ? json_bool(root, "tie_word_embeddings") : wrapper && wrapper->is_tied;
+    if (!wrapper)
+        model->is_tied = is_said ? beside : model->is_tied;
+    else
+        model->is_tied = beside || (wrapper->tied == TIED_BY_EITHER && model->is_tied);
+}
+
+void transformer_read_family(struct json *root, struct transformer *model, struct text *notes)
+{
+    char name[TRANSFORMER_NAME] = "";
+    find_type(root);
+    json_string_into(root, "model_type", name, sizeof name);
+    const struct family *family = find_family(name);
+    const struct wrapper *wrapper = find_wrapper(name);
+    struct config_fields fields = { .root = root };
+    if (family)
+        read_text_model(&fields, family, model, notes);
+    else if (wrapper || has_text_model(root))
+        read_wrapped(root, name, wrapper, model, notes);
+    else
+        refuse_type(root, name);
 }

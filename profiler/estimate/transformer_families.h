@@ -7,7 +7,7 @@
 #include "profiler/estimate/transformer.h"
 
 // Reads the family into a zeroed model. A missing field or an unknown family is an error of the document, like other
-// errors of its reader.
-void transformer_read_family(struct json *root, struct transformer *model);
+// errors of its reader. Adds to `notes`, unless it is NULL, what transformer_load_noting() says.
+void transformer_read_family(struct json *root, struct transformer *model, struct text *notes);
 
 #endif

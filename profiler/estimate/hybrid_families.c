@@ -1,0 +1,307 @@
+#include "profiler/estimate/hybrid_families.h"
+
+#include <string.h>
+
+#include "profiler/estimate/decoder_families.h"
+
+// --- which layers are recurrent ---------------------------------------------------
+
+static bool is_recurrent_word(const char *word)
+{
+    return strcmp(word, "linear_attention") == 0 || strcmp(word, "mamba") == 0 || strcmp(word, "mamba2") == 0;
+}
+
+static bool is_attention_word(const char *word)
+{
+    return strcmp(word, "full_attention") == 0 || strcmp(word, "attention") == 0;
+}
+
+static bool take_recurrent(struct transformer *model, uint64_t layer, const char *word)
+{
+    const bool is_recurrent = is_recurrent_word(word);
+    model->marks[layer] &= (uint8_t)~LAYER_RECURRENT;
+    model->marks[layer] |= is_recurrent ? LAYER_RECURRENT : 0;
+    return is_recurrent || is_attention_word(word);
+}
+
+static void read_recurrent_layers(struct config_fields *fields, struct transformer *model)
+{
+    read_layer_words(fields, "layer_types|layers_block_type", "full_attention, linear_attention", take_recurrent,
+                     model);
+}
+
+// Every `every`th layer is attention, unless the file names each layer.
+static void recur_except(struct config_fields *fields, uint64_t every, struct transformer *model)
+{
+    for (uint64_t i = 0; i < model->layers; i++)
+        model->marks[i] |= (i + 1) % every != 0 ? LAYER_RECURRENT : 0;
+    read_recurrent_layers(fields, model);
+}
+
+// --- recurrences --------------------------------------------------------------------
+
+static void read_mamba2_sizes(struct config_fields *fields, struct transformer *model)
+{
+    model->recurrence = RECURRENCE_MAMBA2;
+    model->scan_heads = read_size(fields, "mamba_n_heads|mamba_num_heads|num_heads");
+    model->scan_groups = read_size(fields, "mamba_n_groups|n_groups");
+    model->scan_state = read_size(fields, "mamba_d_state|ssm_state_size|state_size");
+    model->scan_kernel = read_size(fields, "mamba_d_conv|conv_kernel");
+    model->scan_chunk = read_size(fields, "mamba_chunk_size|chunk_size");
+    model->scan_conv_bias = fields_flag(fields, "mamba_conv_bias|use_conv_bias");
+    model->scan_norm = true;
+}
+
+// The width of all heads together decides if a head's size is not stated, or is "auto".
+static void read_mamba2_expanded(struct config_fields *fields, struct transformer *model)
+{
+    read_mamba2_sizes(fields, model);
+    const uint64_t inner = fields_number_or(fields, "mamba_d_ssm", 1, MOST_SIZE,
+                                            read_size(fields, "mamba_expand") * model->hidden);
+    if (model->scan_heads == 0 || inner % model->scan_heads != 0)
+        json_refuse(fields->root, "its %llu heads of Mamba do not divide their width of %llu",
+                    (unsigned long long)model->scan_heads, (unsigned long long)inner);
+    else
+        model->scan_size = inner / model->scan_heads;
+    model->scan_bias = fields_flag(fields, "mamba_proj_bias");
+    fields_know(fields, "mamba_d_head");
+}
+
+static void read_delta_sizes(struct config_fields *fields, struct transformer *model)
+{
+    enum { CHUNK = 64 };  // of flash-linear-attention's kernels (fla/ops/gated_delta_rule/chunk.py)
+    model->recurrence = RECURRENCE_DELTA;
+    model->scan_heads = read_size(fields, "linear_num_value_heads");
+    model->scan_size = read_size(fields, "linear_value_head_dim");
+    model->scan_groups = read_size(fields, "linear_num_key_heads");
+    model->scan_state = read_size(fields, "linear_key_head_dim");
+    model->scan_kernel = read_size(fields, "linear_conv_kernel_dim");
+    model->scan_chunk = CHUNK;
+    model->scan_norm = true;
+}
+
+// --- families -----------------------------------------------------------------------
+
+static bool take_single(struct transformer *model, uint64_t layer, const char *word)
+{
+    const bool is_sparse = strcmp(word, "moe") == 0, is_mlp = is_sparse || strcmp(word, "mlp") == 0;
+    const bool is_recurrent = is_recurrent_word(word);
+    model->has_lone_layers = true;
+    model->marks[layer] = (uint8_t)((is_mlp ? LAYER_WITHOUT_MIXER : LAYER_WITHOUT_MLP) | (is_sparse ? LAYER_SPARSE : 0)
+                                    | (is_recurrent ? LAYER_RECURRENT : 0));
+    return is_mlp || is_recurrent || is_attention_word(word);
+}
+
+// A letter for each layer, such as "M-M-M*-ME".
+static void read_pattern(struct config_fields *fields, struct transformer *model)
+{
+    static const char letters[] = "M-*E";
+    static const char *const words[] = { "mamba", "mlp", "attention", "moe" };
+    const char *pattern = json_string(fields->root, "hybrid_override_pattern");
+    model->layers = strlen(pattern);
+    if (model->layers == 0 || model->layers > TRANSFORMER_MOST_LAYERS)
+        json_refuse_key(fields->root, "hybrid_override_pattern", "has %llu layers; it must have from 1 to %d",
+                        (unsigned long long)model->layers, TRANSFORMER_MOST_LAYERS);
+    for (uint64_t i = 0; i < model->layers && i < TRANSFORMER_MOST_LAYERS; i++) {
+        const char *letter = strchr(letters, pattern[i]);
+        if (letter)
+            take_single(model, i, words[letter - letters]);
+        else
+            json_refuse_key(fields->root, "hybrid_override_pattern", "has '%c', which is none of M, -, *, E",
+                            pattern[i]);
+    }
+}
+
+static void read_single_layers(struct config_fields *fields, struct transformer *model)
+{
+    struct json list;
+    if (fields_list(fields, "layers_block_type|layer_types", &list)) {
+        model->layers = json_count(&list);
+        if (model->layers == 0 || model->layers > TRANSFORMER_MOST_LAYERS)
+            json_refuse(&list, "names %llu layers; it must name from 1 to %d", (unsigned long long)model->layers,
+                        TRANSFORMER_MOST_LAYERS);
+        else
+            read_layer_words(fields, "layers_block_type|layer_types", "linear_attention, full_attention, mlp, moe",
+                             take_single, model);
+    } else {
+        read_pattern(fields, model);
+    }
+}
+
+static void read_single_experts(struct config_fields *fields, struct transformer *model)
+{
+    model->marks_experts = true;
+    bool has_some = false;
+    for (uint64_t i = 0; i < model->layers && i < TRANSFORMER_MOST_LAYERS; i++)
+        has_some |= (model->marks[i] & LAYER_SPARSE) != 0;
+    fields_know(fields, "n_routed_experts|num_experts_per_tok|moe_intermediate_size|n_shared_experts|moe_latent_size"
+                        "|moe_shared_expert_intermediate_size");
+    if (!has_some)
+        return;
+    model->experts = fields_number(fields, "n_routed_experts", 2, MOST_EXPERTS);
+    model->chosen = fields_number(fields, "num_experts_per_tok", 1, MOST_EXPERTS);
+    model->expert_ffn = read_size(fields, "moe_intermediate_size");
+    model->expert_hidden = read_size_or(fields, "moe_latent_size", 0);
+    model->expert_every = 1;
+    if (fields_number_or(fields, "n_shared_experts", 0, 64, 1) > 0)
+        model->shared_ffn = read_size(fields, "moe_shared_expert_intermediate_size");
+    model->corrected_router = model->buffered_correction = true;
+}
+
+// Each layer is a mixer or an MLP or experts, behind a norm of its own.
+void read_nemotron_h(struct config_fields *fields, struct transformer *model)
+{
+    read_single_layers(fields, model);  // which says how many there are
+    read_llama(fields, model);
+    read_mamba2_sizes(fields, model);
+    model->scan_size = read_size(fields, "mamba_head_dim");
+    model->is_gated = model->is_rotary = model->attention_biases = model->output_bias = false;
+    model->scan_bias = fields_flag(fields, "use_bias");
+    read_single_experts(fields, model);
+    fields_know(fields, "expand|mamba_expand|mamba_proj_bias|attention_bias|mamba_hidden_act"
+                        "|mtp_hybrid_override_pattern|mtp_layers_block_type|num_hidden_layers|hybrid_override_pattern");
+}
+
+void read_granite_hybrid(struct config_fields *fields, struct transformer *model)
+{
+    char positions[16];
+    read_granite_experts(fields, model);
+    read_mamba2_expanded(fields, model);
+    fields_word(fields, "position_embedding_type", positions, sizeof positions);
+    model->is_rotary = strcmp(positions, "rope") == 0;
+    recur_except(fields, UINT64_MAX, model);
+}
+
+void read_bamba(struct config_fields *fields, struct transformer *model)
+{
+    struct json list, item;
+    read_llama(fields, model);
+    read_mamba2_expanded(fields, model);
+    for (uint64_t i = 0; i < model->layers; i++)
+        model->marks[i] |= LAYER_RECURRENT;
+    if (!fields_list(fields, "attn_layer_indices", &list))
+        return;
+    while (json_next(&list, &item))
+        model->marks[json_item_u64(&item, 0, TRANSFORMER_MOST_LAYERS - 1)] &= (uint8_t)~LAYER_RECURRENT;
+}
+
+// Attention and Mamba 2 read the same norm, in every layer.
+void read_falcon_h1(struct config_fields *fields, struct transformer *model)
+{
+    read_llama(fields, model);
+    model->output_bias = model->attention_biases;
+    read_mamba2_expanded(fields, model);
+    model->scan_norm = fields_flag(fields, "mamba_rms_norm");
+    model->side_by_side = true;
+    for (uint64_t i = 0; i < model->layers; i++)
+        model->marks[i] |= LAYER_RECURRENT;
+    if (model->scan_bias != fields_flag(fields, "projectors_bias"))
+        json_refuse_key(fields->root, "projectors_bias", "is not as mamba_proj_bias, and no estimate is made for one"
+                        " without the other");
+    fields_know(fields, "layers_block_type|layer_types|mamba_use_mlp|mamba_norm_before_gate");
+}
+
+void read_jamba(struct config_fields *fields, struct transformer *model)
+{
+    read_mistral(fields, model);
+    model->is_rotary = false;
+    model->recurrence = RECURRENCE_MAMBA;
+    model->scan_heads = 1;
+    model->scan_groups = 1;
+    model->scan_size = read_size(fields, "mamba_expand") * model->hidden;
+    model->scan_state = read_size(fields, "mamba_d_state");
+    model->scan_kernel = read_size(fields, "mamba_d_conv");
+    char rank[8];
+    fields_word(fields, "mamba_dt_rank", rank, sizeof rank);
+    model->scan_rank = (model->hidden + 15) / 16;
+    if (strcmp(rank, "auto") != 0)
+        model->scan_rank = read_size_or(fields, "mamba_dt_rank", model->scan_rank);
+    model->scan_conv_bias = fields_flag(fields, "mamba_conv_bias");
+    model->scan_bias = fields_flag(fields, "mamba_proj_bias");
+    model->scan_norm = model->marks_experts = true;
+    const uint64_t period = read_step_or(fields, "attn_layer_period", 8);
+    const uint64_t offset = fields_number_or(fields, "attn_layer_offset", 0, TRANSFORMER_MOST_LAYERS, 4);
+    const uint64_t every = read_step_or(fields, "expert_layer_period", 2);
+    const uint64_t first = fields_number_or(fields, "expert_layer_offset", 0, TRANSFORMER_MOST_LAYERS, 1);
+    const uint64_t experts = fields_number(fields, "num_experts|num_local_experts", 1, MOST_EXPERTS);
+    model->chosen = fields_number(fields, "num_experts_per_tok", 1, MOST_EXPERTS);
+    model->experts = experts > 1 ? experts : 0;
+    model->chosen = experts > 1 ? model->chosen : 0;
+    model->expert_ffn = model->ffn;
+    model->expert_every = 1;
+    for (uint64_t i = 0; i < model->layers; i++) {
+        model->marks[i] |= i % period != offset % period ? LAYER_RECURRENT : 0;
+        model->marks[i] |= experts > 1 && i % every == first % every ? LAYER_SPARSE : 0;
+    }
+    fields_know(fields, "layers_block_type");
+}
+
+static void read_qwen_hybrid(struct config_fields *fields, const char *ffn, struct transformer *model)
+{
+    read_llama_as(fields, ffn, model);
+    model->window = 0;
+    model->mlp_biases = false;
+    model->normed_heads = model->gates_attention = true;
+    read_delta_sizes(fields, model);
+    recur_except(fields, read_step_or(fields, "full_attention_interval", 4), model);
+}
+
+static void read_gated_experts(struct config_fields *fields, struct transformer *model)
+{
+    read_qwen_experts(fields, model);
+    model->shared_ffn = read_size(fields, "shared_expert_intermediate_size");
+    model->gated_shared = true;
+}
+
+void read_qwen3_next(struct config_fields *fields, struct transformer *model)
+{
+    read_qwen_hybrid(fields, "intermediate_size", model);
+    read_gated_experts(fields, model);
+}
+
+void read_qwen3_5(struct config_fields *fields, struct transformer *model)
+{
+    read_qwen_hybrid(fields, "intermediate_size", model);
+    fields_know(fields, "attn_output_gate");
+}
+
+// All layers have experts; a width of plain MLPs is not stated.
+void read_qwen3_5_moe(struct config_fields *fields, struct transformer *model)
+{
+    read_qwen_hybrid(fields, "moe_intermediate_size", model);
+    read_gated_experts(fields, model);
+    fields_know(fields, "attn_output_gate");
+}
+
+void read_minimax(struct config_fields *fields, struct transformer *model)
+{
+    read_mixtral(fields, model);
+    model->recurrence = RECURRENCE_LIGHTNING;
+    model->scan_heads = model->scan_groups = model->heads;
+    model->scan_size = model->scan_state = model->head_size ? model->head_size
+                                         : model->heads > 0 ? model->hidden / model->heads : 0;
+    model->scan_chunk = read_size(fields, "block_size");
+    model->scan_norm = true;
+    for (uint64_t i = 0; i < model->layers; i++)
+        model->marks[i] |= i % 2 == 1 ? LAYER_RECURRENT : 0;
+    read_layer_words(fields, "layer_types", "full_attention, linear_attention", take_recurrent, model);
+    fields_know(fields, "full_attn_alpha_factor|full_attn_beta_factor");
+}
+
+// Nothing but Mamba 2.
+void read_mamba2(struct config_fields *fields, struct transformer *model)
+{
+    read_mamba2_sizes(fields, model);
+    model->layers = fields_number(fields, "num_hidden_layers|n_layer", 1, TRANSFORMER_MOST_LAYERS);
+    model->hidden = read_size(fields, "hidden_size|d_model");
+    model->scan_size = read_size(fields, "head_dim");
+    model->scan_bias = fields_flag(fields, "use_bias");
+    model->is_tied = fields_flag(fields, "tie_word_embeddings");
+    model->heads = model->kv_heads = model->scan_heads;
+    model->head_size = model->scan_size;
+    model->ffn = model->hidden;
+    model->has_lone_layers = true;
+    for (uint64_t i = 0; i < model->layers; i++)
+        model->marks[i] |= LAYER_RECURRENT | LAYER_WITHOUT_MLP;
+    fields_know(fields, "expand|rms_norm|time_step_rank|residual_in_fp32");
+}

@@ -1,0 +1,210 @@
+#include "profiler/estimate/recurrent_costs.h"
+
+#include <math.h>
+
+#include "profiler/estimate/layer_kernels.h"
+
+enum { BACKWARD_FORWARDS = 3 };  // as many times as the forward: it again, and the gradients of two factors
+
+// --- operations -------------------------------------------------------------------
+
+// Scores of a group's chunk are read by each of its heads.
+static double mamba2_flops(const struct transformer *model, double heads, double groups)
+{
+    const double size = (double)model->scan_size, state = (double)model->scan_state;
+    return 2 * (double)model->scan_chunk * (groups * state + heads * size) + 4 * heads * size * state;
+}
+
+// Scores of keys with keys, and of queries with keys; the inverse of the former multiplies keys and values; the values
+// that are new to the state; and three products with the state. The inverse itself is left out: it is of a triangle
+// as wide as a chunk, a sixtieth of the rest.
+static double delta_flops(const struct transformer *model, double heads)
+{
+    const double size = (double)model->scan_size, state = (double)model->scan_state;
+    return heads * (2 * (double)model->scan_chunk * (3 * state + 2 * size) + 6 * size * state);
+}
+
+static double lightning_flops(const struct transformer *model, double heads)
+{
+    const double size = (double)model->scan_size;
+    return heads * (4 * (double)model->scan_chunk * size + 4 * size * size);
+}
+
+// No products: a decay and its exponential, two products and a sum that update each number of the state, and a product
+// and a sum that read it.
+static double mamba_flops(const struct transformer *model, double channels)
+{
+    return 7 * channels * (double)model->scan_state;
+}
+
+static double scan_flops(const struct transformer *model, double over)
+{
+    const double heads = (double)model->scan_heads / over, groups = fmax(1, (double)model->scan_groups / over);
+    switch (model->recurrence) {
+    case RECURRENCE_MAMBA2:
+        return mamba2_flops(model, heads, groups);
+    case RECURRENCE_DELTA:
+        return delta_flops(model, heads);
+    case RECURRENCE_LIGHTNING:
+        return lightning_flops(model, heads);
+    case RECURRENCE_MAMBA:
+        return mamba_flops(model, heads * (double)model->scan_size);
+    default:
+        return 0;
+    }
+}
+
+double recurrence_flops(const struct transformer *model)
+{
+    return scan_flops(model, 1);
+}
+
+// --- kernels ------------------------------------------------------------------------
+
+static double inner_of(const struct layer_maker *maker)
+{
+    return (double)(maker->model->scan_heads * maker->model->scan_size) / maker->tensor;
+}
+
+static double width_of(const struct layer_maker *maker)
+{
+    return (double)transformer_scan_width(maker->model) / maker->tensor;
+}
+
+static double convolved_of(const struct layer_maker *maker)
+{
+    return (double)transformer_convolved_width(maker->model) / maker->tensor;
+}
+
+// Scans are kernels of small products without a vendor's tuning (Triton). They reach what FlashAttention 2 reaches,
+// which is of that kind.
+static double scan_rate(const struct layer_maker *maker, enum estimate_phase phase)
+{
+    const struct rated_device *device = maker->device;
+    const struct rated_attention *rated = device->flash.forward_permille > 0 ? &device->flash : &device->fused;
+    const double usual = phase == ESTIMATE_F ? 250 : 200;
+    const double permille = (double)(phase == ESTIMATE_F ? rated->forward_permille : rated->backward_permille);
+    return (double)maker->head_products->gigaflops * (double)device->sustained_permille / 1e6
+        * (permille > 0 ? permille : usual);
+}
+
+// The states at the ends of chunks are in memory in 4 bytes: the forward writes what each chunk adds, passes it on from
+// chunk to chunk, and reads it; the backward does so again, and with gradients.
+static double states_of(const struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    if (model->recurrence == RECURRENCE_MAMBA)
+        return 0;
+    return maker->tokens / (double)model->scan_chunk * inner_of(maker) * (double)model->scan_state * 4 / maker->number;
+}
+
+// The scan of Mamba 1 keeps states in registers, and writes them once in so many tokens.
+enum { MAMBA_CHUNK = 2048 };
+
+static void add_scan(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double flops = maker->tokens * scan_flops(model, maker->tensor), inner = inner_of(maker);
+    const double read = (model->scan_kernel > 0 ? convolved_of(maker) : 3 * inner) + inner;
+    layer_count_flops(maker, flops);
+    layer_add_pass(maker, ESTIMATE_F, maker->tokens * (read + inner));
+    layer_add_pass(maker, ESTIMATE_I, maker->tokens * (2 * read + 2 * inner));
+    if (model->recurrence == RECURRENCE_MAMBA)
+        return;
+    layer_phase(maker, ESTIMATE_F)->attention_ns += flops / scan_rate(maker, ESTIMATE_F);
+    layer_phase(maker, ESTIMATE_I)->attention_ns += BACKWARD_FORWARDS * flops / scan_rate(maker, ESTIMATE_I);
+    layer_add_pass(maker, ESTIMATE_F, 4 * states_of(maker));
+    layer_add_pass(maker, ESTIMATE_I, 8 * states_of(maker));
+    layer_phase(maker, ESTIMATE_F)->launches += 3;
+    layer_phase(maker, ESTIMATE_I)->launches += 8;
+}
+
+static void add_convolution(struct layer_maker *maker)
+{
+    const double numbers = maker->tokens * convolved_of(maker);
+    if (numbers <= 0)
+        return;
+    layer_add_pass(maker, ESTIMATE_F, 2 * numbers);
+    layer_add_pass(maker, ESTIMATE_I, 3 * numbers);
+    layer_add_pass(maker, ESTIMATE_W, 2 * numbers);
+    layer_count_flops(maker, 2 * numbers * (double)maker->model->scan_kernel);
+}
+
+// Step sizes by a product of low rank, beside what is written to the state and read from it.
+static void add_steps(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double inner = inner_of(maker), rank = (double)model->scan_rank;
+    const double narrow = rank + 2 * (double)model->scan_state, tokens = maker->tokens;
+    if (model->recurrence != RECURRENCE_MAMBA)
+        return;
+    layer_add_linear(maker, tokens, inner, narrow, 1);
+    layer_add_linear(maker, tokens, rank, inner, 1);
+    layer_keep(maker, tokens * narrow);
+    layer_hold(maker, tokens * (narrow + inner));
+}
+
+// The output passes a norm and a gate before the last product.
+static void add_gated_norm(struct layer_maker *maker)
+{
+    const double numbers = maker->tokens * inner_of(maker);
+    layer_add_pass(maker, ESTIMATE_F, 3 * numbers);
+    layer_add_pass(maker, ESTIMATE_I, 5 * numbers);
+}
+
+// Besides what the products read: what the kernels of each recurrence keep for their backward.
+// * Mamba: the convolution's output is computed again (mamba_ssm/ops/selective_scan_interface.py).
+// * Mamba 2: likewise (ops/triton/ssd_combined.py, mamba_split_conv1d_scan_combined).
+// * Delta: queries, keys and values behind the convolution, and the inverse of each chunk's scores
+//   (fla/ops/gated_delta_rule/chunk.py).
+// * Lightning: queries, keys and values before and behind their activation, and the output behind its norm.
+static double kept_of(const struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double inner = inner_of(maker), heads = (double)model->scan_heads / maker->tensor;
+    switch (model->recurrence) {
+    case RECURRENCE_DELTA:
+        return convolved_of(maker) + heads * (double)model->scan_chunk;
+    case RECURRENCE_LIGHTNING:
+        return 4 * inner;
+    case RECURRENCE_MAMBA:
+        return 2 * inner * (double)model->scan_state / MAMBA_CHUNK * 4 / maker->number;
+    default:
+        return 0;
+    }
+}
+
+void add_recurrence(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double tokens = maker->tokens, hidden = (double)model->hidden, inner = inner_of(maker);
+    const double width = width_of(maker);
+    layer_add_linear(maker, tokens, hidden, width, 1);
+    if (model->scan_bias) {
+        layer_add_bias_gradient(maker, tokens * width);
+        layer_add_bias_gradient(maker, maker->local_tokens * hidden);
+    }
+    add_convolution(maker);
+    add_steps(maker);
+    add_scan(maker);
+    add_gated_norm(maker);
+    layer_add_linear(maker, tokens, inner, hidden, 1);
+    layer_keep(maker, tokens * (width + inner));  // what the first product makes, and the scan's output
+    if (kept_of(maker) > 0)
+        layer_keep(maker, tokens * kept_of(maker));
+    layer_keep_read(maker, tokens * inner);
+    layer_hold(maker, tokens * width);
+    layer_hold_read(maker, tokens * inner);
+    maker->layer->workspace_bytes += layer_tensor_bytes(2 * states_of(maker) * maker->number);
+    maker->layer->backward_workspace_bytes += layer_tensor_bytes(3 * states_of(maker) * maker->number);
+}
+
+void add_recurrence_exchange(struct layer_maker *maker)
+{
+    const struct group group = { .ranks = (double)maker->request->context, .stride = maker->tensor };
+    const double bytes = maker->tokens * maker->number;
+    for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++) {
+        layer_add_exchange(maker, i, ALL_TO_ALL, bytes * width_of(maker), group);
+        layer_add_exchange(maker, i, ALL_TO_ALL, bytes * inner_of(maker), group);
+    }
+}
