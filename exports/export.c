@@ -290,6 +290,16 @@ static bool check_predicted(const struct export *export, struct error *error)
                      (unsigned long long)predicted);
 }
 
+// Their arguments build blocks of attention and an MLP.
+static bool check_recurrent(const struct export *export, struct error *error)
+{
+    const struct estimated *estimated = export->estimated;
+    if (export->format->words->grain < GRAIN_BLOCKS || !estimated || estimated->model.recurrence == RECURRENCE_NONE)
+        return true;
+    return error_set_kind(error, ERROR_ANSWER, "what Weir writes for %s builds no recurrent layers, which %s has: export"
+                          " to a format of layers, such as pytorch", export->format->title, estimated->model.name);
+}
+
 static bool mark_expressed(struct export *export)
 {
     if (export->format->words->tells && export->estimated)
@@ -308,7 +318,8 @@ static bool fill(struct export *export, const struct export_request *request, st
     return check_base(export, error) && check_plan(export, error) && find_schedule(export, error)
         && find_pipelines(export, error)
         && outline_fill(export, request, error) && (export->format->words->grain == GRAIN_NONE || fit(export, error))
-        && check_blocks(export, error) && check_predicted(export, error) && mark_expressed(export)
+        && check_blocks(export, error) && check_predicted(export, error)
+        && check_recurrent(export, error) && mark_expressed(export)
         && say_common(export, error) && say_omitted(export);
 }
 

@@ -35,7 +35,7 @@ static const char *value_of(const char *defaults, const char *key)
     return NULL;
 }
 
-// Where a value is: a key of the file, which may be null there, or the text of a default.
+// The place of a value is a key of the file, which may be null there, or the text of a default.
 struct found {
     char key[MOST_KEY];
     bool is_stated, is_null;
@@ -187,7 +187,7 @@ static const char *const telling[] = {
     "qk", "position", "alibi", "parallel", "nextn", "mtp", "lora", "cross", "group", "proj", "size", NULL,
 };
 
-// Of these, the keys of constants, of what a model outputs, and of how it is initialized and run.
+// Words of keys that have such a word, and only say constants, what a model outputs, or how it is initialized and run.
 static const char *const silent_ends[] = {
     "_eps", "_epsilon", "_coef", "_multiplier", "_range", "_noise", "_id", "_ids", "_implementation", "_scaling",
     "_factor", "_scale", "_dtype", "_dropout", "_pdrop", "_prob", "dropout_p", "_softcapping", "_func", "_std",
@@ -230,8 +230,8 @@ void fields_say_unread(const struct config_fields *fields, const char *family, s
         text_add(&keys, "%s%s", count++ ? ", " : "", value.key);
     }
     if (count > 0)
-        text_add(notes, "%s: %s not read for %s, nor by its class in transformers: see that %s nothing that costs"
-                 " time or memory\n", keys.data ? keys.data : "", count > 1 ? "these keys are" : "this key is", family,
+        text_add(notes, "%s: %s not read for %s: see that %s nothing that costs time or memory\n",
+                 keys.data ? keys.data : "", count > 1 ? "these keys are" : "this key is", family,
                  count > 1 ? "they say" : "it says");
     text_clear(&keys);
 }

@@ -73,10 +73,11 @@ static bool check_degrees(const struct transformer *model, const struct estimate
         return refuse_division("tensor", tensor, "the heads", model->heads, error);
     if (model->kv_heads % tensor != 0 && tensor % model->kv_heads != 0)
         return refuse_division("tensor", tensor, "the heads of keys and values, nor they it", model->kv_heads, error);
-    if (model->recurrence && model->scan_heads * (model->recurrence == RECURRENCE_MAMBA ? model->scan_size : 1)
-            % (tensor * request->context) != 0)
-        return refuse_division(tensor > 1 ? "tensor" : "context", tensor > 1 ? tensor : request->context,
-                               "the heads of recurrent layers, nor with the context degree", model->scan_heads, error);
+    // A head of Mamba 1 is a channel.
+    const uint64_t scanned = model->scan_heads * (model->recurrence == RECURRENCE_MAMBA ? model->scan_size : 1);
+    if (scanned % (tensor * request->context) != 0)
+        return refuse_division("tensor x context", tensor * request->context, "the heads of recurrent layers", scanned,
+                               error);
     if (model->ffn % tensor != 0)
         return refuse_division("tensor", tensor, "the MLP's width", model->ffn, error);
     if (request->sequence % request->context != 0)

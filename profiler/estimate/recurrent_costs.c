@@ -15,9 +15,9 @@ static double mamba2_flops(const struct transformer *model, double heads, double
     return 2 * (double)model->scan_chunk * (groups * state + heads * size) + 4 * heads * size * state;
 }
 
-// Scores of keys with keys, and of queries with keys; the inverse of the former multiplies keys and values; the values
-// that are new to the state; and three products with the state. The inverse itself is left out: it is of a triangle
-// as wide as a chunk, a sixtieth of the rest.
+// Within a chunk there are scores of keys with keys and of queries with keys. The inverse of the former multiplies keys
+// and values, and the latter multiply the values that are new. Three products are with the state. The inverse itself
+// is left out: it is of a triangle as wide as a chunk, a sixtieth of the rest.
 static double delta_flops(const struct transformer *model, double heads)
 {
     const double size = (double)model->scan_size, state = (double)model->scan_state;
@@ -88,8 +88,8 @@ static double scan_rate(const struct layer_maker *maker, enum estimate_phase pha
         * (permille > 0 ? permille : usual);
 }
 
-// The states at the ends of chunks are in memory in 4 bytes: the forward writes what each chunk adds, passes it on from
-// chunk to chunk, and reads it; the backward does so again, and with gradients.
+// The states at the ends of chunks are in memory in 4 bytes. The forward writes what each chunk adds, passes it on from
+// chunk to chunk, and reads it. The backward does so again, and with gradients.
 static double states_of(const struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;

@@ -88,8 +88,8 @@ struct transformer {
 bool transformer_load(const char *path, struct transformer *transformer, struct error *error);
 bool transformer_read(const char *text, size_t length, const char *name, struct transformer *transformer,
                       struct error *error);
-// The same. Also adds to `notes` a line for each thing that the user should know of the file: sizes that it leaves to
-// the defaults of its class, parts that are not estimated, keys that nothing reads.
+// The same. Also adds to `notes` a line for each thing that the user should know of the file. These are sizes that it
+// leaves to the defaults of its class, parts that are not estimated, and keys that nothing reads.
 bool transformer_load_noting(const char *path, struct transformer *transformer, struct text *notes,
                              struct error *error);
 

@@ -356,8 +356,9 @@ static void find_type(struct json *root)
 static void read_activation(struct config_fields *fields, struct transformer *model)
 {
     char word[64];
-    fields_word(fields, "mlp_hidden_act|hidden_activation|hidden_act|activation_function|activation", word,
-                sizeof word);
+    fields_word(fields, "mlp_hidden_act", word, sizeof word);  // beside that of other layers
+    if (!word[0])
+        fields_word(fields, "hidden_activation|hidden_act|activation_function|activation", word, sizeof word);
     snprintf(model->activation, sizeof model->activation, "%.*s", (int)sizeof model->activation - 1, word);
 }
 

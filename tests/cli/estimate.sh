@@ -90,3 +90,24 @@ judge --layout 'Et|t|t|tmL' | sed -n 1p; judge --layout 'Et|t|t|tL'; echo "exit 
 judge --layout 'Et|t|t|tL' --without-mtp | sed -n 1p; judge --layout 'Et|t|t|tmL' --without-mtp; echo "exit $?"
 plan_further partition --for torchtitan; echo "exit $?"
 weir sweep --config further.json --device h100-sxm --devices 8 --global-batch 8 --torchtitan job.py; echo "exit $?"
+# Text models within others, and layers that recur: what the user should know is on stderr.
+cat > seeing.json <<'END'
+{"model_type": "llava", "text_config": {"model_type": "llama", "num_hidden_layers": 2, "attn_gate": "all"}}
+END
+weir estimate seeing.json --device h100-sxm --sequence 2048 --explain | head -1
+cat > hybrid.json <<'END'
+{"model_type": "nemotron_h", "hybrid_override_pattern": "M-M*-ME", "hidden_size": 4096, "num_attention_heads": 32,
+ "num_key_value_heads": 8, "intermediate_size": 21504, "vocab_size": 131072, "mamba_num_heads": 128,
+ "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8, "conv_kernel": 4, "chunk_size": 128,
+ "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 1856, "n_shared_experts": 1,
+ "moe_shared_expert_intermediate_size": 3712, "time_step_limit": [0.0, Infinity]}
+END
+weir estimate hybrid.json --device h100-sxm --sequence 8192 --explain | grep -o "^[a-z]*  *[0-9][0-9]* "
+weir estimate hybrid.json --device h100-sxm --sequence 8192 --tensor 2 --context 2 --whole-blocks -o hybrid.profile.json
+grep -o '"name": "[^"]*"' hybrid.profile.json | tr '\n' ' '; echo; grep -c no_cut_after hybrid.profile.json
+weir partition hybrid.profile.json --cluster '4 devices, 80GiB, 450GB/s 5us' --schedule 1f1b --micro-batches 8 \
+    --optimizer adamw-master -o hybrid.plan.json > /dev/null && weir check hybrid.plan.json --profile hybrid.profile.json | tail -1
+weir export megatron hybrid.plan.json --profile hybrid.profile.json; echo "exit $?"
+weir estimate hybrid.json --device h100-sxm --sequence 8192 --context 256; echo "exit $?"
+weir sweep --config hybrid.json --device h100-sxm --devices 4 --sequence 8192 --global-batch 8 --tensor 2 --ranks 2 --blocks 3,4 \
+    --recompute full | sed -n 2,3p

@@ -62,6 +62,40 @@ static void a_profile_has_the_model_that_it_was_estimated_of(void **state)
     }
 }
 
+// Which layers recur, have experts or are alone is in lists.
+static void a_profile_of_layers_that_recur_has_them(void **state)
+{
+    (void)state;
+    static const char *const configs[] = {
+        "{\"model_type\": \"nemotron_h\", \"hybrid_override_pattern\": \"M-M*ME\"}",
+        "{\"model_type\": \"falcon_h1\", \"num_hidden_layers\": 2}",
+        "{\"model_type\": \"jamba\", \"num_hidden_layers\": 9}",
+        "{\"model_type\": \"qwen3_next\", \"num_hidden_layers\": 8}",
+        "{\"model_type\": \"minimax\", \"num_hidden_layers\": 3}",
+        "{\"model_type\": \"mamba2\", \"num_hidden_layers\": 3}",
+        "{\"model_type\": \"falcon\", \"num_hidden_layers\": 3}",
+    };
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        struct estimate_request request = estimate_usual();
+        request.sequence = 1024;
+        struct error error = { 0 };
+        struct transformer model;
+        assert_good(transformer_read(configs[i], strlen(configs[i]), "config.json", &model, &error), error);
+        struct text text = written_on("h100-sxm", configs[i], request);
+        struct profile *profile = read_again(&text);
+        const struct transformer *read = &profile->estimated->model;
+        assert_int_equal(transformer_parameters(read), transformer_parameters(&model));
+        assert_int_equal(estimate_layers(read), profile->layer_count);
+        for (size_t l = 0; l < profile->layer_count; l++) {
+            assert_int_equal(estimate_part(read, l), estimate_part(&model, l));
+            assert_string_equal(profile->layers[l].kind, estimate_part_kind(read, estimate_part(read, l)));
+        }
+        assert_int_equal(profile->no_cut_count, model.is_parallel ? model.layers : 0);
+        profile_free(profile);
+        text_clear(&text);
+    }
+}
+
 // One at a time, so that none is dropped.
 static struct estimate_request changed(size_t which)
 {
@@ -161,6 +195,7 @@ int main(void)
 {
     struct CMUnitTest tests[2 + sizeof refusals / sizeof refusals[0]] = {
         cmocka_unit_test(a_profile_has_the_model_that_it_was_estimated_of),
+        cmocka_unit_test(a_profile_of_layers_that_recur_has_them),
         cmocka_unit_test(every_choice_is_in_the_profile_and_read_back),
     };
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++)

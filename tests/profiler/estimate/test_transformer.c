@@ -219,7 +219,8 @@ static const struct wrong {
       "config.json: model_type: is missing; its text_config, in a file of its own, may have one" },
     { "{\"model_type\": \"llava\", \"text_config\": {\"model_type\": \"rwkv\"}}",
       "config.json: text_config.model_type: \"rwkv\"" UNKNOWN },
-    { "{\"model_type\": \"seeing\", \"text_config\": {}}", "config.json: text_config.model_type: \"seeing\"" UNKNOWN },
+    { "{\"model_type\": \"seeing\", \"text_config\": {}}",
+      "config.json: text_config.model_type: \"seeing\"" UNKNOWN },
     { "{\"model_type\": \"rwkv\"}", "config.json: model_type: \"rwkv\"" UNKNOWN },
     { "{\"model_type\": \"lama\"}", "config.json: model_type: \"lama\"" UNKNOWN ": did you mean llama?" },
     { "{\"model_type\": \"llama\", \"vocab_size\": 100}", "config.json: num_hidden_layers: is missing" },
@@ -301,8 +302,8 @@ static void what_a_file_leaves_out_is_as_its_class_has_it(void **state)
         { "{\"model_type\": \"mistral\", \"num_hidden_layers\": 2, \"attention_bias\": true, \"vocab_size\": 32000,"
           " \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_key_value_heads\": 8,"
           " \"intermediate_size\": 14336, \"layer_types\": [\"full_attention\"], \"rms_norm_eps\": 1e-5}",
-          "attention_bias, layer_types: these keys are not read for mistral, nor by its class in transformers: see that"
-          " they say nothing that costs time or memory\n", 698372096 },
+          "attention_bias, layer_types: these keys are not read for mistral: see that they say nothing that costs"
+          " time or memory\n", 698372096 },
         { "{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"vocab_size\": 32000, \"hidden_size\": 4096,"
           " \"num_attention_heads\": 32, \"intermediate_size\": 11008, \"use_cache\": true, \"rope_theta\": 1e4,"
           " \"architectures\": [\"LlamaForSequenceClassification\"], \"add_cross_attention\": false}",
