@@ -58,6 +58,7 @@ void megatron_say_model(struct export *export)
     say_part(export, model->mlp_biases && !model->attention_biases, "biases of MLPs, but none of attention");
     say_part(export, model->biased_experts && !model->mlp_biases, "biases of experts");
     say_part(export, model->positions && model->is_rotary, "learned positions beside rotary ones");
+    say_part(export, model->index_chosen, "an indexer that chooses what attention reads");
     say_part(export, model->gates_attention, "a gate behind attention");
     say_part(export, model->expert_hidden, "experts that read fewer numbers than the hidden size");
     say_part(export, model->is_parallel, "attention and MLP side by side");

@@ -60,8 +60,12 @@ static void add_part(struct text *text, const struct estimate *estimate, int par
 static void add_heading(struct text *text, const struct estimate *estimate)
 {
     const struct estimate_request *request = &estimate->request;
-    text_add(text, "%s of %.4g billion parameters on %s, estimated: a micro-batch of ", estimate->model.name,
-             (double)transformer_parameters(&estimate->model) / 1e9, estimate->device.name);
+    text_add(text, "%s of %.4g billion parameters", estimate->model.name,
+             (double)transformer_parameters(&estimate->model) / 1e9);
+    if (estimate->model.predicted > 0)
+        text_add(text, " (%.4g in its files, with tables again for what predicts further on)",
+                 (double)transformer_file_parameters(&estimate->model) / 1e9);
+    text_add(text, " on %s, estimated: a micro-batch of ", estimate->device.name);
     text_add(text, "%" PRIu64 " x %" PRIu64 " tokens, %s", request->micro_batch, request->sequence, request->dtype);
     if (request->products)
         text_add(text, " with products in %s", request->products);
@@ -155,6 +159,8 @@ void estimate_write(const struct estimate *estimate, struct text *text)
     json_put_string(&writer, "device", estimate->device.name);
     json_put_string(&writer, "like", estimate->request.like ? estimate->request.like->name : "");
     json_put_u64(&writer, "parameters", transformer_parameters(&estimate->model));
+    if (estimate->model.predicted > 0)
+        json_put_u64(&writer, "file_parameters", transformer_file_parameters(&estimate->model));
     json_begin_array(&writer, "layers", JSON_LINES);
     for (int i = 0; i < LAYER_PARTS; i++)
         if (estimate->counts[i] > 0)

@@ -662,6 +662,32 @@ void read_deepseek(struct config_fields *fields, struct transformer *model)
     read_deepseek_experts(fields, model);
 }
 
+// An indexer may be shared by layers. No estimate is made for that.
+static void read_own_indexers(struct config_fields *fields)
+{
+    struct json list, item;
+    char pattern[8];
+    bool is_shared = fields_number_or(fields, "index_topk_freq", 1, TRANSFORMER_MOST_LAYERS, 1) > 1;
+    fields_word(fields, "index_topk_pattern", pattern, sizeof pattern);
+    if (fields_list(fields, "indexer_types", &list))
+        while (json_next(&list, &item))
+            is_shared |= strcmp(json_item_string(&item), "full") != 0;
+    if (is_shared || pattern[0])
+        json_refuse_key(fields->root, "indexer_types", "an indexer is shared by layers, and no estimate is made for"
+                        " that");
+    fields_know(fields, "layer_types|index_skip_topk_offset");
+}
+
+void read_deepseek_sparse(struct config_fields *fields, struct transformer *model)
+{
+    read_deepseek(fields, model);
+    model->buffered_correction = true;
+    model->index_heads = read_size(fields, "index_n_heads");
+    model->index_size = read_size(fields, "index_head_dim");
+    model->index_chosen = fields_number(fields, "index_topk", 1, MOST_POSITIONS);
+    read_own_indexers(fields);
+}
+
 void read_glm4_moe(struct config_fields *fields, struct transformer *model)
 {
     read_glm(fields, model);

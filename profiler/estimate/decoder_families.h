@@ -74,6 +74,7 @@ void read_phimoe(struct config_fields *fields, struct transformer *model);
 void read_minimax_m2(struct config_fields *fields, struct transformer *model);
 void read_deepseek_experts(struct config_fields *fields, struct transformer *model);
 void read_deepseek(struct config_fields *fields, struct transformer *model);
+void read_deepseek_sparse(struct config_fields *fields, struct transformer *model);
 void read_glm4_moe(struct config_fields *fields, struct transformer *model);
 void read_glm4v_moe(struct config_fields *fields, struct transformer *model);
 void read_glm4_moe_lite(struct config_fields *fields, struct transformer *model);

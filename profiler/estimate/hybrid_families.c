@@ -148,6 +148,19 @@ static void read_single_experts(struct config_fields *fields, struct transformer
     model->corrected_router = model->buffered_correction = true;
 }
 
+// What predicts tokens further on is attention and experts, and no other is estimated.
+static void check_predicted(struct config_fields *fields)
+{
+    char pattern[8];
+    struct json list;
+    fields_word(fields, "mtp_hybrid_override_pattern", pattern, sizeof pattern);
+    const bool has_list = fields_list(fields, "mtp_layers_block_type", &list);
+    if (pattern[0] && strcmp(pattern, "*E") != 0)
+        json_refuse_key(fields->root, "mtp_hybrid_override_pattern", "is \"%.8s\", and *E alone is estimated", pattern);
+    if (has_list && json_count(&list) != 2)
+        json_refuse(&list, "names %zu layers, and attention and experts alone are estimated", json_count(&list));
+}
+
 // Each layer is a mixer or an MLP or experts, behind a norm of its own.
 void read_nemotron_h(struct config_fields *fields, struct transformer *model)
 {
@@ -158,6 +171,7 @@ void read_nemotron_h(struct config_fields *fields, struct transformer *model)
     model->is_gated = model->is_rotary = model->attention_biases = model->output_bias = false;
     model->scan_bias = fields_flag(fields, "use_bias");
     read_single_experts(fields, model);
+    check_predicted(fields);
     fields_know(fields, "expand|mamba_expand|mamba_proj_bias|attention_bias|mamba_hidden_act"
                         "|mtp_hybrid_override_pattern|mtp_layers_block_type|num_hidden_layers|hybrid_override_pattern");
 }

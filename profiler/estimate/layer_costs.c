@@ -46,7 +46,8 @@ static double pairs_of_chunks(double sequence, double chunk)
 // shorter.
 static double pairs_seen(const struct layer_maker *maker)
 {
-    const double sequence = (double)maker->request->sequence, window = maker->window;
+    const double chosen = (double)maker->model->index_chosen, window = chosen > 0 ? chosen : maker->window;
+    const double sequence = (double)maker->request->sequence;
     if (maker->model->has_chunks && window > 0 && window < sequence)
         return maker->tokens * pairs_of_chunks(sequence, window) / sequence;
     const double seen = window > 0 && window < sequence ? window * (1 - window / sequence / 2) : sequence / 2;
@@ -196,6 +197,29 @@ static void add_latent_products(struct layer_maker *maker, double queries)
     layer_hold(maker, tokens * (values + narrow));
 }
 
+// The indexer scores all earlier tokens, with queries of many heads and one key. Then the best are found, and attention
+// gathers them. Its backward has the products of scores twice.
+static void add_indexer(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, size = (double)model->index_size, tokens = maker->tokens;
+    const double from = model->query_rank > 0 ? (double)model->query_rank : hidden;
+    const double heads = (double)model->index_heads, pairs = tokens * (double)maker->request->sequence / 2;
+    if (model->index_chosen == 0)
+        return;
+    layer_add_linear(maker, tokens, from, heads * size, 1);
+    layer_add_linear(maker, tokens, hidden, size + heads, 1);
+    const double flops = 2 * pairs * heads * size;
+    layer_count_flops(maker, flops);
+    layer_phase(maker, ESTIMATE_F)->attention_ns += flops / layer_fused_rate(maker, ESTIMATE_F);
+    layer_phase(maker, ESTIMATE_I)->attention_ns += 2 * flops / layer_fused_rate(maker, ESTIMATE_I);
+    layer_add_pass(maker, ESTIMATE_F, 2 * pairs * 4 / maker->number);
+    layer_keep(maker, tokens * (heads * size + size + heads));
+    layer_hold(maker, tokens * (heads * size + size + heads));
+    maker->layer->saved_bytes += layer_tensor_bytes(4 * tokens * (double)model->index_chosen);  // which were chosen
+    maker->layer->workspace_bytes += layer_tensor_bytes(4 * pairs);
+}
+
 static double head_norms_here(const struct layer_maker *maker)
 {
     const double heads = maker->model->norms_across ? heads_here(maker) + kv_heads_here(maker) : 2;
@@ -225,6 +249,7 @@ static void add_attention(struct layer_maker *maker)
     const double keys = model->is_latent ? queries : kv_heads_here(maker) * (double)model->head_size;
     const double values = heads_here(maker) * (double)model->value_size;
     const double kept_values = model->is_latent ? values : keys, gate = model->gates_attention ? queries : 0;
+    add_indexer(maker);
     if (model->is_latent)
         add_latent_products(maker, queries);
     else
@@ -520,18 +545,19 @@ static void add_layer(struct layer_estimate *all, const struct layer_estimate *p
     all->flops += part->flops;
 }
 
-// A block like the last one.
+// A block like the last one, or of attention and what has the last MLPs if layers are alone.
 static void add_last_block(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     struct layer_estimate *all = maker->layer, attention = { 0 }, rest = { 0 };
     maker->window = (double)(transformer_is_local(model, model->layers - 1) ? model->local_window : model->window);
     maker->layer = &attention;
-    if (!transformer_is(model, model->layers - 1, LAYER_WITHOUT_MIXER))
-        (transformer_is(model, model->layers - 1, LAYER_RECURRENT) ? make_recurrent : make_attention)(maker);
+    const bool is_lone = model->has_lone_layers;
+    const bool is_recurrent = !is_lone && transformer_is(model, model->layers - 1, LAYER_RECURRENT);
+    const bool has_experts = is_lone ? model->experts > 0 : transformer_has_experts(model, model->layers - 1);
+    (is_recurrent ? make_recurrent : make_attention)(maker);
     maker->layer = &rest;
-    if (!transformer_is(model, model->layers - 1, LAYER_WITHOUT_MLP))
-        (transformer_has_experts(model, model->layers - 1) ? make_experts : make_mlp)(maker);
+    (has_experts ? make_experts : make_mlp)(maker);
     maker->layer = all;
     add_layer(all, &attention);
     add_layer(all, &rest);

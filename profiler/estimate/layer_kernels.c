@@ -53,6 +53,16 @@ static uint64_t whole(double number)
     return (uint64_t)fmin(ceil(number), (double)JSON_MAX + 1);
 }
 
+double layer_fused_rate(const struct layer_maker *maker, enum estimate_phase phase)
+{
+    const struct rated_device *device = maker->device;
+    const struct rated_attention *rated = device->flash.forward_permille > 0 ? &device->flash : &device->fused;
+    const double usual = phase == ESTIMATE_F ? 250 : 200;
+    const double permille = (double)(phase == ESTIMATE_F ? rated->forward_permille : rated->backward_permille);
+    return (double)maker->head_products->gigaflops * (double)device->sustained_permille / 1e6
+        * (permille > 0 ? permille : usual);
+}
+
 void layer_count_flops(struct layer_maker *maker, double flops)
 {
     maker->layer->flops += whole(flops);

@@ -20,6 +20,10 @@ void layer_add_small_pass(struct layer_maker *maker, enum estimate_phase phase, 
 void layer_add_narrowing(struct layer_maker *maker, enum estimate_phase phase, double numbers);
 void layer_add_bias_gradient(struct layer_maker *maker, double numbers);
 
+// Flops per ns of a kernel that keeps products of its own on the chip, without a vendor's tuning: what FlashAttention 2
+// reaches, which is of that kind.
+double layer_fused_rate(const struct layer_maker *maker, enum estimate_phase phase);
+
 void layer_count_flops(struct layer_maker *maker, double flops);  // of the forward
 
 void layer_add_exchange(struct layer_maker *maker, enum estimate_phase phase, enum collective what, double bytes,

@@ -76,18 +76,6 @@ static double convolved_of(const struct layer_maker *maker)
     return (double)transformer_convolved_width(maker->model) / maker->tensor;
 }
 
-// Scans are kernels of small products without a vendor's tuning (Triton). They reach what FlashAttention 2 reaches,
-// which is of that kind.
-static double scan_rate(const struct layer_maker *maker, enum estimate_phase phase)
-{
-    const struct rated_device *device = maker->device;
-    const struct rated_attention *rated = device->flash.forward_permille > 0 ? &device->flash : &device->fused;
-    const double usual = phase == ESTIMATE_F ? 250 : 200;
-    const double permille = (double)(phase == ESTIMATE_F ? rated->forward_permille : rated->backward_permille);
-    return (double)maker->head_products->gigaflops * (double)device->sustained_permille / 1e6
-        * (permille > 0 ? permille : usual);
-}
-
 // The states at the ends of chunks are in memory in 4 bytes. The forward writes what each chunk adds, passes it on from
 // chunk to chunk, and reads it. The backward does so again, and with gradients.
 static double states_of(const struct layer_maker *maker)
@@ -101,6 +89,7 @@ static double states_of(const struct layer_maker *maker)
 // The scan of Mamba 1 keeps states in registers, and writes them once in so many tokens.
 enum { MAMBA_CHUNK = 2048 };
 
+// Scans are kernels of small products.
 static void add_scan(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
@@ -111,8 +100,8 @@ static void add_scan(struct layer_maker *maker)
     layer_add_pass(maker, ESTIMATE_I, maker->tokens * (2 * read + 2 * inner));
     if (model->recurrence == RECURRENCE_MAMBA)
         return;
-    layer_phase(maker, ESTIMATE_F)->attention_ns += flops / scan_rate(maker, ESTIMATE_F);
-    layer_phase(maker, ESTIMATE_I)->attention_ns += BACKWARD_FORWARDS * flops / scan_rate(maker, ESTIMATE_I);
+    layer_phase(maker, ESTIMATE_F)->attention_ns += flops / layer_fused_rate(maker, ESTIMATE_F);
+    layer_phase(maker, ESTIMATE_I)->attention_ns += BACKWARD_FORWARDS * flops / layer_fused_rate(maker, ESTIMATE_I);
     layer_add_pass(maker, ESTIMATE_F, 4 * states_of(maker));
     layer_add_pass(maker, ESTIMATE_I, 8 * states_of(maker));
     layer_phase(maker, ESTIMATE_F)->launches += 3;

@@ -156,6 +156,15 @@ uint64_t transformer_embedding_parameters(const struct transformer *model)
     return (model->vocabulary + model->positions) * model->hidden + (model->embedding_norm ? norm_of(model) : 0);
 }
 
+// Queries of many heads, one key with a layer norm, and a weight for each head.
+static uint64_t indexer_parameters(const struct transformer *model)
+{
+    const uint64_t from = model->query_rank > 0 ? model->query_rank : model->hidden;
+    return model->index_chosen == 0 ? 0
+        : from * model->index_heads * model->index_size + model->hidden * (model->index_size + model->index_heads)
+            + 2 * model->index_size;
+}
+
 static uint64_t latent_parameters(const struct transformer *model)
 {
     const uint64_t queries = model->heads * model->head_size;
@@ -163,8 +172,9 @@ static uint64_t latent_parameters(const struct transformer *model)
         ? model->hidden * model->query_rank + model->query_rank + model->query_rank * queries
         : model->hidden * queries;
     const uint64_t values = model->value_rank * model->heads * (model->nope_size + model->value_size);
-    return query + model->hidden * (model->value_rank + model->rope_size) + model->value_rank + values
-        + model->heads * model->value_size * model->hidden;
+    const uint64_t latent = model->value_rank + model->rope_size;
+    return query + model->hidden * latent + model->value_rank + values
+        + model->heads * model->value_size * model->hidden + indexer_parameters(model);
 }
 
 static uint64_t head_norms(const struct transformer *model)
@@ -295,9 +305,25 @@ static uint64_t block_parameters(const struct transformer *model, uint64_t block
     return parameters;
 }
 
+// If layers are alone, it has attention and what has the last MLPs.
+static uint64_t last_block_parameters(const struct transformer *model)
+{
+    if (!model->has_lone_layers)
+        return block_parameters(model, model->layers - 1);
+    return transformer_attention_parameters(model)
+        + (model->experts ? transformer_experts_parameters(model) + transformer_router_parameters(model)
+                          : transformer_mlp_parameters(model));
+}
+
 uint64_t transformer_predicted_parameters(const struct transformer *model)
 {
-    return 3 * norm_of(model) + 2 * model->hidden * model->hidden + block_parameters(model, model->layers - 1);
+    return 3 * norm_of(model) + 2 * model->hidden * model->hidden + last_block_parameters(model);
+}
+
+uint64_t transformer_file_parameters(const struct transformer *model)
+{
+    const uint64_t tables = model->is_tied ? 1 : 2;
+    return transformer_parameters(model) + model->predicted * tables * model->vocabulary * model->hidden;
 }
 
 uint64_t transformer_parameters(const struct transformer *model)

@@ -69,6 +69,8 @@ struct transformer {
     // Latent attention: queries and keys have nope + rope numbers; values have a size of their own.
     bool is_latent;
     uint64_t query_rank, value_rank, nope_size, rope_size, value_size;
+    // Sparse attention: an indexer of as many heads chooses the tokens that a token attends to; 0: it attends to all.
+    uint64_t index_heads, index_size, index_chosen;
     bool gates_attention;  // the output of attention is weighted by a product as wide as the queries
     uint8_t marks[TRANSFORMER_MOST_LAYERS];  // flags of enum layer_mark
     bool has_lone_layers;  // some are a mixer, or an MLP or experts, alone
@@ -123,5 +125,7 @@ uint64_t transformer_router_parameters(const struct transformer *transformer);
 uint64_t transformer_predicted_parameters(const struct transformer *transformer);
 uint64_t transformer_head_parameters(const struct transformer *transformer);       // none of its own if it is tied
 uint64_t transformer_parameters(const struct transformer *transformer);
+// Files of models that predict tokens further on hold table and head once more for each such layer.
+uint64_t transformer_file_parameters(const struct transformer *transformer);
 
 #endif

@@ -170,6 +170,18 @@ static const struct family {
       "18432 vocab_size 129280 n_routed_experts 256 num_experts_per_tok 8 moe_intermediate_size 2048 "
       "n_shared_experts 1 first_k_dense_replace 3 q_lora_rank 1536 kv_lora_rank 512 qk_nope_head_dim 128 "
       "qk_rope_head_dim 64 v_head_dim 128" },
+    { "deepseek_v32", read_deepseek_sparse,
+      "num_hidden_layers 61 hidden_size 7168 num_attention_heads 128 num_key_value_heads 128 head_dim 64 "
+      "intermediate_size 18432 vocab_size 129280 n_routed_experts 256 num_experts_per_tok 8 "
+      "moe_intermediate_size 2048 n_shared_experts 1 first_k_dense_replace 3 q_lora_rank 1536 kv_lora_rank 512 "
+      "qk_nope_head_dim 128 qk_rope_head_dim 64 v_head_dim 128 index_n_heads 64 index_head_dim 128 index_topk "
+      "2048" },
+    { "glm_moe_dsa", read_deepseek_sparse,
+      "num_hidden_layers 78 hidden_size 6144 num_attention_heads 64 num_key_value_heads 64 head_dim 64 "
+      "intermediate_size 12288 vocab_size 154880 n_routed_experts 256 num_experts_per_tok 8 "
+      "moe_intermediate_size 2048 n_shared_experts 1 first_k_dense_replace 3 q_lora_rank 2048 kv_lora_rank 512 "
+      "qk_nope_head_dim 192 qk_rope_head_dim 64 v_head_dim 256 index_n_heads 32 index_head_dim 128 index_topk "
+      "2048" },
     { "gpt_oss", read_gpt_oss,
       "num_hidden_layers 36 hidden_size 2880 num_attention_heads 64 num_key_value_heads 8 head_dim 64 "
       "intermediate_size 2880 vocab_size 201088 sliding_window 128 attention_bias 1 num_local_experts 128 "

@@ -42,7 +42,8 @@ PLAIN = [family(name, num_hidden_layers=4) for name in (
     'internlm3', 'jamba', 'llama', 'llama4_text', 'minimax', 'minimax_m2', 'ministral3', 'mistral', 'mixtral', 'mpt',
     'olmo', 'olmo2', 'olmo3', 'olmoe', 'phi', 'phi3', 'phimoe', 'qwen2', 'qwen2_moe', 'qwen3', 'qwen3_5_text',
     'qwen3_5_moe_text', 'qwen3_moe', 'qwen3_next', 'seed_oss', 'smollm3', 'stablelm', 'starcoder2', 'ernie4_5',
-    'ernie4_5_moe', 'bloom', 'opt', 'codegen', 'mamba2', 'bamba', 'deepseek_v3', 'glm4_moe_lite', 'granitemoeshared')]
+    'ernie4_5_moe', 'bloom', 'opt', 'codegen', 'mamba2', 'bamba', 'deepseek_v3', 'glm4_moe_lite', 'granitemoeshared',
+    'deepseek_v32', 'glm_moe_dsa')]
 
 # What their fields switch on and off.
 SWITCHED = [

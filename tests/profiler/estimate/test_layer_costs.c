@@ -174,6 +174,32 @@ static void norms_and_caps_of_gemma_take_their_passes(void **state)
     }
 }
 
+#define LATENT                                                                                              \
+    "\"num_hidden_layers\": 4, \"hidden_size\": 2048, \"num_attention_heads\": 16, \"intermediate_size\": 4096," \
+    " \"vocab_size\": 1000, \"q_lora_rank\": 512, \"kv_lora_rank\": 256, \"qk_nope_head_dim\": 128,"           \
+    " \"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"n_routed_experts\": 8, \"num_experts_per_tok\": 2,"       \
+    " \"moe_intermediate_size\": 512"
+
+// Of 4096 tokens the last attend to 1024 that the indexer has chosen among all; the first 1024 attend to all.
+static void an_indexer_scores_all_tokens_and_attention_reads_the_best(void **state)
+{
+    (void)state;
+    struct estimate_request request = estimate_usual();
+    request.sequence = 4096;
+    struct estimate *all = estimate_on("h100-sxm", "{\"model_type\": \"deepseek_v3\", " LATENT "}", request);
+    struct estimate *best = estimate_on("h100-sxm", "{\"model_type\": \"deepseek_v32\", \"index_n_heads\": 8,"
+                                        " \"index_head_dim\": 64, \"index_topk\": 1024, " LATENT "}", request);
+    const uint64_t tokens = 4096, products = 512 * 8 * 64 + 2048 * (64 + 8), size = 16 * (192 + 128);
+    const uint64_t pairs = tokens * tokens / 2, seen = tokens * 1024 - 1024 * 1024 / 2;
+    const struct layer_estimate *one = &best->parts[PART_ATTENTION], *other = &all->parts[PART_ATTENTION];
+    assert_int_equal(one->parameters - other->parameters, products + 2 * 64);
+    assert_int_equal(one->flops + 2 * (pairs - seen) * size - other->flops,
+                     2 * tokens * products + 2 * pairs * 8 * 64);
+    assert_int_equal(one->saved_bytes - other->saved_bytes, 2 * tokens * (8 * 64 + 64 + 8) + 4 * tokens * 1024);
+    free(all);
+    free(best);
+}
+
 // One more layer behind the blocks: a block as the last, a product of twice the width, and the head once more.
 static void what_predicts_a_token_further_on_is_a_layer(void **state)
 {
@@ -245,6 +271,7 @@ int main(void)
         cmocka_unit_test(chunks_are_seen_token_by_token),
         cmocka_unit_test(biases_of_experts_take_their_passes),
         cmocka_unit_test(norms_and_caps_of_gemma_take_their_passes),
+        cmocka_unit_test(an_indexer_scores_all_tokens_and_attention_reads_the_best),
         cmocka_unit_test(what_predicts_a_token_further_on_is_a_layer),
         cmocka_unit_test(attention_is_shared_but_for_norms_and_output_biases),
     };
