@@ -290,14 +290,20 @@ static bool check_predicted(const struct export *export, struct error *error)
                      (unsigned long long)predicted);
 }
 
-// Their arguments build blocks of attention and an MLP.
-static bool check_recurrent(const struct export *export, struct error *error)
+// Their arguments build decoders, of blocks of attention and an MLP.
+static bool check_architecture(const struct export *export, struct error *error)
 {
     const struct estimated *estimated = export->estimated;
-    if (export->format->words->grain < GRAIN_BLOCKS || !estimated || estimated->model.recurrence == RECURRENCE_NONE)
+    if (export->format->words->grain < GRAIN_BLOCKS || !estimated)
         return true;
-    return error_set_kind(error, ERROR_ANSWER, "what Weir writes for %s builds no recurrent layers, which %s has: export"
-                          " to a format of layers, such as pytorch", export->format->title, estimated->model.name);
+    const char *what = estimated->model.recurrence != RECURRENCE_NONE ? "no recurrent layers, which %s has"
+                     : estimated->model.is_bidirectional               ? "no encoders, of which %s is" : NULL;
+    if (!what)
+        return true;
+    char model[128];
+    snprintf(model, sizeof model, what, estimated->model.name);
+    return error_set_kind(error, ERROR_ANSWER, "what Weir writes for %s builds %s: export to a format of layers, such as"
+                          " pytorch", export->format->title, model);
 }
 
 static bool mark_expressed(struct export *export)
@@ -319,7 +325,7 @@ static bool fill(struct export *export, const struct export_request *request, st
         && find_pipelines(export, error)
         && outline_fill(export, request, error) && (export->format->words->grain == GRAIN_NONE || fit(export, error))
         && check_blocks(export, error) && check_predicted(export, error)
-        && check_recurrent(export, error) && mark_expressed(export)
+        && check_architecture(export, error) && mark_expressed(export)
         && say_common(export, error) && say_omitted(export);
 }
 

@@ -156,7 +156,8 @@ static bool set_source(const struct estimate *estimate, struct profile *profile)
     profile->estimated = estimated_of(estimate);
     if (!profile->estimated)
         return false;
-    profile->sequences = SEQUENCES_SOME;  // each word attends to those before it
+    // Each word attends to those before it.
+    profile->sequences = estimate->model.is_bidirectional ? SEQUENCES_NONE : SEQUENCES_SOME;
     source->backward_split_measured = false;
     free(source->device);
     source->device = strdup(estimate->device.name);

@@ -29,8 +29,7 @@ static uint64_t read_layers(struct config_fields *fields)
     return fields_number(fields, keys, 1, TRANSFORMER_MOST_LAYERS);
 }
 
-// The sizes that every decoder has.
-static void read_sizes(struct config_fields *fields, struct transformer *model)
+void read_decoder_sizes(struct config_fields *fields, struct transformer *model)
 {
     if (model->layers == 0)
         model->layers = read_layers(fields);
@@ -45,7 +44,7 @@ static void read_sizes(struct config_fields *fields, struct transformer *model)
 // Fields that have the same name in all later families.
 static void read_common(struct config_fields *fields, struct transformer *model)
 {
-    read_sizes(fields, model);
+    read_decoder_sizes(fields, model);
     model->kv_heads = model->heads;
     if (fields_have(fields, "num_key_value_heads"))
         model->kv_heads = read_size(fields, "num_key_value_heads");
@@ -131,7 +130,7 @@ static void have_biases(struct transformer *model, bool has)
 
 void read_gpt2(struct config_fields *fields, struct transformer *model)
 {
-    read_sizes(fields, model);
+    read_decoder_sizes(fields, model);
     model->ffn = read_size_or(fields, "n_inner", 4 * model->hidden);
     model->positions = model->longest;
     model->has_layer_norm = true;
@@ -176,7 +175,7 @@ static void read_gpt_neo_layers(struct config_fields *fields, struct transformer
 
 void read_gpt_neo(struct config_fields *fields, struct transformer *model)
 {
-    read_sizes(fields, model);
+    read_decoder_sizes(fields, model);
     model->ffn = read_size_or(fields, "intermediate_size", 4 * model->hidden);
     model->positions = model->longest;
     model->has_layer_norm = model->output_bias = model->mlp_biases = true;
@@ -207,7 +206,7 @@ static void share_norm(struct transformer *model)
 
 void read_gptj(struct config_fields *fields, struct transformer *model)
 {
-    read_sizes(fields, model);
+    read_decoder_sizes(fields, model);
     share_norm(model);
     model->ffn = read_size_or(fields, "n_inner", 4 * model->hidden);
     model->is_rotary = model->has_layer_norm = model->mlp_biases = model->head_bias = true;
@@ -217,7 +216,7 @@ void read_gptj(struct config_fields *fields, struct transformer *model)
 
 void read_bloom(struct config_fields *fields, struct transformer *model)
 {
-    read_sizes(fields, model);
+    read_decoder_sizes(fields, model);
     model->ffn = 4 * model->hidden;
     model->has_layer_norm = model->has_alibi = model->embedding_norm = true;
     have_biases(model, true);
@@ -236,7 +235,7 @@ static void read_falcon_norms(struct config_fields *fields, bool is_new, struct 
 void read_falcon(struct config_fields *fields, struct transformer *model)
 {
     const bool is_new = fields_flag(fields, "new_decoder_architecture");
-    read_sizes(fields, model);
+    read_decoder_sizes(fields, model);
     if (is_new)
         model->kv_heads = read_size_or(fields, "num_kv_heads|n_head_kv", model->heads);
     else if (fields_flag(fields, "multi_query"))
@@ -253,7 +252,7 @@ void read_falcon(struct config_fields *fields, struct transformer *model)
 
 void read_mpt(struct config_fields *fields, struct transformer *model)
 {
-    read_sizes(fields, model);
+    read_decoder_sizes(fields, model);
     model->ffn = read_step_or(fields, "expansion_ratio", 4) * model->hidden;
     model->centered_norms = model->has_alibi = true;
     model->drops = fields_above_zero(fields, "resid_pdrop");
@@ -263,7 +262,7 @@ void read_mpt(struct config_fields *fields, struct transformer *model)
 // Two positions more than it takes are learned, since the first two are kept for padding.
 void read_opt(struct config_fields *fields, struct transformer *model)
 {
-    read_sizes(fields, model);
+    read_decoder_sizes(fields, model);
     model->ffn = read_size(fields, "ffn_dim");
     model->positions = model->longest + 2;
     model->has_layer_norm = true;
@@ -738,7 +737,7 @@ void read_ernie_moe(struct config_fields *fields, struct transformer *model)
 void read_dbrx(struct config_fields *fields, struct transformer *model)
 {
     struct json within;
-    read_sizes(fields, model);
+    read_decoder_sizes(fields, model);
     model->is_rotary = model->is_gated = model->centered_norms = true;
     model->drops = fields_above_zero(fields, "resid_pdrop");
     struct config_fields attention = fields_object(fields, "attn_config", &within);

@@ -14,6 +14,9 @@ uint64_t read_size(struct config_fields *fields, const char *keys);
 uint64_t read_size_or(struct config_fields *fields, const char *keys, uint64_t other);
 uint64_t read_step_or(struct config_fields *fields, const char *keys, uint64_t other);
 
+// The sizes that every family has.
+void read_decoder_sizes(struct config_fields *fields, struct transformer *model);
+
 // Which layers see a window: according to the file if it says so for each layer, else all but every `every`th (0: as
 // marked in is_local). If all layers are alike, none is local.
 void read_windows(struct config_fields *fields, uint64_t every, struct transformer *model);

@@ -8,11 +8,31 @@
 
 // --- embedding ----------------------------------------------------------------
 
+// A product of each patch. Nothing reads the gradient of a picture.
+static void add_patches(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, patch = (double)model->patch_numbers, number = maker->number;
+    const struct rated_product *rated = maker->products;
+    const double tokens = maker->tokens;
+    layer_add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, hidden, patch, 1, number, number });
+    layer_add_product(maker, ESTIMATE_W, rated, (struct product_size){ patch, hidden, tokens, 1, number, 8 });
+    layer_count_flops(maker, 2 * tokens * patch * hidden);
+    layer_keep(maker, tokens * patch);
+}
+
 void make_embedding(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double numbers = maker->tokens * (double)model->hidden;
-    layer_add_pass(maker, ESTIMATE_F, 2 * numbers);
+    if (model->patch_numbers > 0) {
+        add_patches(maker);
+    } else {
+        layer_add_pass(maker, ESTIMATE_F, 2 * numbers);
+        maker->layer->saved_bytes = layer_tensor_bytes(8 * maker->tokens);
+    }
+    if (model->token_types > 0)
+        layer_add_small_pass(maker, ESTIMATE_F, 3 * numbers);
     if (model->positions > 0)
         layer_add_pass(maker, ESTIMATE_F, 3 * numbers);
     if (model->drops)
@@ -25,13 +45,13 @@ void make_embedding(struct layer_maker *maker)
     }
     const double bytes = maker->number;
     maker->layer->output_bytes = layer_tensor_bytes(maker->local_tokens * (double)model->hidden * bytes);
-    maker->layer->saved_bytes += layer_tensor_bytes(8 * maker->tokens);
     layer_keep_mask(maker, maker->local_tokens * (double)model->hidden);
     layer_hold(maker, maker->local_tokens * (double)model->hidden);
     maker->layer->input_kept = INPUT_KEPT_NONE;
-    const uint64_t words = layer_part_of((double)model->vocabulary, maker->tensor);
+    const uint64_t all = model->patch_numbers > 0 ? 0 : model->vocabulary;
+    const uint64_t words = layer_part_of((double)all, maker->tensor);
     maker->layer->parameters =
-        words * model->hidden + transformer_embedding_parameters(model) - model->vocabulary * model->hidden;
+        words * model->hidden + transformer_embedding_parameters(model) - all * model->hidden;
 }
 
 // --- attention ----------------------------------------------------------------
@@ -48,6 +68,8 @@ static double pairs_seen(const struct layer_maker *maker)
 {
     const double chosen = (double)maker->model->index_chosen, window = chosen > 0 ? chosen : maker->window;
     const double sequence = (double)maker->request->sequence;
+    if (maker->model->is_bidirectional)
+        return maker->tokens * sequence;
     if (maker->model->has_chunks && window > 0 && window < sequence)
         return maker->tokens * pairs_of_chunks(sequence, window) / sequence;
     const double seen = window > 0 && window < sequence ? window * (1 - window / sequence / 2) : sequence / 2;
@@ -122,7 +144,7 @@ static void add_plain_attention(struct layer_maker *maker)
     layer_add_pass(maker, ESTIMATE_I, 3 * scores);
     if (model->drops_scores)
         layer_add_pass(maker, ESTIMATE_I, 2.5 * scores);
-    layer_count_flops(maker, 8 * scores * size / 2);
+    layer_count_flops(maker, (model->is_bidirectional ? 8 : 4) * scores * size);
     if (maker->request->attention == ATTENTION_RECOMPUTED) {
         maker->layer->backward_workspace_bytes += layer_tensor_bytes((model->drops_scores ? 5 : 2) * scores);
         return;
@@ -662,10 +684,17 @@ void make_head(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
     const double hidden = (double)model->hidden, words = ceil((double)model->vocabulary / maker->tensor);
-    const double tokens = maker->tokens, number = maker->number, logits = tokens * words;
+    // A class is predicted of each picture, and otherwise a word at each token.
+    const double tokens = model->patch_numbers > 0 ? (double)maker->request->micro_batch : maker->tokens;
+    const double number = maker->number, logits = tokens * words;
     const struct rated_product *rated = maker->head_products;
     layer_set_output(maker);
     maker->layer->output_bytes = maker->layer->held_for_weight_bytes = 0;
+    if (model->head_transform) {
+        layer_add_linear(maker, maker->local_tokens, hidden, hidden, 1);
+        layer_add_bias_gradient(maker, maker->local_tokens * hidden);
+        layer_keep(maker, maker->local_tokens * hidden);
+    }
     layer_add_norm(maker);
     layer_enter_split(maker);
     layer_add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, words, hidden, 1, number, number });

@@ -153,7 +153,10 @@ uint64_t transformer_second_norm_parameters(const struct transformer *model)
 
 uint64_t transformer_embedding_parameters(const struct transformer *model)
 {
-    return (model->vocabulary + model->positions) * model->hidden + (model->embedding_norm ? norm_of(model) : 0);
+    // A product with patches has a bias, and the class's token a vector.
+    const uint64_t rows = model->patch_numbers > 0 ? model->patch_numbers + 2 : model->vocabulary;
+    return (rows + model->positions + model->token_types) * model->hidden
+        + (model->embedding_norm ? norm_of(model) : 0);
 }
 
 // Queries of many heads, one key with a layer norm, and a weight for each head.
@@ -289,7 +292,8 @@ uint64_t transformer_router_parameters(const struct transformer *model)
 uint64_t transformer_head_parameters(const struct transformer *model)
 {
     return norm_of(model) + (model->is_tied ? 0 : model->vocabulary * model->hidden)
-        + (model->head_bias ? model->vocabulary : 0);
+        + (model->head_bias ? model->vocabulary : 0)
+        + (model->head_transform ? (model->hidden + 1) * model->hidden : 0);
 }
 
 static uint64_t block_parameters(const struct transformer *model, uint64_t block)

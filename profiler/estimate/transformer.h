@@ -45,6 +45,10 @@ struct transformer {
     bool is_parallel;     // a block's MLP reads what its attention reads, and both are added at once
     bool shares_norm;     // and it is behind the same norm
     bool head_bias;       // the head adds a bias to the logits
+    bool head_transform;  // the head has a product, as wide as the hidden size, before its norm
+    bool is_bidirectional;  // each token attends to all others
+    uint64_t token_types;  // vectors that are added to the embedding by the type of a token
+    uint64_t patch_numbers;  // of a patch of a picture; 0: tokens are words. One token of a sequence is for its class
     bool has_alibi;       // scores have a slope with the distance of tokens
     uint64_t activation_parameters;  // of each MLP
     bool norms_twice;     // what is added to the residual has a norm, too

@@ -5,6 +5,7 @@
 
 #include "common/alike.h"
 #include "profiler/estimate/decoder_families.h"
+#include "profiler/estimate/encoder_families.h"
 #include "profiler/estimate/hybrid_families.h"
 
 // A model type, how its fields are read, and what its class in transformers 5.24 gives those that are left out. What
@@ -268,6 +269,21 @@ static const struct family {
     { "mamba2", read_mamba2,
       "num_hidden_layers 64 hidden_size 4096 num_heads 128 head_dim 64 vocab_size 32768 n_groups 8 state_size "
       "128 conv_kernel 4 chunk_size 256 use_conv_bias 1" },
+    { "bert", read_bert,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 30522 "
+      "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
+      "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "roberta", read_roberta,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 50265 "
+      "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
+      "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "xlm-roberta", read_roberta,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 30522 "
+      "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
+      "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "vit", read_vit,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 image_size 224 patch_size 16 "
+      "num_channels 3 qkv_bias 1 hidden_act gelu" },
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
@@ -423,8 +439,11 @@ static void read_text_model(struct config_fields *fields, const struct family *f
     fields->defaults = family->defaults;
     fields->taken = notes ? &taken : NULL;
     snprintf(model->name, sizeof model->name, "%s", family->name);
-    model->vocabulary = fields_number(fields, "vocab_size", 1, MOST_WORDS);
+    if (fields_have(fields, "vocab_size"))
+        model->vocabulary = fields_number(fields, "vocab_size", 1, MOST_WORDS);
     family->read(fields, model);
+    if (model->vocabulary == 0)
+        model->vocabulary = fields_number(fields, "vocab_size", 1, MOST_WORDS);
     if (model->is_rotary)
         read_rotary_base(fields->root, model);
     read_activation(fields, model);

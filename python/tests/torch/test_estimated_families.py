@@ -94,6 +94,10 @@ SWITCHED = [
     family('gpt_bigcode', n_layer=3, multi_query=False),
     family('gpt2', n_layer=2, n_inner=999),
     family('mamba2', num_hidden_layers=3, use_bias=True),
+    family('bert', num_hidden_layers=3, vocab_size=1000, max_position_embeddings=128),
+    family('roberta', num_hidden_layers=3, type_vocab_size=1),
+    family('vit', num_hidden_layers=3, id2label={0: 'cat', 1: 'dog', 2: 'bird'}, patch_size=32),
+    family('vit', num_hidden_layers=3, qkv_bias=False, image_size=384),
 ]
 
 # Text models within others, and where their heads are said to be tied.
@@ -116,7 +120,10 @@ def counted(config):
     made = transformers.CONFIG_MAPPING[fields.pop('model_type')](**fields)
     with torch.device('meta'):
         try:
-            model = transformers.AutoModelForCausalLM.from_config(made)
+            if config['model_type'] == 'vit':
+                model = transformers.AutoModelForImageClassification.from_config(made)
+            else:
+                model = transformers.AutoModelForCausalLM.from_config(made)
         except ValueError:
             model = transformers.AutoModelForImageTextToText.from_config(made)
     count = sum(tensor.numel() for name, tensor in model.named_parameters() if not SEES.search(name))
@@ -126,7 +133,7 @@ def counted(config):
 
 
 def estimated(config):
-    return weir.estimate(config, 'h100-sxm', sequence=64, without_mtp=True).document
+    return weir.estimate(config, 'h100-sxm', sequence=32, without_mtp=True).document
 
 
 @unittest.skipUnless(transformers, 'transformers is not installed')

@@ -200,6 +200,23 @@ static void an_indexer_scores_all_tokens_and_attention_reads_the_best(void **sta
     free(best);
 }
 
+// Scores of all pairs, twice those of a decoder; a product and a norm in front of the head's table; patches of pictures.
+static void encoders_attend_to_all_tokens(void **state)
+{
+    (void)state;
+    const uint64_t tokens = 512, hidden = 768, patches = 197, pictures = 2;
+    struct estimate_request request = estimate_usual();
+    struct estimate *bert = estimate_on("h100-sxm", "{\"model_type\": \"bert\", \"num_hidden_layers\": 2}", request);
+    assert_int_equal(bert->parts[PART_ATTENTION].flops, 8 * tokens * hidden * hidden + 4 * tokens * tokens * hidden);
+    assert_int_equal(bert->parts[PART_HEAD].flops, 2 * tokens * hidden * (hidden + 30522));
+    request.micro_batch = pictures;
+    struct estimate *vit = estimate_on("h100-sxm", "{\"model_type\": \"vit\", \"num_hidden_layers\": 2}", request);
+    assert_int_equal(vit->parts[PART_EMBEDDING].flops, 2 * pictures * patches * 16 * 16 * 3 * hidden);
+    assert_int_equal(vit->parts[PART_HEAD].flops, 2 * pictures * hidden * 2);
+    free(bert);
+    free(vit);
+}
+
 // One more layer behind the blocks: a block as the last, a product of twice the width, and the head once more.
 static void what_predicts_a_token_further_on_is_a_layer(void **state)
 {
@@ -272,6 +289,7 @@ int main(void)
         cmocka_unit_test(biases_of_experts_take_their_passes),
         cmocka_unit_test(norms_and_caps_of_gemma_take_their_passes),
         cmocka_unit_test(an_indexer_scores_all_tokens_and_attention_reads_the_best),
+        cmocka_unit_test(encoders_attend_to_all_tokens),
         cmocka_unit_test(what_predicts_a_token_further_on_is_a_layer),
         cmocka_unit_test(attention_is_shared_but_for_norms_and_output_biases),
     };
