@@ -296,14 +296,12 @@ static bool check_architecture(const struct export *export, struct error *error)
     const struct estimated *estimated = export->estimated;
     if (export->format->words->grain < GRAIN_BLOCKS || !estimated)
         return true;
-    const char *what = estimated->model.recurrence != RECURRENCE_NONE ? "no recurrent layers, which %s has"
-                     : estimated->model.is_bidirectional               ? "no encoders, of which %s is" : NULL;
-    if (!what)
+    const struct transformer *model = &estimated->model;
+    const char *what = model->recurrence != RECURRENCE_NONE ? "recurrent layers" : "encoders";
+    if (model->recurrence == RECURRENCE_NONE && !model->is_bidirectional)
         return true;
-    char model[128];
-    snprintf(model, sizeof model, what, estimated->model.name);
-    return error_set_kind(error, ERROR_ANSWER, "what Weir writes for %s builds %s: export to a format of layers, such as"
-                          " pytorch", export->format->title, model);
+    return error_set_kind(error, ERROR_ANSWER, "what Weir writes for %s builds no %s, such as %s has: export to a format"
+                          " of layers, such as pytorch", export->format->title, what, model->name);
 }
 
 static bool mark_expressed(struct export *export)

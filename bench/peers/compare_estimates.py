@@ -31,6 +31,8 @@ def measured_s(row):
 # --- groups --------------------------------------------------------------------------------------------------------
 
 def group_of(row):
+    if row['model'].get('hybrid_pattern'):
+        return 'hybrid'
     if row['model'].get('experts'):
         return 'experts'
     if shard_of(row) == 'weights':

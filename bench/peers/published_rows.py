@@ -38,6 +38,9 @@ NETWORKS = {'vtrain-multi': 12.5e9, 'zero-bubble-tab4': 12.5e9, 'zero-bubble-tab
 EARLY = ('korthikanti', 'sc21', 'bloom', 'vtrain', 'zero-bubble', 'megatron-2020')
 MANY_WORDS = {'Nemotron4': 256000, '': 51200}  # where a row does not say: by how a model's name begins
 WINDOW = 128  # tokens, of the layers of GPT-OSS that have one
+# What rows of Nemotron-3-Nano do not say (the config.json of nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16).
+NANO = {'vocab_size': 131072, 'head_dim': 128, 'mamba_num_heads': 64, 'mamba_head_dim': 64, 'n_groups': 8,
+        'ssm_state_size': 128, 'conv_kernel': 4, 'chunk_size': 128, 'n_shared_experts': 1}
 
 
 @functools.lru_cache(None)
@@ -92,9 +95,16 @@ def dropout_of(row):
 def config_of(row):
     """The row's model as a config.json; None for what is no plain transformer."""
     model = row['model']
-    is_hybrid = model.get('hybrid_pattern') or 'nemotron3' in model['name'].replace('-', '').lower()
-    if is_hybrid or not row.get('gpus') and row['kind'] == 'run':
+    is_hybrid = 'nemotron3' in model['name'].replace('-', '').lower()
+    if not row.get('gpus') and row['kind'] == 'run' or is_hybrid and not model.get('hybrid_pattern'):
         return None
+    if is_hybrid:
+        return {'model_type': 'nemotron_h', 'hybrid_override_pattern': model['hybrid_pattern'], **NANO,
+                'hidden_size': model['hidden'], 'num_attention_heads': model['heads'],
+                'num_key_value_heads': model['kv_heads'], 'intermediate_size': model['ffn'],
+                'n_routed_experts': model['experts'], 'num_experts_per_tok': model['topk'],
+                'moe_intermediate_size': model['moe_ffn'],
+                'moe_shared_expert_intermediate_size': model['shared_ffn']}
     ffn = model.get('ffn') or model.get('moe_ffn')
     if not ffn and model.get('mlp_ratio') == '8/3':
         ffn = math.ceil(model['hidden'] * 8 / 3 / 256) * 256

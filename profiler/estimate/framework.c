@@ -99,7 +99,9 @@ const struct framework frameworks[] = {
         .source = "NVIDIA-NeMo/Megatron-Bridge, scripts/performance of 26.06 on",
         BRIDGE,
         .graphs_with_experts = true,       // cuda_graph_impl full_iteration, without dropping tokens
-        .hides_experts = true,             // overlap_moe_expert_parallel_comm
+        // overlap_moe_expert_parallel_comm, by build_schedule_plan() of core/models/gpt/gpt_model.py, which
+        // core/models/mamba/mamba_model.py does not have
+        .hides_experts = true,
     },
     {
         .name = "bridge-2025",
@@ -234,7 +236,7 @@ void framework_fill(const struct transformer *model, const struct rated_device *
     if (!is_said(request, SAID_GRAPHS))
         request->graphs = model->experts ? like->graphs_with_experts : like->graphs;
     if (!is_said(request, SAID_HIDDEN_EXPERTS))
-        request->hidden_experts = like->hides_experts;
+        request->hidden_experts = like->hides_experts && model->recurrence == RECURRENCE_NONE;
     request->metrics = like->metrics;
     request->narrow_gathers = like->narrow_gathers;
     request->said = ~0u;

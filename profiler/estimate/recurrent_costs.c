@@ -89,6 +89,21 @@ static double states_of(const struct layer_maker *maker)
 // The scan of Mamba 1 keeps states in registers, and writes them once in so many tokens.
 enum { MAMBA_CHUNK = 2048 };
 
+// Numbers of a token that go from kernel to kernel within a forward.
+// * Mamba 2: scores of each group's chunk, in 4 bytes (ops/triton/ssd_bmm.py, for ssd_chunk_scan.py).
+// * Delta: scores of keys and their inverse, what it makes of keys and values, and the values that are new
+//   (fla/ops/gated_delta_rule/wy_fast.py, common/chunk_delta_h.py).
+static double between_of(const struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double heads = (double)model->scan_heads / maker->tensor;
+    const double groups = fmax(1, (double)model->scan_groups / maker->tensor), chunk = (double)model->scan_chunk;
+    if (model->recurrence == RECURRENCE_MAMBA2)
+        return groups * chunk * 4 / maker->number;
+    return model->recurrence == RECURRENCE_DELTA
+        ? heads * (2 * chunk + (double)model->scan_state) + 2 * inner_of(maker) : 0;
+}
+
 // Scans are kernels of small products.
 static void add_scan(struct layer_maker *maker)
 {
@@ -102,18 +117,21 @@ static void add_scan(struct layer_maker *maker)
         return;
     layer_phase(maker, ESTIMATE_F)->attention_ns += flops / layer_fused_rate(maker, ESTIMATE_F);
     layer_phase(maker, ESTIMATE_I)->attention_ns += BACKWARD_FORWARDS * flops / layer_fused_rate(maker, ESTIMATE_I);
-    layer_add_pass(maker, ESTIMATE_F, 4 * states_of(maker));
-    layer_add_pass(maker, ESTIMATE_I, 8 * states_of(maker));
+    layer_add_pass(maker, ESTIMATE_F, 4 * states_of(maker) + 2 * maker->tokens * between_of(maker));
+    layer_add_pass(maker, ESTIMATE_I, 8 * states_of(maker) + 6 * maker->tokens * between_of(maker));
     layer_phase(maker, ESTIMATE_F)->launches += 3;
     layer_phase(maker, ESTIMATE_I)->launches += 8;
 }
 
+// Its output is computed again in the backward, but for the delta rule, which keeps it.
 static void add_convolution(struct layer_maker *maker)
 {
     const double numbers = maker->tokens * convolved_of(maker);
     if (numbers <= 0)
         return;
     layer_add_pass(maker, ESTIMATE_F, 2 * numbers);
+    if (maker->model->recurrence != RECURRENCE_DELTA)
+        layer_add_pass(maker, ESTIMATE_I, 2 * numbers);
     layer_add_pass(maker, ESTIMATE_I, 3 * numbers);
     layer_add_pass(maker, ESTIMATE_W, 2 * numbers);
     layer_count_flops(maker, 2 * numbers * (double)maker->model->scan_kernel);

@@ -71,6 +71,26 @@ static void bytes_of_a_parameter_are_the_frameworks(void **state)
     assert_int_equal(framework_states(&model, &request).gradients, 2);
 }
 
+// Megatron-Core has schedules within layers for transformers, and none for models with Mamba.
+static void messages_of_hybrids_are_hidden_only_if_they_are_said_to_be(void **state)
+{
+    (void)state;
+    static const char jamba[] = "{\"model_type\": \"jamba\", \"num_hidden_layers\": 8}";
+    static const char mixtral[] = "{\"model_type\": \"mixtral\", \"num_hidden_layers\": 8}";
+    struct estimate_request request = like("bridge");
+    request.sequence = 1024;
+    struct estimate *hybrid = estimate_on("h100-sxm", jamba, request);
+    struct estimate *other = estimate_on("h100-sxm", mixtral, request);
+    request.hidden_experts = true;
+    request.said = SAID_HIDDEN_EXPERTS;
+    struct estimate *said = estimate_on("h100-sxm", jamba, request);
+    assert_false(hybrid->request.hidden_experts);
+    assert_true(other->request.hidden_experts && said->request.hidden_experts);
+    free(hybrid);
+    free(other);
+    free(said);
+}
+
 static void a_device_without_a_kernel_keeps_scores(void **state)
 {
     (void)state;
@@ -130,6 +150,7 @@ int main(void)
         cmocka_unit_test(every_framework_says_what_it_is),
         cmocka_unit_test(what_is_said_is_not_the_frameworks),
         cmocka_unit_test(bytes_of_a_parameter_are_the_frameworks),
+        cmocka_unit_test(messages_of_hybrids_are_hidden_only_if_they_are_said_to_be),
         cmocka_unit_test(a_device_without_a_kernel_keeps_scores),
         cmocka_unit_test(what_is_gathered_may_be_narrow),
         cmocka_unit_test(shares_may_be_within_a_group),

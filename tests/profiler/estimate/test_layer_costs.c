@@ -180,7 +180,7 @@ static void norms_and_caps_of_gemma_take_their_passes(void **state)
     " \"qk_rope_head_dim\": 64, \"v_head_dim\": 128, \"n_routed_experts\": 8, \"num_experts_per_tok\": 2,"       \
     " \"moe_intermediate_size\": 512"
 
-// Of 4096 tokens the last attend to 1024 that the indexer has chosen among all; the first 1024 attend to all.
+// The first 1024 of 4096 tokens attend to all before them, and each of the others to 1024 that the indexer has chosen.
 static void an_indexer_scores_all_tokens_and_attention_reads_the_best(void **state)
 {
     (void)state;
@@ -200,13 +200,14 @@ static void an_indexer_scores_all_tokens_and_attention_reads_the_best(void **sta
     free(best);
 }
 
-// Scores of all pairs, twice those of a decoder; a product and a norm in front of the head's table; patches of pictures.
+// Scores are of all pairs, twice those of a decoder. A product is in front of the head's table, or of patches.
 static void encoders_attend_to_all_tokens(void **state)
 {
     (void)state;
     const uint64_t tokens = 512, hidden = 768, patches = 197, pictures = 2;
     struct estimate_request request = estimate_usual();
-    struct estimate *bert = estimate_on("h100-sxm", "{\"model_type\": \"bert\", \"num_hidden_layers\": 2}", request);
+    static const char encoder[] = "{\"model_type\": \"bert\", \"num_hidden_layers\": 2}";
+    struct estimate *bert = estimate_on("h100-sxm", encoder, request);
     assert_int_equal(bert->parts[PART_ATTENTION].flops, 8 * tokens * hidden * hidden + 4 * tokens * tokens * hidden);
     assert_int_equal(bert->parts[PART_HEAD].flops, 2 * tokens * hidden * (hidden + 30522));
     request.micro_batch = pictures;

@@ -336,7 +336,8 @@ static void infinite_limits_are_passed_over(void **state)
     struct error error = { 0 };
     struct transformer model;
     assert_good(read("{\"model_type\": \"nemotron_h\", \"hybrid_override_pattern\": \"M-E*\", \"mamba_head_dim\": 64,"
-                     " \"time_step_limit\": [0.0, Infinity], \"least\": -Infinity, \"none\": NaN, \"what\": \"NaN\\\"\"}",
+                     " \"time_step_limit\": [0.0, Infinity], \"least\": -Infinity, \"none\": NaN,"
+                     " \"what\": \"NaN\\\"\"}",
                      &model, &error), error);
     assert_int_equal(model.layers, 4);
     assert_int_equal(transformer_parameters(&model), 1968355712);
