@@ -300,8 +300,8 @@ static bool check_architecture(const struct export *export, struct error *error)
     const char *what = model->recurrence != RECURRENCE_NONE ? "recurrent layers" : "encoders";
     if (model->recurrence == RECURRENCE_NONE && !model->is_bidirectional)
         return true;
-    return error_set_kind(error, ERROR_ANSWER, "what Weir writes for %s builds no %s, such as %s has: export to a format"
-                          " of layers, such as pytorch", export->format->title, what, model->name);
+    return error_set_kind(error, ERROR_ANSWER, "what Weir writes for %s builds no %s, such as %s has: export to a"
+                          " format of layers, such as pytorch", export->format->title, what, model->name);
 }
 
 static bool mark_expressed(struct export *export)

@@ -98,11 +98,12 @@ static void read_pattern(struct config_fields *fields, struct transformer *model
     static const char letters[] = "M-*E";
     static const char *const words[] = { "mamba", "mlp", "attention", "moe" };
     const char *pattern = json_string(fields->root, "hybrid_override_pattern");
-    model->layers = strlen(pattern);
-    if (model->layers == 0 || model->layers > TRANSFORMER_MOST_LAYERS)
-        json_refuse_key(fields->root, "hybrid_override_pattern", "has %llu layers; it must have from 1 to %d",
-                        (unsigned long long)model->layers, TRANSFORMER_MOST_LAYERS);
-    for (uint64_t i = 0; i < model->layers && i < TRANSFORMER_MOST_LAYERS; i++) {
+    const size_t layers = strlen(pattern);
+    model->layers = layers > 0 && layers <= TRANSFORMER_MOST_LAYERS ? layers : 1;
+    if (model->layers != layers)
+        json_refuse_key(fields->root, "hybrid_override_pattern", "has %zu layers; it must have from 1 to %d", layers,
+                        TRANSFORMER_MOST_LAYERS);
+    for (uint64_t i = 0; i < layers && i < TRANSFORMER_MOST_LAYERS; i++) {
         const char *letter = strchr(letters, pattern[i]);
         if (letter)
             take_single(model, i, words[letter - letters]);
@@ -116,10 +117,10 @@ static void read_single_layers(struct config_fields *fields, struct transformer 
 {
     struct json list;
     if (fields_list(fields, "layers_block_type|layer_types", &list)) {
-        model->layers = json_count(&list);
-        if (model->layers == 0 || model->layers > TRANSFORMER_MOST_LAYERS)
-            json_refuse(&list, "names %llu layers; it must name from 1 to %d", (unsigned long long)model->layers,
-                        TRANSFORMER_MOST_LAYERS);
+        const size_t layers = json_count(&list);
+        model->layers = layers > 0 && layers <= TRANSFORMER_MOST_LAYERS ? layers : 1;
+        if (model->layers != layers)
+            json_refuse(&list, "names %zu layers; it must name from 1 to %d", layers, TRANSFORMER_MOST_LAYERS);
         else
             read_layer_words(fields, "layers_block_type|layer_types", "linear_attention, full_attention, mlp, moe",
                              take_single, model);
