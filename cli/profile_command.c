@@ -331,11 +331,26 @@ struct counted_data {
     bool is_text;
 };
 
-static bool load_data(const struct profile_arguments *given, struct counted_data *data, struct error *error)
+// Only a model of text takes a file that is no document of data.
+static bool takes_text(const struct profile_arguments *given, const char *spec, const struct device *device,
+                       struct error *error)
+{
+    struct model *model = model_from_spec(spec, device_precision(device), error);
+    const bool good = model && (model->family == FAMILY_TEXT
+                                || error_named(error, "--data %s: is no document of data: weir data makes one",
+                                               given->data));
+    model_free(model);
+    return good;
+}
+
+static bool load_data(const struct profile_arguments *given, const char *spec, const struct device *device,
+                      struct counted_data *data, struct error *error)
 {
     if (!given->data)
         return true;
     data->is_text = !sample_data_is(given->data);
+    if (data->is_text && !takes_text(given, spec, device, error))
+        return false;
     if (data->is_text)
         return (!has_variants(given) || error_set(error, "--data: a text is counted without --rows and --tables"))
             && text_data_load(given->data, &data->text, error);
@@ -405,7 +420,7 @@ static int measure(const struct profile_arguments *given)
     struct profile *profile = NULL;
     struct counted_data data = { .is_text = false };
     struct text said = { 0 };
-    if (device && has_that_clock(device, given, &error) && load_data(given, &data, &error))
+    if (device && has_that_clock(device, given, &error) && load_data(given, spec, device, &data, &error))
         profile = profile_of(given, spec, device, &data, &measurement, &said, &error);
     const struct sample_data *ran_on = given->data ? &data.samples : NULL;
     const bool good = profile && (!has_variants(given) || add_variants(given, spec, device, ran_on, profile, &error));
