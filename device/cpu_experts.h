@@ -12,6 +12,17 @@ INLINE struct router_sums sums_of_row(const struct routing *routing, size_t row)
     return (struct router_sums){ routing->log_sums[row], routing->scores ? routing->scores[row] : 1 };
 }
 
+static struct router_sums choose_row(const struct routing *routing, size_t row, int32_t *choices, float *gates)
+{
+    const struct router *router = &routing->router;
+    float kept[ROUTER_EXPERTS];
+    struct router_values values = { router, routing->logits + row * router->experts, routing->bias, NULL };
+    for (size_t i = 0; i < router->experts; i++)
+        kept[i] = router_value(&values, i);
+    values.kept = kept;
+    return router_choose(&values, choices, gates);
+}
+
 // Chooses for every row, and counts the pairs of each expert.
 static void choose_experts(const struct routing *routing, size_t *counts)
 {
@@ -19,8 +30,7 @@ static void choose_experts(const struct routing *routing, size_t *counts)
     const size_t top = router->top;
     for (size_t row = 0; row < routing->counted; row++) {
         const struct router_sums sums
-            = router_choose(router, routing->logits + row * router->experts, routing->bias,
-                            routing->choices + row * top, routing->gates + row * top);
+            = choose_row(routing, row, routing->choices + row * top, routing->gates + row * top);
         routing->log_sums[row] = sums.log_sum;
         if (routing->scores)
             routing->scores[row] = sums.scores;

@@ -19,7 +19,7 @@
 
 // The kernels of GPUs follow the same rule.
 #ifdef __CUDACC__
-#define ROUTER_RULE static inline __host__ __device__
+#define ROUTER_RULE static __forceinline__ __host__ __device__
 #else
 #define ROUTER_RULE static inline
 #endif
@@ -45,21 +45,6 @@ ROUTER_RULE bool router_is_after(struct router_choice last, float value, int32_t
     return value < last.value || (value == last.value && number > last.number);
 }
 
-// The next choice behind `last` among values [0, count). Each bit of `allowed` is for `each` of them.
-ROUTER_RULE struct router_choice router_next(const float *values, size_t count, struct router_choice last,
-                                             uint64_t allowed, size_t each)
-{
-    struct router_choice best = { 0, -1 };
-    for (size_t i = 0; i < count; i++) {
-        const bool may = (allowed >> (i / each) & 1) && router_is_after(last, values[i], (int32_t)i);
-        if (may && (best.number < 0 || values[i] > best.value)) {
-            best.value = values[i];
-            best.number = (int32_t)i;
-        }
-    }
-    return best;
-}
-
 ROUTER_RULE struct router_choice router_begin(void)
 {
     struct router_choice begin = { INFINITY, -1 };
@@ -71,28 +56,66 @@ ROUTER_RULE float router_sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-// The sum of the two best of `count` values.
-ROUTER_RULE float router_two_best(const float *values, size_t count)
+// What the experts of one token are chosen by. An array of them would be on the stack, which GPUs have in memory.
+struct router_values {
+    const struct router *router;
+    const float *logits, *bias;
+    const float *kept;  // the values themselves; NULL: each is made whenever it is asked for
+};
+
+ROUTER_RULE float router_value(const struct router_values *values, size_t i)
 {
-    const struct router_choice first = router_next(values, count, router_begin(), 1, count);
-    const struct router_choice second = router_next(values, count, first, 1, count);
-    return second.number < 0 ? first.value : first.value + second.value;
+    if (values->kept)
+        return values->kept[i];
+    const float value = values->router->kind == ROUTER_DEEPSEEK
+                            ? router_sigmoid(values->logits[i]) + (values->bias ? values->bias[i] : 0)
+                            : values->logits[i];
+    return value == value ? value : -INFINITY;
+}
+
+// The next choice behind `last` among values [first, end). Each bit of `allowed` is for `each` of all.
+ROUTER_RULE struct router_choice router_next(const struct router_values *values, size_t first, size_t end,
+                                             struct router_choice last, uint64_t allowed, size_t each)
+{
+    struct router_choice best = { 0, -1 };
+    for (size_t i = first; i < end; i++) {
+        if (!(allowed >> ((uint32_t)i / (uint32_t)each) & 1))  // GPUs have no division of 64 bits
+            continue;
+        const float value = router_value(values, i);
+        if (router_is_after(last, value, (int32_t)i) && (best.number < 0 || value > best.value)) {
+            best.value = value;
+            best.number = (int32_t)i;
+        }
+    }
+    return best;
+}
+
+// The sum of the two best of a group.
+ROUTER_RULE float router_two_best(const struct router_values *values, size_t group, size_t each)
+{
+    const size_t begin = group * each, end = begin + each;
+    const struct router_choice first = router_next(values, begin, end, router_begin(), ~(uint64_t)0, each);
+    const struct router_choice second = router_next(values, begin, end, first, ~(uint64_t)0, each);
+    const float sum = second.number < 0 ? first.value : first.value + second.value;
+    return sum == sum ? sum : -INFINITY;
 }
 
 // The groups that may be taken from, a bit for each.
-ROUTER_RULE uint64_t router_groups(const struct router *router, const float *values)
+ROUTER_RULE uint64_t router_groups(const struct router_values *values)
 {
-    float sums[ROUTER_GROUPS];
-    const size_t each = router->experts / router->groups;
-    struct router_choice last = router_begin();
+    const struct router *router = values->router;
+    const size_t each = (uint32_t)router->experts / (uint32_t)router->groups;
     uint64_t groups = 0;
-    for (size_t g = 0; g < router->groups; g++) {
-        const float sum = router_two_best(values + g * each, each);
-        sums[g] = sum == sum ? sum : -INFINITY;
-    }
-    for (size_t g = 0; g < router->best_groups; g++) {
-        last = router_next(sums, router->groups, last, 1, router->groups);
-        groups |= (uint64_t)1 << last.number;
+    for (size_t taken = 0; taken < router->best_groups; taken++) {
+        struct router_choice best = { 0, -1 };
+        for (size_t g = 0; g < router->groups; g++) {
+            const float sum = groups >> g & 1 ? 0 : router_two_best(values, g, each);
+            if (!(groups >> g & 1) && (best.number < 0 || sum > best.value)) {
+                best.value = sum;
+                best.number = (int32_t)g;
+            }
+        }
+        groups |= (uint64_t)1 << best.number;
     }
     return groups;
 }
@@ -148,25 +171,19 @@ ROUTER_RULE void router_gates(const struct router *router, const float *logits, 
 }
 
 // The experts that a token takes, the best first, and their gates.
-ROUTER_RULE struct router_sums router_choose(const struct router *router, const float *logits, const float *bias,
-                                             int32_t *choices, float *gates)
+ROUTER_RULE struct router_sums router_choose(const struct router_values *values, int32_t *choices, float *gates)
 {
-    float values[ROUTER_EXPERTS];
+    const struct router *router = values->router;
     const bool has_groups = router->kind == ROUTER_DEEPSEEK && router->best_groups < router->groups;
-    for (size_t i = 0; i < router->experts; i++) {
-        const float value = router->kind == ROUTER_DEEPSEEK ? router_sigmoid(logits[i]) + (bias ? bias[i] : 0)
-                                                            : logits[i];
-        values[i] = value == value ? value : -INFINITY;
-    }
-    const uint64_t allowed = has_groups ? router_groups(router, values) : 1;
-    const size_t each = has_groups ? router->experts / router->groups : router->experts;
+    const uint64_t allowed = has_groups ? router_groups(values) : 1;
+    const size_t each = has_groups ? (uint32_t)router->experts / (uint32_t)router->groups : router->experts;
     struct router_choice last = router_begin();
     for (size_t k = 0; k < router->top; k++) {
-        last = router_next(values, router->experts, last, allowed, each);
+        last = router_next(values, 0, router->experts, last, allowed, each);
         choices[k] = last.number;
     }
-    const struct router_sums sums = router_sums(router, logits);
-    router_gates(router, logits, sums, choices, gates);
+    const struct router_sums sums = router_sums(router, values->logits);
+    router_gates(router, values->logits, sums, choices, gates);
     return sums;
 }
 

@@ -10,37 +10,34 @@
 //     4. place     a thread per pair: its slot, and that slot's pair
 #include "device/cuda/reduce.cuh"
 
-namespace {
-
 // --- routing -----------------------------------------------------------------------------------------------
 
-__device__ inline struct router_sums sums_of(const struct routing &routing, size_t row)
+static __device__ inline struct router_sums sums_of(const struct routing &routing, size_t row)
 {
     return { routing.log_sums[row], routing.scores ? routing.scores[row] : 1 };
 }
 
-struct choose_body {
-    struct routing routing;
-
-    template <int>
-    __device__ void at(size_t row) const
-    {
-        const size_t top = routing.router.top;
-        int32_t *const choices = routing.choices + row * top;
-        float *const gates = routing.gates + row * top;
-        struct router_sums sums = { 0, 1 };
-        if (row < routing.counted)
-            sums = router_choose(&routing.router, routing.logits + row * routing.router.experts, routing.bias, choices,
-                                 gates);
-        routing.log_sums[row] = sums.log_sum;
-        if (routing.scores)
-            routing.scores[row] = sums.scores;
-        for (size_t k = 0; row >= routing.counted && k < top; k++) {
-            choices[k] = -1;
-            gates[k] = 0;
-        }
+// It takes more registers than each_kernel() leaves it.
+static __global__ void __launch_bounds__(BLOCK) choose_kernel(const struct routing routing)
+{
+    const size_t row = (size_t)blockIdx.x * BLOCK + threadIdx.x, top = routing.router.top;
+    if (row >= routing.rows)
+        return;
+    int32_t *const choices = routing.choices + row * top;
+    float *const gates = routing.gates + row * top;
+    const struct router_values values = { &routing.router, routing.logits + row * routing.router.experts, routing.bias,
+                                          NULL };
+    struct router_sums sums = { 0, 1 };
+    if (row < routing.counted)
+        sums = router_choose(&values, choices, gates);
+    routing.log_sums[row] = sums.log_sum;
+    if (routing.scores)
+        routing.scores[row] = sums.scores;
+    for (size_t k = 0; row >= routing.counted && k < top; k++) {
+        choices[k] = -1;
+        gates[k] = 0;
     }
-};
+}
 
 // What the second pass leaves for the third, in the scratch.
 struct counted {
@@ -49,7 +46,7 @@ struct counted {
 };
 
 // How many threads in front of this one have a flag, and how many there are in the block.
-__device__ inline uint32_t flags_before(bool flag, uint32_t *all)
+static __device__ inline uint32_t flags_before(bool flag, uint32_t *all)
 {
     SHARED(uint32_t, warps, [BLOCK / WARP]);
     const uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -71,7 +68,7 @@ __device__ inline uint32_t flags_before(bool flag, uint32_t *all)
     return before;
 }
 
-__global__ void __launch_bounds__(BLOCK) rank_pairs_kernel(const struct routing routing, counted *counts)
+static __global__ void __launch_bounds__(BLOCK) rank_pairs_kernel(const struct routing routing, counted *counts)
 {
     const size_t top = routing.router.top, pairs = routing.counted * top;
     const int32_t expert = (int32_t)blockIdx.x;
@@ -101,12 +98,13 @@ struct joined {
 };
 
 // Ends and shares of all experts.
-__device__ inline joined join_counts(const struct routing &routing, const counted *counts)
+static __device__ inline joined join_counts(const struct routing &routing, const counted *counts)
 {
     const bool is_first = routing.router.kind == ROUTER_GSHARD;
     const double all = (double)routing.counted * (double)(is_first ? 1 : routing.router.top);
     joined joined = { 0, 0 };
     int32_t end = 0;
+#pragma unroll 1
     for (size_t e = 0; e < routing.router.experts; e++) {
         const size_t pairs = counts[e].pairs;
         const bool is_full = routing.capacity > 0 && pairs > routing.capacity;
@@ -119,8 +117,8 @@ __device__ inline joined join_counts(const struct routing &routing, const counte
     return joined;
 }
 
-__global__ void __launch_bounds__(BLOCK) join_kernel(const struct routing routing, const counted *counts,
-                                                     float *statistics, float *loss)
+static __global__ void __launch_bounds__(BLOCK) join_kernel(const struct routing routing, const counted *counts,
+                                                            float *statistics, float *loss)
 {
     const size_t experts = routing.router.experts;
     const double rows = routing.counted > 0 ? (double)routing.counted : 1;
@@ -195,7 +193,7 @@ struct route_backward_body {
     }
 };
 
-struct move_body {
+struct bias_body {
     float *bias;
     const float *counts;
     size_t experts;
@@ -214,7 +212,7 @@ struct move_body {
 
 // --- rows ----------------------------------------------------------------------------------------------------
 
-__device__ inline size_t slots_in_use(const struct routing &routing)
+static __device__ inline size_t slots_in_use(const struct routing &routing)
 {
     return (size_t)routing.ends[routing.router.experts - 1];
 }
@@ -269,8 +267,9 @@ struct combine_body {
 
 // A warp per pair.
 template <class T>
-__global__ void __launch_bounds__(BLOCK) gate_gradients_kernel(const struct routing routing, float *gates_gradient,
-                                                               const T *out_gradient, const T *in, size_t columns)
+static __global__ void __launch_bounds__(BLOCK) gate_gradients_kernel(const struct routing routing,
+                                                                      float *gates_gradient, const T *out_gradient,
+                                                                      const T *in, size_t columns)
 {
     const size_t pair = row_of_group<WARP>(), row = pair / routing.router.top;
     if (pair >= routing.rows * routing.router.top)
@@ -298,13 +297,13 @@ struct tile {
     size_t down, across;   // where in the group's product the tile begins
 };
 
-__device__ inline size_t group_first(const int32_t *ends, size_t group)
+static __device__ inline size_t group_first(const int32_t *ends, size_t group)
 {
     return group > 0 ? (size_t)ends[group - 1] : 0;
 }
 
 // Tile `number` of those of all groups' rows, one group after the other.
-__device__ inline tile tile_of_rows(const int32_t *ends, size_t groups, size_t number, size_t across)
+static __device__ inline tile tile_of_rows(const int32_t *ends, size_t groups, size_t number, size_t across)
 {
     for (size_t group = 0; group < groups; group++) {
         const size_t first = group_first(ends, group), rows = (size_t)ends[group] - first;
@@ -318,7 +317,7 @@ __device__ inline tile tile_of_rows(const int32_t *ends, size_t groups, size_t n
 
 // Fills one step of both sides: a[k][down] and b[k][across]; zeros beyond the matrices.
 template <class A, class B>
-__device__ inline void multiply_tile(float sums[OWN][OWN], size_t depth, A a_at, B b_at)
+static __device__ inline void multiply_tile(float sums[OWN][OWN], size_t depth, A a_at, B b_at)
 {
     SHARED(float, left, [STEP][TILE]);
     SHARED(float, right, [STEP][TILE]);
@@ -339,15 +338,15 @@ __device__ inline void multiply_tile(float sums[OWN][OWN], size_t depth, A a_at,
 }
 
 template <class T>
-__device__ inline float one(const T *from, bool is_there)
+static __device__ inline float one(const T *from, bool is_there)
 {
     return is_there ? load<1>(from).at[0] : 0;
 }
 
 // c[rows of the group] = a[rows of the group] * op(b[group]) + bias[group].
 template <class T>
-__global__ void __launch_bounds__(BLOCK) grouped_rows_kernel(const struct matmul x, const int32_t *ends, size_t groups,
-                                                             size_t across)
+static __global__ void __launch_bounds__(BLOCK) grouped_rows_kernel(const struct matmul x, const int32_t *ends,
+                                                                    size_t groups, size_t across)
 {
     const tile t = tile_of_rows(ends, groups, blockIdx.x / across, blockIdx.x % across);
     if (t.group < 0)
@@ -370,8 +369,8 @@ __global__ void __launch_bounds__(BLOCK) grouped_rows_kernel(const struct matmul
 
 // sums[group] += a[rows of the group]^T * b[rows of the group].
 template <class T>
-__global__ void __launch_bounds__(BLOCK) grouped_sums_kernel(const struct matmul x, const int32_t *ends, size_t down,
-                                                             size_t across)
+static __global__ void __launch_bounds__(BLOCK) grouped_sums_kernel(const struct matmul x, const int32_t *ends,
+                                                                    size_t down, size_t across)
 {
     const size_t group = blockIdx.x / (down * across), number = blockIdx.x % (down * across);
     const size_t first = group_first(ends, group), rows = (size_t)ends[group] - first;
@@ -390,7 +389,8 @@ __global__ void __launch_bounds__(BLOCK) grouped_sums_kernel(const struct matmul
 }
 
 template <class T>
-cudaError_t grouped_matmul(const struct cuda_launch *launch, const struct matmul *x, const int32_t *ends, size_t groups)
+static cudaError_t grouped_matmul(const struct cuda_launch *launch, const struct matmul *x, const int32_t *ends,
+                                  size_t groups)
 {
     const size_t across = blocks_for(x->n, TILE), down = blocks_for(x->m, TILE);
     if (x->sums)
@@ -420,7 +420,7 @@ struct grouped_columns_body {
 
 // --- activations -------------------------------------------------------------------------------------------------
 
-__device__ inline float sigmoid(float x)
+static __device__ inline float sigmoid(float x)
 {
     return 1 / (1 + expf(-x));
 }
@@ -430,7 +430,7 @@ struct bend {
 };
 
 // GELU as in cpu_elementwise.h.
-__device__ inline bend gelu_at(float x)
+static __device__ inline bend gelu_at(float x)
 {
     const float a = 1.59576912f, b = 1.59576912f * 0.044715f;
     const float near = x > 30 ? 30 : x < -30 ? -30 : x, square = near * near;
@@ -470,19 +470,17 @@ struct activate_body {
 };
 
 template <class T>
-cudaError_t activate(const struct cuda_launch *launch, const struct activation *activation, T *in_gradient, T *out,
-                     const T *out_gradient, const T *in)
+static cudaError_t activate(const struct cuda_launch *launch, const struct activation *activation, T *in_gradient,
+                            T *out, const T *out_gradient, const T *in)
 {
     return launch_each<1>(launch, activate_body<T>{ *activation, in_gradient, out, out_gradient, in },
                           activation->rows * activation->columns, 0);
 }
 
-}  // namespace
-
 cudaError_t cuda_route(const struct cuda_launch *launch, const struct routing *routing, float *statistics, float *loss)
 {
     counted *const counts = (counted *)launch->scratch;
-    cudaError_t status = launch_each<1>(launch, choose_body{ *routing }, routing->rows, 0);
+    cudaError_t status = launch_blocks(launch, choose_kernel, blocks_for(routing->rows, BLOCK), BLOCK, 0, *routing);
     if (status == cudaSuccess)
         status = launch_blocks(launch, rank_pairs_kernel, routing->router.experts, BLOCK, 0, *routing, counts);
     if (status == cudaSuccess)
@@ -511,7 +509,7 @@ cudaError_t cuda_route_backward(const struct cuda_launch *launch, const struct r
 cudaError_t cuda_move_bias(const struct cuda_launch *launch, float *bias, const float *counts, size_t experts,
                            float speed)
 {
-    return launch_each<1>(launch, move_body{ bias, counts, experts, speed }, experts, 0);
+    return launch_each<1>(launch, bias_body{ bias, counts, experts, speed }, experts, 0);
 }
 
 template <class T>
@@ -592,7 +590,7 @@ static cudaError_t load_of()
 
 cudaError_t cuda_load_experts(void)
 {
-    const cudaError_t status = load_kernels(each_kernel<1, choose_body>, rank_pairs_kernel, join_kernel,
-                                            each_kernel<1, place_body>, each_kernel<1, move_body>);
+    const cudaError_t status = load_kernels(choose_kernel, rank_pairs_kernel, join_kernel,
+                                            each_kernel<1, place_body>, each_kernel<1, bias_body>);
     return first_bad(status, first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>())));
 }
