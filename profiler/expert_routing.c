@@ -96,11 +96,12 @@ static bool read_layer(struct json *object, const struct profile_routing *routin
     const size_t batches = json_count(&list);
     if (list.node && batches != routing->batches)
         json_refuse(&list, "has %zu micro-batches, and %" PRIu64 " were counted", batches, routing->batches);
-    layer->counts = calloc(count_of(routing, layer) + 1, sizeof *layer->counts);
-    for (size_t b = 0; layer->counts && b < batches && json_next(&list, &item); b++) {
+    // No more room than the document has numbers for, whatever it says elsewhere.
+    const bool is_whole = batches == routing->batches;
+    layer->counts = calloc(is_whole ? count_of(routing, layer) + 1 : 1, sizeof *layer->counts);
+    for (size_t b = 0; layer->counts && is_whole && b < batches && json_next(&list, &item); b++) {
         json_item_array(&item);
-        if (b < routing->batches)
-            read_batch(&item, layer, layer->counts + b * layer->experts);
+        read_batch(&item, layer, layer->counts + b * layer->experts);
     }
     json_end(object);
     return layer->layer && layer->counts;
