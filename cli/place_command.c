@@ -183,11 +183,21 @@ static bool load(const struct place_arguments *given, uint32_t members, struct p
     return good;
 }
 
-static int place_experts(const struct place_arguments *given, const struct profile *profile, uint32_t members,
-                         struct error *error)
+static bool are_alike(const struct cluster *cluster, struct error *error)
+{
+    for (size_t i = 1; i < cluster->device_count; i++)
+        if (cluster->devices[i].speed_permille != cluster->devices[0].speed_permille)
+            return error_set(error, "--cluster: device %zu has another speed than device 0, and experts are placed on"
+                             " devices that are alike: name a cluster of such", i);
+    return true;
+}
+
+static int place_experts(const struct place_arguments *given, const struct profile *profile,
+                         const struct cluster *cluster, struct error *error)
 {
     struct expert_plans plans;
-    if (!expert_plans_make(profile, members, &plans, error))
+    if (!are_alike(cluster, error)
+        || !expert_plans_make(profile, (uint32_t)cluster->device_count, &plans, error))
         return command_fail(error);
     struct result result = { 0 };
     expert_plans_write(&plans, &result.document);
@@ -208,7 +218,7 @@ static int run(int count, char **arguments)
     for (size_t i = 0; good && given.shared.memory_bytes && i < cluster->device_count; i++)
         cluster->devices[i].memory_bytes = given.shared.memory_bytes;
     const int code = !good            ? command_fail(&error)
-                   : placed.experts ? place_experts(&given, placed.experts, members, &error)
+                   : placed.experts ? place_experts(&given, placed.experts, cluster, &error)
                                     : place(&given, placed.set, cluster, &error);
     cluster_free(cluster);
     table_set_free(placed.set);

@@ -102,7 +102,8 @@ static void print_placement(const struct expert_plans *plans, size_t l, struct t
 void expert_plans_print(const struct expert_plans *plans, struct text *text)
 {
     text_add(text, "Pairs of a token and an expert, of the slowest of %" PRIu32 " members: the mean over %" PRIu64
-                   " micro-batches.\n\n", plans->members, plans->profile->routing->batches);
+                   " micro-batches. Links and memory are not looked at.\n\n",
+             plans->members, plans->profile->routing->batches);
     print_layers(plans, text);
     for (size_t l = 0; l < plans->profile->routing->layer_count; l++)
         print_placement(plans, l, text);

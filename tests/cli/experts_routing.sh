@@ -51,6 +51,13 @@ END
 weir place out.json --cluster "$two" | sed -n '1p;/^block/p' | cut -c1-14
 
 echo "# refused"
+cat >unlike.json <<'END'
+{"format": "weir.cluster", "version": 1, "devices": [
+  {"name": "a", "memory_bytes": 1073741824, "speed_permille": 1000},
+  {"name": "b", "memory_bytes": 1073741824, "speed_permille": 500}],
+ "levels": [{"size": 2, "latency_ns": 1000, "bytes_per_second": 1000000000}]}
+END
+weir place out.json --cluster unlike.json; echo "exit $?"
 for wrong in "--optimizer adagrad" "-m 4" "--layer block1.experts" "--memory 1GiB" "--seconds 3"; do
     weir place out.json --cluster "$two" $wrong; echo "exit $?"
 done
