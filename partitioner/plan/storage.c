@@ -160,13 +160,11 @@ static uint64_t all_rows_of(const struct profile *profile, const struct profile_
     return rows;
 }
 
-// Behind a count: the numbers of the rows in the list, where each row of the tables is in it, and the rows' sums.
+// What an undo list has, and where each row of the tables is in the list.
 static uint64_t list_bytes(const struct profile *profile, const struct profile_layer *layer, uint64_t room)
 {
-    const uint64_t number = sizeof(uint32_t), count = round_to_256(number), rows = all_rows_of(profile, layer);
-    const uint64_t index = add_clamped(round_to_256(multiply_clamped(room, number)),
-                                       round_to_256(multiply_clamped(rows, number)));
-    return add_clamped(add_clamped(count, index), round_to_256(multiply_clamped(room, layer->row_bytes)));
+    const uint64_t places = multiply_clamped(all_rows_of(profile, layer), sizeof(uint32_t));
+    return add_clamped(undo_bytes(layer, room), round_to_256(places));
 }
 
 uint64_t storage_layer_gradients(const struct storage *storage, const struct profile *profile, uint32_t layer)
