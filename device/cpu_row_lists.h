@@ -13,6 +13,20 @@ INLINE bool is_listed(const struct row_list *list, uint32_t count, int32_t row)
     return place < count && list->numbers[place] == row;
 }
 
+// The place of a row, which is at the end of the list if it is new. The room of the list: there is none left.
+INLINE uint32_t place_in(const struct row_list *list, uint32_t *count, int32_t row)
+{
+    if (is_listed(list, *count, row))
+        return (uint32_t)list->places[row];
+    if (*count < list->room) {
+        list->places[row] = (int32_t)*count;
+        list->numbers[*count] = row;
+        memset(list->sums + *count * list->columns, 0, list->columns * sizeof(float));
+        return (*count)++;
+    }
+    return (uint32_t)list->room;
+}
+
 static void cpu_list_rows(struct queue *queue, const struct row_list *list, const struct bags *bags)
 {
     struct bags whole = *bags;
@@ -22,18 +36,30 @@ static void cpu_list_rows(struct queue *queue, const struct row_list *list, cons
     const size_t all = bags->count > 0 ? (size_t)bags->ends[bags->count - 1] : 0;
     uint32_t count = *list->count;
     for (size_t i = 0; i < all; i++) {
-        const int32_t row = bags->ids[i];
         if (i + BAG_AHEAD < all)
             __builtin_prefetch(&list->places[bags->ids[i + BAG_AHEAD]]);
-        if (is_listed(list, count, row))
-            continue;
-        if (count == list->room) {
+        if (place_in(list, &count, bags->ids[i]) == list->room) {
             queue_fail(queue, "a list of rows is full");
             break;
         }
-        list->places[row] = (int32_t)count;
-        list->numbers[count] = row;
-        memset(list->sums + count++ * list->columns, 0, list->columns * sizeof(float));
+    }
+    *list->count = count;
+}
+
+static void cpu_add_list(struct queue *queue, const struct row_list *list, const struct row_list *other)
+{
+    const size_t columns = list->columns;
+    uint32_t count = *list->count;
+    for (uint32_t i = 0; i < *other->count; i++) {
+        const uint32_t place = place_in(list, &count, other->numbers[i]);
+        const float *from = other->sums + i * columns;
+        float *sum = list->sums + place * columns;
+        if (place == list->room) {
+            queue_fail(queue, "a list of rows is full");
+            break;
+        }
+        FOR_VECTORS (c, left, columns)
+            vec_store_first(sum + c, vec_load_first(sum + c, left, 0) + vec_load_first(from + c, left, 0), left);
     }
     *list->count = count;
 }

@@ -117,6 +117,7 @@
 #define PARAMETERS_bag_backward(V, S) S(struct bags, bags) V(float *, matrix_gradient) \
     V(const struct values *, out_gradient)
 #define PARAMETERS_list_rows(V, S) S(struct row_list, list) S(struct bags, bags)
+#define PARAMETERS_add_list(V, S) S(struct row_list, list) S(struct row_list, other)
 #define PARAMETERS_sgd_rows(V, S) S(struct sgd, sgd) S(struct row_list, list) S(struct optimizer_span, span)
 #define PARAMETERS_adagrad_rows(V, S) S(struct adagrad, adagrad) S(struct row_list, list) \
     S(struct optimizer_span, span) V(bool, is_by_row)
@@ -243,6 +244,7 @@
     K(bag, ONE_PASS, "a lookup of rows") \
     K(bag_backward, SUMMING, "the backward of a lookup of rows") \
     K(list_rows, SUMMING, "a list of rows") \
+    K(add_list, SUMMING, "a sum of lists of rows") \
     K(sgd_rows, ONE_PASS, "an update of rows by SGD") \
     K(adagrad_rows, ONE_PASS, "an update of rows by Adagrad") \
     K(adamw_rows, ONE_PASS, "an update of rows by Adam") \

@@ -262,6 +262,8 @@ OF_TABLES(bag, wrong_bags(bags))
 OF_TABLES(bag_backward, wrong_bags(bags))
 OF_TABLES(list_rows, bags->rows != list->rows || bags->columns != list->columns
                          ? "a list of rows is for another matrix than its bags" : wrong_bags(bags))
+OF_TABLES(add_list, list->rows != other->rows || list->columns != other->columns
+                        ? "lists of the rows of different matrices are added up" : NULL)
 OF_TABLES(sgd_rows, NULL)
 OF_TABLES(adagrad_rows, NULL)
 OF_TABLES(adamw_rows, NULL)

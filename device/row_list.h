@@ -45,6 +45,20 @@ static inline struct row_list row_list_in(void *memory, size_t room, size_t rows
     return list;
 }
 
+// The same without places, to which nothing can be added.
+static inline uint64_t row_list_bytes_without_places(size_t room, size_t columns)
+{
+    return row_list_bytes(room, 0, columns);
+}
+
+static inline struct row_list row_list_without_places(void *memory, size_t room, size_t rows, size_t columns)
+{
+    struct row_list list = row_list_in(memory, room, 0, columns);
+    list.places = NULL;
+    list.rows = rows;
+    return list;
+}
+
 // A gradient of the whole matrix as the list of all its rows.
 static inline struct row_list row_list_of_all(float *gradient, size_t rows, size_t columns)
 {

@@ -36,6 +36,10 @@ void kernel_bag_backward(struct queue *queue, const struct bags *bags, float *ma
 // With the list's places and sums, kernel_bag_backward() then adds up the gradient by rows.
 void kernel_list_rows(struct queue *queue, const struct row_list *list, const struct bags *bags);
 
+// Adds the sums of another list of the same matrix. Rows that are new there get what they have in the other one. The
+// other list needs no places. The queue fails if there is no room.
+void kernel_add_list(struct queue *queue, const struct row_list *list, const struct row_list *other);
+
 // Updates of the rows in a list, whose sums are their gradients; `gradients` of the span is not read. The span is the
 // whole matrix, and other rows of it are neither read nor written. SGD and Adagrad give each row the bits that
 // kernel_sgd() and kernel_adagrad() give it.

@@ -194,15 +194,23 @@ struct row_key {
 
 struct listing {
     struct row_list list;
-    const uint32_t *keys;  // rows, sorted
-    uint32_t count;
-    uint32_t *found;       // by chunk of keys: how many rows are new
+    const uint32_t *keys;      // rows, those of one number behind each other
+    uint32_t count, start;     // how many there are at most, and in front of them
+    const uint32_t *counted;   // how many there are from the start on; NULL: all
+    uint32_t *found;           // by chunk of keys: how many rows are new
     uint32_t *failure;
 
-    // Whether the key at `i` is the first of its row, which is not in the list yet.
+    // Whether the key at `i` is the first of its row.
+    __device__ bool is_first(uint32_t i) const
+    {
+        return i < count && !(counted && start + i >= *counted) && keys[i] != NO_KEY
+            && (i == 0 || keys[i - 1] != keys[i]);
+    }
+
+    // Whether it is, besides, not in the list yet.
     __device__ bool is_new(uint32_t i) const
     {
-        if (i >= count || keys[i] == NO_KEY || (i > 0 && keys[i - 1] == keys[i]))
+        if (!is_first(i))
             return false;
         const uint32_t place = (uint32_t)list.places[keys[i]];
         return place >= *list.count || (uint32_t)list.numbers[place] != keys[i];
@@ -248,8 +256,7 @@ struct new_sums_body {
     __device__ void at(size_t i) const
     {
         const size_t key = row_of(i, x.list.columns), column = i - key * x.list.columns;
-        const bool is_first = x.keys[key] != NO_KEY && (key == 0 || x.keys[key - 1] != x.keys[key]);
-        const int32_t place = is_first ? x.list.places[x.keys[key]] : -1;
+        const int32_t place = x.is_first((uint32_t)key) ? x.list.places[x.keys[key]] : -1;
         if (place >= 0 && (uint32_t)place >= *x.list.count)
             x.list.sums[place * x.list.columns + column] = 0;
     }
@@ -267,27 +274,65 @@ static __global__ void __launch_bounds__(BLOCK) add_found_kernel(const listing x
         *x.list.count = (uint32_t)(all < x.list.room ? all : x.list.room);
 }
 
+static uint32_t *found_in(const struct cuda_launch *launch)
+{
+    static_assert(SORT_BYTES + PART / BLOCK * sizeof(uint32_t) <= CUDA_SCRATCH_BYTES, "the chunks of a part fit, too");
+    return (uint32_t *)launch->scratch + SORT_BYTES / sizeof(uint32_t);
+}
+
+static cudaError_t add_to_list(const struct cuda_launch *launch, const listing &x)
+{
+    const size_t chunks = blocks_for(x.count, BLOCK);
+    cudaError_t status = launch_blocks(launch, count_new_kernel, chunks, BLOCK, 0, x);
+    if (status == cudaSuccess)
+        status = launch_blocks(launch, place_new_kernel, chunks, BLOCK, 0, x);
+    if (status == cudaSuccess)
+        status = launch_each<1>(launch, new_sums_body{ x }, x.count * x.list.columns, 0);
+    return status == cudaSuccess ? launch_blocks(launch, add_found_kernel, 1, BLOCK, 0, x, (uint32_t)chunks) : status;
+}
+
 cudaError_t cuda_list_rows(const struct cuda_launch *launch, const struct row_list *list, const struct bags *bags)
 {
-    uint32_t *const found = (uint32_t *)launch->scratch + SORT_BYTES / sizeof(uint32_t);
-    static_assert(SORT_BYTES + PART / BLOCK * sizeof *found <= CUDA_SCRATCH_BYTES, "the chunks of a part fit, too");
     struct bags by_row = *bags;
     by_row.places = NULL;
     cudaError_t status = cudaSuccess;
     for (size_t start = 0; status == cudaSuccess && bags->count > 0 && start < bags->most; start += PART) {
         const uint32_t count = (uint32_t)(bags->most - start < PART ? bags->most - start : PART);
         const sorting sort = sorting_in(launch, count);
-        const listing x = { *list, sort.keys, count, found, launch->failure };
-        const size_t chunks = blocks_for(count, BLOCK);
         status = sort_rows(launch, sort, row_key{ by_row, (uint32_t)start, launch->failure });
         if (status == cudaSuccess)
-            status = launch_blocks(launch, count_new_kernel, chunks, BLOCK, 0, x);
+            status = add_to_list(launch, { *list, sort.keys, count, 0, NULL, found_in(launch), launch->failure });
+    }
+    return status;
+}
+
+// A row of another list, to the place that it has by now.
+struct add_list_body {
+    listing x;
+    const float *sums;  // of the first key
+
+    template <int>
+    __device__ void at(size_t i) const
+    {
+        const size_t key = row_of(i, x.list.columns), column = i - key * x.list.columns;
+        const int32_t place = x.is_first((uint32_t)key) ? x.list.places[x.keys[key]] : -1;
+        if (place >= 0)
+            x.list.sums[place * x.list.columns + column] += sums[i];
+    }
+};
+
+// Each row is once in the other list, so its numbers need no sorting.
+cudaError_t cuda_add_list(const struct cuda_launch *launch, const struct row_list *list, const struct row_list *other)
+{
+    cudaError_t status = cudaSuccess;
+    for (size_t start = 0; status == cudaSuccess && start < other->room; start += PART) {
+        const uint32_t count = (uint32_t)(other->room - start < PART ? other->room - start : PART);
+        const listing x = { *list, (const uint32_t *)other->numbers + start, count, (uint32_t)start, other->count,
+                            found_in(launch), launch->failure };
+        status = add_to_list(launch, x);
         if (status == cudaSuccess)
-            status = launch_blocks(launch, place_new_kernel, chunks, BLOCK, 0, x);
-        if (status == cudaSuccess)
-            status = launch_each<1>(launch, new_sums_body{ x }, count * list->columns, 0);
-        if (status == cudaSuccess)
-            status = launch_blocks(launch, add_found_kernel, 1, BLOCK, 0, x, (uint32_t)chunks);
+            status = launch_each<1>(launch, add_list_body{ x, other->sums + start * list->columns },
+                                    count * list->columns, 0);
     }
     return status;
 }
@@ -554,7 +599,8 @@ static cudaError_t load_of_rows()
 static cudaError_t load_of_lists()
 {
     return load_kernels(rank_kernel<row_key>, merge_kernel<row_key>, count_new_kernel, place_new_kernel,
-                        each_kernel<1, new_sums_body>, add_found_kernel);
+                        each_kernel<1, new_sums_body>, add_found_kernel,
+                        each_kernel<1, add_list_body>);
 }
 
 cudaError_t cuda_load_tables(void)

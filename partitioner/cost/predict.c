@@ -226,35 +226,17 @@ static void fill_numbers(struct plan *plan, uint32_t s, const struct profile *pr
                                                     stage->recompute_count, &plan->storage, place.replicas);
     stage->costs = stage_cost_at(profile, stage->first, stage->end, stage->recompute, stage->recompute_count,
                                  &plan->storage, &place);
-    uint64_t weights = 0;
-    for (uint32_t l = stage->first; l < stage->end; l++)
-        weights = add_clamped(weights, stage_layer_weights(profile, stage->first, stage->end, l));
-    stage->costs.reduce_ns = predict_reduce_ns(&plan->storage, with->placement, s, weights, with->network);
+    const uint64_t reduced = stage_reduced_bytes(profile, stage->first, stage->end, &plan->storage, place.replicas);
+    stage->costs.reduce_ns = predict_reduce_ns(&plan->storage, with->placement, s, reduced, with->network);
     const struct stage_bytes split = stage_bytes_of_split(bytes, with->splits);
     stage->memory = stage_memory_of(&split, slots);
     stage->memory.capacity_bytes = memory;
-}
-
-// Several copies of a stage have whole gradients of tables, not lists of rows.
-static bool check_copies(const struct plan *plan, uint32_t s, const struct profile *profile,
-                         const struct counting *with, struct error *error)
-{
-    const struct plan_stage *stage = &plan->stages[s];
-    for (uint32_t l = stage->first; optimizer_rows[plan->storage.optimizer].is_lazy && l < stage->end; l++)
-        if (profile->layers[l].touched_rows > 0 && placement_copies(with->placement, s) > 1)
-            return error_set(error, "optimizer %s: stage %u with layer %.80s has %u copies, which do not add up lists"
-                             " of the rows to update; use one copy, or take adagrad-rows",
-                             optimizer_names[plan->storage.optimizer], s, profile->layers[l].name,
-                             placement_copies(with->placement, s));
-    return true;
 }
 
 static bool fill_stage(struct plan *plan, uint32_t s, const struct profile *profile, const struct counting *with,
                        const struct slots *slots, struct error *error)
 {
     const struct plan_stage *stage = &plan->stages[s];
-    if (!check_copies(plan, s, profile, with, error))
-        return false;
     if (variant_devices(profile, stage->variant) != plan_stage_group(stage))
         return error_set(error, "stages[%u]: groups of %u devices, but \"%.60s\" takes %u", s, plan_stage_group(stage),
                          stage->variant ? stage->variant : "no variant", variant_devices(profile, stage->variant));

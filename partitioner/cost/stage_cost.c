@@ -118,14 +118,15 @@ static uint64_t state_of(const struct stage_view *view, uint32_t layer, const st
     return bytes;
 }
 
-// The bytes of its gradients, and of those of the copies it brings, in a stage of one copy.
-static uint64_t gradients_of(const struct stage_view *view, uint32_t layer, const struct storage *storage)
+// The bytes of its gradients, and of those of the copies it brings.
+static uint64_t gradients_of(const struct stage_view *view, uint32_t layer, const struct storage *storage,
+                             uint32_t replicas)
 {
     const struct profile *profile = view->profile;
-    uint64_t bytes = storage_layer_gradients(storage, profile, layer);
+    uint64_t bytes = storage_layer_gradients(storage, profile, layer, replicas);
     for (size_t i = 0; i < profile->one_owner_count; i++)
         if (profile->one_owner[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
-            bytes = add_clamped(bytes, storage_layer_gradients(storage, profile, profile->one_owner[i].from));
+            bytes = add_clamped(bytes, storage_layer_gradients(storage, profile, profile->one_owner[i].from, replicas));
     return bytes;
 }
 
@@ -197,7 +198,19 @@ uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end)
     return sum;
 }
 
-static struct stage_states states_of(const struct stage_view *view, const struct storage *storage)
+uint64_t stage_reduced_bytes(const struct profile *profile, uint32_t first, uint32_t end,
+                             const struct storage *storage, uint32_t replicas)
+{
+    uint64_t bytes = 0;
+    for (uint32_t l = first; l < end; l++) {
+        const uint64_t own = layer_memory_of(&profile->layers[l]).weights;
+        const uint64_t copied = stage_layer_weights(profile, first, end, l) - own;
+        bytes = add_clamped(bytes, add_clamped(copied, storage_reduced_bytes(storage, profile, l, replicas)));
+    }
+    return bytes;
+}
+
+static struct stage_states states_of(const struct stage_view *view, const struct storage *storage, uint32_t replicas)
 {
     struct stage_states states = { .layers = view->end - view->first };
     for (uint32_t l = view->first; l < view->end; l++) {
@@ -205,7 +218,7 @@ static struct stage_states states_of(const struct stage_view *view, const struct
         states.with_weights += weights > 0;
         states.weights = add_clamped(states.weights, weights);
         states.optimizer = add_clamped(states.optimizer, state_of(view, l, storage));
-        states.gradients = add_clamped(states.gradients, gradients_of(view, l, storage));
+        states.gradients = add_clamped(states.gradients, gradients_of(view, l, storage, replicas));
         states.version_less += storage_version_less(storage, view->profile, l);
         states.largest = max_u64(states.largest, weights);
         const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
@@ -261,7 +274,7 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
         if (use.held)
             bytes.held = add_clamped(bytes.held, output_of(&view, l));
     }
-    const struct stage_states states = states_of(&view, storage);
+    const struct stage_states states = states_of(&view, storage, replicas);
     const struct held_bytes held = storage_bytes(storage, replicas, &states);
     stage_put_held(&bytes, &held);
     bytes.input = stage_cut_bytes(profile, first);
@@ -340,7 +353,7 @@ struct cost_row stage_cost_at(const struct profile *profile, uint32_t first, uin
         stage_bytes_at(profile, first, end, recompute, recompute_count, storage, place->replicas);
     struct cost_row row = times_of(&view, place->speed_permille);
     put_bytes(&row, &bytes, place->has_recompute);
-    const struct stage_states states = states_of(&view, storage);
+    const struct stage_states states = states_of(&view, storage, place->replicas);
     storage_add_times(storage, place, &states, &row);
     const bool moves = storage_moves_layers(storage, place->replicas, states.layers);
     if (moves && window_overlaps(storage, profile, &row))

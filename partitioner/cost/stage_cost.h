@@ -109,6 +109,11 @@ struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first,
                                   const struct storage *storage);
 
 // The same for one of this many replicas.
+// For storage_reduce_ns(): the bytes of the weights of layers [first, end), and of those they bring a copy of, or what
+// lists of rows count as.
+uint64_t stage_reduced_bytes(const struct profile *profile, uint32_t first, uint32_t end,
+                             const struct storage *storage, uint32_t replicas);
+
 struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first, uint32_t end,
                                   const struct segment *recompute, size_t recompute_count,
                                   const struct storage *storage, uint32_t replicas);

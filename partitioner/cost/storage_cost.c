@@ -43,9 +43,7 @@ static struct shared_states shared_of(const struct stage_states *states, uint64_
 struct held_bytes storage_bytes(const struct storage *storage, uint32_t replicas, const struct stage_states *states)
 {
     struct held_bytes held = { .weights = states->weights,
-                               .gradients = replicas == 1 ? states->gradients
-                                                          : storage_gradient_bytes(storage, states->weights),
-                               .optimizer = states->optimizer,
+                               .gradients = states->gradients, .optimizer = states->optimizer,
                                .state = states->state, .statistics = states->statistics };
     const struct shared_states shared = shared_of(states, states->tensor);
     held.all_weights = held.weights;

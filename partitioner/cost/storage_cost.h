@@ -1,8 +1,8 @@
-// The costs of a stage's states by its `storage`: bytes on its device and on its host, and time. W and G are the
-// bytes of its weights and gradients (G is 2 W for optimizers that keep fp32 beside 16-bit weights, else W; less where
-// the only copy of a stage has lists of rows, storage_list_room()). O is
-// the bytes of the optimizer's state, and r the number of replicas. A share is s(x) = ceil(x / r) and up to a block
-// or tensor more, rounded up to 256 (storage_share(); for O storage_state_share()):
+// The costs of a stage's states by its `storage`: bytes on its device and on its host, and time. W and G are the bytes
+// of its weights and gradients (G is 2 W for optimizers that keep fp32 beside 16-bit weights, else W). It is less where
+// there are lists of rows (storage_list_room()). O is the bytes of the optimizer's state, and r the number of replicas.
+// A share is s(x) = ceil(x / r) and up to a block or tensor more, rounded up to 256 (storage_share(); for O
+// storage_state_share()):
 //
 //     shard       weights        gradients      optimizer
 //     none        W              G              O
@@ -39,7 +39,7 @@ struct stage_states {
     uint32_t layers;
     uint32_t with_weights;  // how many of the layers have weights
     uint64_t weights, optimizer;
-    uint64_t gradients;  // of one copy, where those of tables may be lists of rows (storage_layer_gradients())
+    uint64_t gradients;  // those of tables may be lists of rows (storage_layer_gradients())
     uint64_t version_less;  // bytes by which an older version is smaller than the weights, in one copy
     uint64_t largest;  // weights of the largest layer
     uint64_t tensor;   // weights of the largest tensor, for replicas that share by whole tensors
@@ -75,7 +75,8 @@ bool storage_moves_layers(const struct storage *storage, uint32_t replicas, uint
 // Whether the replicas of a stage have shares of this. A stage with one replica is never sharded.
 bool storage_is_sharded(const struct storage *storage, uint32_t replicas, enum shard what);
 
-// The time in ns that a REDUCE takes the replicas of a stage with this many bytes of weights over this link. Each
+// The time in ns that a REDUCE takes the replicas of a stage over this link. The bytes are those of its weights, or
+// what lists of rows count as (stage_reduced_bytes()). Each
 // replica owns a share of the gradients. It receives its share from every other replica and adds them up in the
 // order of the replicas. It then sends the sum to every other replica (runtime/transport/all_reduce.h,
 // runtime/transport/wired/wired_reduction.c):

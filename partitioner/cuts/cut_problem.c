@@ -225,13 +225,16 @@ static struct stage_states states_of(const struct cut_problem *problem, uint32_t
 }
 
 // The same as predict_reduce_ns().
-static uint64_t reduce_ns(const struct cut_problem *problem, uint32_t stage, uint64_t weights)
+static uint64_t reduce_ns(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
+                          uint64_t weights)
 {
     const struct cut_devices *devices = &problem->devices;
     const uint32_t copies = placement_copies(problem->schedule.placement, stage);
+    const uint64_t own = cut_sum(problem, stage, SUM_WEIGHTS, from, to);
+    const uint64_t reduced = weights - own + cut_sum(problem, stage, SUM_REDUCED, from, to);
     uint64_t slowest = 0;
     for (uint32_t i = devices->among_at[stage]; i < devices->among_at[stage + 1]; i++) {
-        const uint64_t ns = storage_reduce_ns(&problem->request->storage, copies, weights, devices->among[i]);
+        const uint64_t ns = storage_reduce_ns(&problem->request->storage, copies, reduced, devices->among[i]);
         slowest = ns > slowest ? ns : slowest;
     }
     return slowest;
@@ -264,7 +267,7 @@ struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint3
         .backward_input_ns = stage_scaled_ns(view->sums[SUM_INPUT][to] - view->sums[SUM_INPUT][from], speed),
         .backward_weight_ns = stage_scaled_ns(view->sums[SUM_WEIGHT][to] - view->sums[SUM_WEIGHT][from], speed),
         .recompute_ns = stage_scaled_ns(recompute_ns, speed),
-        .reduce_ns = reduce_ns(problem, stage, states.weights),
+        .reduce_ns = reduce_ns(problem, stage, from, to, states.weights),
         .exchange_ns = stage + 1 < problem->stages ? problem->views[problem->view_of[stage + 1]].exchange_ns : 0,
         .output_bytes = view->cut_bytes[to],
     };

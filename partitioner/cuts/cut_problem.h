@@ -73,6 +73,7 @@ enum view_sum {
     SUM_AGAIN,                                         // ns of R, if all layers are recomputed
     SUM_WITH_WEIGHTS,                                  // the number of layers with weights
     SUM_WEIGHTS, SUM_OPTIMIZER, SUM_GRADIENTS, SUM_SAVED, SUM_SHARED_BY_PARTS, SUM_HELD,  // bytes (layer_memory.h)
+    SUM_REDUCED,                                       // bytes of weights, or what lists of rows count as
     SUM_STATE, SUM_STATISTICS,
     SUM_UPDATE,                                        // ns in which devices add up gradients (variant.h)
     SUM_OUTPUTS,                                       // bytes of all outputs and workspaces, each layer's own

@@ -134,7 +134,8 @@ static uint64_t part_of(const struct stage_view *view, enum view_sum sum, uint32
     case SUM_WITH_WEIGHTS: return memory->weights > 0;
     case SUM_WEIGHTS: return memory->weights;
     case SUM_OPTIMIZER: return intervals->before[layer + 1].optimizer - intervals->before[layer].optimizer;
-    case SUM_GRADIENTS: return intervals->before[layer + 1].gradients - intervals->before[layer].gradients;
+    case SUM_GRADIENTS: return interval_gradients(intervals, layer, layer + 1, intervals->replicas);
+    case SUM_REDUCED: return interval_reduced(intervals, layer, layer + 1, intervals->replicas);
     case SUM_SAVED: return memory->kept;
     case SUM_SHARED_BY_PARTS: return memory->shared_by_parts;
     case SUM_HELD: return memory->held;

@@ -192,24 +192,11 @@ static uint64_t gradients_for(const struct scope *scope, uint64_t weights)
     return wide ? weights / 2 * (said ? said - 14 : 4) : weights;
 }
 
-// Bytes of a list of rows instead of a gradient of all of a table; 0: there is none. Lists are for weights in fp32 that
-// an update moves only by their gradients, on the only device of a stage. Each table has room for what all
-// micro-batches name, or for all its rows; rows that devices add up are always there. Behind a number come those of the
-// rows, a place of each row of the tables, and the rows. An older version of the tables is such a list without places
-// (`undo`), and a list is only there if that is less than the tables, or if there are no versions.
-static uint64_t listed_for(const struct scope *scope, uint32_t layer, uint64_t *undo)
+// A number, those of the rows, and the rows themselves, which so many micro-batches name. Each table has room for what
+// they name, or for all its rows; rows that devices add up are always there.
+static uint64_t rows_of_batches(const struct profile_layer *profiled, uint64_t batches)
 {
-    const struct storage *storage = &scope->plan->storage;
-    const struct profile_layer *profiled = &scope->profile->layers[layer];
-    const bool is_by_rows = storage->optimizer == OPTIMIZER_SGD || storage->optimizer == OPTIMIZER_ADAGRAD
-                         || storage->optimizer == OPTIMIZER_ADAGRAD_ROWS || storage->optimizer == OPTIMIZER_ADAM_ROWS;
     uint64_t room = 0, rows = 0;
-    const bool is_each = scope->plan->weights == WEIGHTS_STASH || scope->plan->weights == WEIGHTS_VERTICAL;
-    const uint64_t batches = is_each && !scope->plan->given ? 1 : scope->plan->micro_batches;
-    *undo = 0;
-    if (!is_by_rows || storage->shard || storage->optimizer_on_host || storage->window
-        || replicas_of(scope) > 1 || !strstr(scope->profile->dtype, "32") || !profiled->touched_rows)
-        return 0;
     for (size_t i = 0; i < profiled->shape_count; i++) {
         const uint64_t all = 4 * profiled->shapes[i].rows * profiled->shapes[i].columns / profiled->row_bytes;
         const uint64_t named = batches * profiled->touched_rows;
@@ -218,10 +205,42 @@ static uint64_t listed_for(const struct scope *scope, uint32_t layer, uint64_t *
         room += added_up + (all - added_up < named ? all - added_up : named);
         rows += all;
     }
-    *undo = 256 + round_to_256(4 * room) + round_to_256(room * profiled->row_bytes);
-    if (scope->plan->weights != WEIGHTS_FLUSH && *undo >= weights_of(scope, layer))
-        return *undo = 0;
-    return *undo + round_to_256(4 * rows);
+    return 256 + round_to_256(4 * room) + round_to_256(room * profiled->row_bytes);
+}
+
+// What each copy sends of a list of rows to the others: the rows of the micro-batches that it has.
+static uint64_t sent_for(const struct scope *scope, uint32_t layer)
+{
+    const uint64_t copies = replicas_of(scope), all = scope->plan->micro_batches;
+    const uint64_t own = scope->plan->given ? all : (all + copies - 1) / copies;
+    return copies > 1 ? rows_of_batches(&scope->profile->layers[layer], own) : 0;
+}
+
+// Bytes of a list of rows instead of a gradient of all of a table; 0: there is none. Lists are for weights in fp32 that
+// an update moves only by their gradients. A list has the rows of all micro-batches, and a place of each row of the
+// tables. Behind it is what all copies of the stage send. An older version of the tables has such rows without places
+// (`undo`). A list is only there if that is less than the tables, or, with several copies, if the list is.
+static uint64_t listed_for(const struct scope *scope, uint32_t layer, uint64_t *undo)
+{
+    const struct storage *storage = &scope->plan->storage;
+    const struct profile_layer *profiled = &scope->profile->layers[layer];
+    const bool is_by_rows = storage->optimizer == OPTIMIZER_SGD || storage->optimizer == OPTIMIZER_ADAGRAD
+                         || storage->optimizer == OPTIMIZER_ADAGRAD_ROWS || storage->optimizer == OPTIMIZER_ADAM_ROWS;
+    const bool flushes = scope->plan->weights == WEIGHTS_FLUSH;
+    uint64_t rows = 0;
+    const bool is_each = scope->plan->weights == WEIGHTS_STASH || scope->plan->weights == WEIGHTS_VERTICAL;
+    const uint64_t batches = is_each && !scope->plan->given ? 1 : scope->plan->micro_batches;
+    *undo = 0;
+    if (!is_by_rows || storage->shard || storage->optimizer_on_host || storage->window
+        || (replicas_of(scope) > 1 && !flushes) || !strstr(scope->profile->dtype, "32") || !profiled->touched_rows)
+        return 0;
+    for (size_t i = 0; i < profiled->shape_count; i++)
+        rows += 4 * profiled->shapes[i].rows * profiled->shapes[i].columns / profiled->row_bytes;
+    *undo = rows_of_batches(profiled, batches);
+    const uint64_t list = *undo + round_to_256(4 * rows) + replicas_of(scope) * sent_for(scope, layer);
+    const bool is_less = (flushes ? list : *undo) < weights_of(scope, layer);
+    const bool is_always = flushes && (replicas_of(scope) == 1 || storage->optimizer == OPTIMIZER_ADAM_ROWS);
+    return is_less || is_always ? list : (*undo = 0);
 }
 
 static uint64_t all_gradients(const struct scope *scope)
@@ -606,10 +625,13 @@ struct added_times evaluate_added_times(const struct scope *scope, const struct 
 // Each copy gets its part of the gradients from every other copy. It then sends all of them the sum, unless it
 // updates its part alone and no layers are tied apart. So this takes twice, or once, the time over the slowest of
 // their links. Sharded gradients have been handed on by then. Signs take a bit for each of 1024 weights, and a
-// float: 132 bytes.
+// float: 132 bytes. What a copy sends of lists of rows goes to the others once, and not back: half of all these bytes.
 uint64_t evaluate_reduce_time(const struct scope *scope)
 {
-    const uint64_t weights = all_weights(scope);
+    uint64_t weights = all_weights(scope), undo;
+    for (uint32_t l = scope->first; l < scope->end; l++)
+        if (replicas_of(scope) > 1 && listed_for(scope, l, &undo) > 0)
+            weights = weights - weights_of(scope, l) + replicas_of(scope) * (sent_for(scope, l) / 2);
     const bool are_signs = scope->plan->storage.optimizer == OPTIMIZER_ADAM_1BIT;
     const uint64_t bytes = are_signs ? 132 * rest_of(scope, (weights / 4 + 1023) / 1024)
                                      : rest_of(scope, gradients_for(scope, weights));

@@ -76,7 +76,8 @@ static bool total_of(struct layout_bounds *bounds, const char *name, bool is_fir
                      struct error *error)
 {
     struct profile *view = variant_of(bounds->request->profile, name, error);
-    const bool good = view && (totals_fill(view, bounds->has_backward, bounds->generator->takes_replicas, totals)
+    const bool good = view && (totals_fill(view, &bounds->request->storage, bounds->has_backward,
+                                           bounds->generator->takes_replicas, totals)
                                || error_no_memory(error, "the bounds of a plan"));
     variant_free(view);
     if (!good)

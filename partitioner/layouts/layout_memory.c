@@ -35,7 +35,7 @@ static uint64_t fixed_bytes(const struct layout_memory *memory, uint32_t first, 
     const struct interval_sums *from = &intervals->before[first], *to = &intervals->before[end];
     const struct stage_states states = { .layers = end - first, .weights = to->weights - from->weights,
                                          .optimizer = to->optimizer - from->optimizer,
-                                         .gradients = to->gradients - from->gradients,
+                                         .gradients = interval_gradients(intervals, first, end, ranks),
                                          .state = to->state - from->state };
     const struct held_bytes held = storage_bytes(&intervals->storage, ranks, &states);
     return add_clamped(add_clamped(held.weights, held.state), add_clamped(held.gradients, held.optimizer));

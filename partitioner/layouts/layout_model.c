@@ -213,9 +213,9 @@ static struct replica_stage stage_of(const struct layout_model *model, const str
     const uint64_t again = layout_memory_least(model->memory, first, end, slot->ranks, slot->ahead, model->capacity);
     // It takes very long if it cannot fit.
     stage.backward_ns = stage_scaled_ns(again == UINT64_MAX ? 1000 * (backward + 1) : backward + again, slot->speed);
-    const uint64_t weights = intervals->before[end].weights - intervals->before[first].weights;
     if (slot->ranks > 1)
-        stage.reduce_ns = storage_reduce_ns(&model->request->storage, slot->ranks, weights, slot->among);
+        stage.reduce_ns = storage_reduce_ns(&model->request->storage, slot->ranks,
+                                            interval_reduced(intervals, first, end, slot->ranks), slot->among);
     return stage;
 }
 

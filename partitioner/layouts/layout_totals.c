@@ -4,7 +4,8 @@
 
 #include "common/number.h"
 
-bool totals_fill(const struct profile *profile, bool has_backward, bool is_whole, struct totals *totals)
+bool totals_fill(const struct profile *profile, const struct storage *storage, bool has_backward, bool is_whole,
+                 struct totals *totals)
 {
     const size_t layers = profile->layer_count;
     totals->forward = calloc(layers + 1, sizeof totals->forward[0]);
@@ -17,12 +18,13 @@ bool totals_fill(const struct profile *profile, bool has_backward, bool is_whole
         const struct profile_layer *layer = &profile->layers[l];
         const uint64_t split = layer->backward_input_ns + layer->backward_weight_ns;
         const uint64_t back = is_whole || layer->backward_ns < split ? layer->backward_ns : split;
+        const bool is_list = storage_list_room(storage, profile, (uint32_t)l, 1) > 0;
         totals->forward[l + 1] = totals->forward[l] + layer->forward_ns;
         totals->backward[l + 1] = totals->backward[l] + (has_backward ? back : 0);
         const uint64_t part = layer->backward_input_ns < back ? layer->backward_input_ns : back;
         totals->through[l + 1] =
             totals->through[l] + layer->forward_ns + (has_backward ? is_whole ? back : part : 0);
-        totals->weights[l + 1] = totals->weights[l] + round_to_256(layer->parameter_bytes);
+        totals->weights[l + 1] = totals->weights[l] + (is_list ? 0 : round_to_256(layer->parameter_bytes));
     }
     return true;
 }

@@ -2,7 +2,7 @@
 #ifndef PARTITIONER_LAYOUTS_LAYOUT_TOTALS_H
 #define PARTITIONER_LAYOUTS_LAYOUT_TOTALS_H
 
-#include "profiler/profile.h"
+#include "partitioner/plan/storage.h"
 
 // The totals of a variant's layers: times, and bytes of weights.
 struct totals {
@@ -10,8 +10,10 @@ struct totals {
     uint64_t *through;  // F, and what a micro-batch waits for on the way back: I if backwards are split
 };
 
-// Fills the totals of a profile's layers; `is_whole`: backwards are not split. False without memory.
-bool totals_fill(const struct profile *profile, bool has_backward, bool is_whole, struct totals *totals);
+// Fills the totals of a profile's layers; `is_whole`: backwards are not split. What lists of rows count as depends on
+// the copies, and is left out of the weights. False without memory.
+bool totals_fill(const struct profile *profile, const struct storage *storage, bool has_backward, bool is_whole,
+                 struct totals *totals);
 void totals_clear(struct totals *totals);
 
 // Lowers totals that are the least of several, layer by layer, to those of one more (`sums`).

@@ -101,6 +101,7 @@ void storage_meet_schedule(struct storage *storage, enum weights weights, bool i
 {
     const bool is_each = weights == WEIGHTS_STASH || weights == WEIGHTS_VERTICAL;
     storage->leaves_versions = weights != WEIGHTS_FLUSH;
+    storage->in_turn = !is_given;
     storage->update_micro_batches = is_each && !is_given ? 1 : micro_batches;
 }
 
@@ -127,31 +128,6 @@ static uint64_t undo_bytes(const struct profile_layer *layer, uint64_t room)
                        round_to_256(multiply_clamped(room, layer->row_bytes)));
 }
 
-uint64_t storage_list_room(const struct storage *storage, const struct profile *profile, uint32_t layer)
-{
-    const struct profile_layer *profiled = &profile->layers[layer];
-    const bool lists = optimizer_rows[storage->optimizer].is_by_rows && storage->shard == SHARD_NONE
-                    && !storage->optimizer_on_host && storage->window == 0;
-    const uint64_t touched = multiply_clamped(storage->update_micro_batches, profiled->touched_rows);
-    uint64_t room = 0, summed = profiled->summed_rows;
-    if (!lists || profile_dtype_bytes(profile->dtype) != sizeof(float) || profiled->row_bytes == 0 || touched == 0)
-        return 0;
-    for (size_t i = 0; i < profiled->shape_count; i++) {
-        const uint64_t rows = rows_of(profile, profiled, i), always = min_u64(rows, summed);
-        room = add_clamped(room, add_clamped(always, min_u64(rows - always, touched)));
-        summed -= always;
-    }
-    const bool is_less = undo_bytes(profiled, room) < round_to_256(profiled->parameter_bytes);
-    return storage->leaves_versions && !is_less ? 0 : room;
-}
-
-uint64_t storage_version_less(const struct storage *storage, const struct profile *profile, uint32_t layer)
-{
-    const struct profile_layer *profiled = &profile->layers[layer];
-    const uint64_t room = storage->leaves_versions ? storage_list_room(storage, profile, layer) : 0;
-    return room > 0 ? round_to_256(profiled->parameter_bytes) - undo_bytes(profiled, room) : 0;
-}
-
 static uint64_t all_rows_of(const struct profile *profile, const struct profile_layer *layer)
 {
     uint64_t rows = 0;
@@ -167,11 +143,87 @@ static uint64_t list_bytes(const struct profile *profile, const struct profile_l
     return add_clamped(undo_bytes(layer, room), round_to_256(places));
 }
 
-uint64_t storage_layer_gradients(const struct storage *storage, const struct profile *profile, uint32_t layer)
+// The rows of a layer's tables that so many micro-batches touch, and those that are always in a list.
+static uint64_t touched_by(const struct profile *profile, const struct profile_layer *layer, uint64_t micro_batches)
+{
+    const uint64_t touched = multiply_clamped(micro_batches, layer->touched_rows);
+    uint64_t room = 0, summed = layer->summed_rows;
+    for (size_t i = 0; i < layer->shape_count; i++) {
+        const uint64_t rows = rows_of(profile, layer, i), always = min_u64(rows, summed);
+        room = add_clamped(room, add_clamped(always, min_u64(rows - always, touched)));
+        summed -= always;
+    }
+    return room;
+}
+
+// The rows that a copy sends, if the gradient is a list.
+static uint64_t sent_by(const struct storage *storage, const struct profile *profile, const struct profile_layer *layer,
+                        uint32_t copies)
+{
+    const uint64_t all = storage->update_micro_batches;
+    const uint64_t own = storage->in_turn ? all / copies + (all % copies > 0) : all;
+    return copies > 1 ? touched_by(profile, layer, own) : 0;
+}
+
+// An undo list has all that a copy sends, as well.
+static uint64_t sent_bytes(const struct profile_layer *layer, uint64_t room)
+{
+    return room > 0 ? undo_bytes(layer, room) : 0;
+}
+
+uint64_t storage_list_room(const struct storage *storage, const struct profile *profile, uint32_t layer,
+                           uint32_t copies)
 {
     const struct profile_layer *profiled = &profile->layers[layer];
-    const uint64_t room = storage_list_room(storage, profile, layer);
-    return room > 0 ? list_bytes(profile, profiled, room)
+    const struct optimizer_row *row = &optimizer_rows[storage->optimizer];
+    const bool lists = row->is_by_rows && storage->shard == SHARD_NONE && !storage->optimizer_on_host
+                    && storage->window == 0 && storage->update_micro_batches > 0 && profiled->touched_rows > 0
+                    && !(copies > 1 && storage->leaves_versions);
+    if (!lists || profile_dtype_bytes(profile->dtype) != sizeof(float) || profiled->row_bytes == 0)
+        return 0;
+    const uint64_t room = touched_by(profile, profiled, storage->update_micro_batches);
+    const uint64_t whole = round_to_256(profiled->parameter_bytes);
+    if (storage->leaves_versions)
+        return undo_bytes(profiled, room) < whole ? room : 0;
+    const uint64_t sent = sent_bytes(profiled, sent_by(storage, profile, profiled, copies));
+    const bool is_less = add_clamped(list_bytes(profile, profiled, room), multiply_clamped(copies, sent)) < whole;
+    return copies == 1 || is_less || row->is_lazy ? room : 0;
+}
+
+uint64_t storage_sent_room(const struct storage *storage, const struct profile *profile, uint32_t layer,
+                           uint32_t copies)
+{
+    return storage_list_room(storage, profile, layer, copies) > 0
+               ? sent_by(storage, profile, &profile->layers[layer], copies) : 0;
+}
+
+uint64_t storage_sent_bytes(const struct storage *storage, const struct profile *profile, uint32_t layer,
+                            uint32_t copies)
+{
+    return sent_bytes(&profile->layers[layer], storage_sent_room(storage, profile, layer, copies));
+}
+
+uint64_t storage_reduced_bytes(const struct storage *storage, const struct profile *profile, uint32_t layer,
+                               uint32_t copies)
+{
+    const uint64_t sent = storage_sent_bytes(storage, profile, layer, copies);
+    return sent > 0 ? multiply_clamped(copies, sent / 2) : round_to_256(profile->layers[layer].parameter_bytes);
+}
+
+uint64_t storage_version_less(const struct storage *storage, const struct profile *profile, uint32_t layer)
+{
+    const struct profile_layer *profiled = &profile->layers[layer];
+    const uint64_t room = storage->leaves_versions ? storage_list_room(storage, profile, layer, 1) : 0;
+    return room > 0 ? round_to_256(profiled->parameter_bytes) - undo_bytes(profiled, room) : 0;
+}
+
+uint64_t storage_layer_gradients(const struct storage *storage, const struct profile *profile, uint32_t layer,
+                                 uint32_t copies)
+{
+    const struct profile_layer *profiled = &profile->layers[layer];
+    const uint64_t room = storage_list_room(storage, profile, layer, copies);
+    const uint64_t sent = multiply_clamped(copies, storage_sent_bytes(storage, profile, layer, copies));
+    return room > 0 ? add_clamped(list_bytes(profile, profiled, room), sent)
                     : storage_gradient_bytes(storage, round_to_256(profiled->parameter_bytes));
 }
 

@@ -27,9 +27,11 @@ struct storage {
     // Layers of a stage whose weights are on its device at a time. All its weights are on the host, or, with sharded
     // gradients, in shares. 0: all layers; of layers in shares, one.
     uint32_t window;
-    // The most micro-batches of an update, and whether updates leave older versions of the weights (no flush). Both
-    // follow from the schedule (storage_meet_schedule()), and no document has them. 0: no gradient is a list of rows
+    // The most micro-batches of an update, whether copies of a stage have them in turn, and whether updates leave older
+    // versions of the weights (no flush). All follow from the schedule (storage_meet_schedule()), and no document has
+    // them. 0: no gradient is a list of rows
     uint32_t update_micro_batches;
+    bool in_turn;
     bool leaves_versions;
     uint64_t step_rate;        // bytes per second at which an update reads and writes; 0: it takes no time
     // For adamw-master, and for planning alone: gradients have what weights and states leave of it. 0: 18.
@@ -71,15 +73,30 @@ void storage_meet_schedule(struct storage *storage, enum weights weights, bool i
 
 // How many rows a layer's gradient has room for if it is a list of rows (device/row_list.h); 0: it is no list. A table
 // counts all its rows, or as many as the micro-batches of an update touch if that is less, behind rows that are always
-// in the list. Only a stage of one copy has lists. Without a flush the layer is updated in place, and an older version
-// has the rows as they were in front of an update (undo list); there is no list where these rows are not less.
-uint64_t storage_list_room(const struct storage *storage, const struct profile *profile, uint32_t layer);
+// in the list. Several copies of a stage have room behind it for what each of them sends the others: its own rows, of
+// the micro-batches that it has itself. They have no list where all this is not less than a gradient of all rows,
+// unless the optimizer needs one. Without a flush the layer is updated in place, and an older version has the rows as
+// they were in front of an update (undo list). There is no list where these rows are not less, nor with several copies.
+uint64_t storage_list_room(const struct storage *storage, const struct profile *profile, uint32_t layer,
+                           uint32_t copies);
+
+// How many rows each of several copies sends the others, and the bytes of that.
+uint64_t storage_sent_room(const struct storage *storage, const struct profile *profile, uint32_t layer,
+                           uint32_t copies);
+uint64_t storage_sent_bytes(const struct storage *storage, const struct profile *profile, uint32_t layer,
+                            uint32_t copies);
+
+// The bytes of a layer's weights that copies take as long to add up the gradients of as they take for the layer's. What
+// copies send goes to each of the others once, and sums go two ways in shares: a list counts half of what all send.
+uint64_t storage_reduced_bytes(const struct storage *storage, const struct profile *profile, uint32_t layer,
+                               uint32_t copies);
 
 // The bytes by which an older version of a layer's weights is smaller than the layer, in a stage of one copy.
 uint64_t storage_version_less(const struct storage *storage, const struct profile *profile, uint32_t layer);
 
-// Bytes of a layer's gradients in a stage of one copy, rounded up to 256.
-uint64_t storage_layer_gradients(const struct storage *storage, const struct profile *profile, uint32_t layer);
+// Bytes of a layer's gradients in one of the copies of a stage, rounded up to 256. (ZeRO's shares are taken of it.)
+uint64_t storage_layer_gradients(const struct storage *storage, const struct profile *profile, uint32_t layer,
+                                 uint32_t copies);
 
 // Bytes of the optimizer's state of a layer, rounded up to 256. If the optimizer updates each parameter by itself,
 // states that devices outside the plan keep are not counted.

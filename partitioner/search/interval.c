@@ -67,7 +67,7 @@ static void sum_layers(struct intervals *intervals)
             .weights = sums->weights + memory.weights,
             .optimizer = add_clamped(sums->optimizer, storage_state_bytes(&intervals->storage, intervals->profile, l)),
             .gradients = add_clamped(sums->gradients,
-                                     storage_layer_gradients(&intervals->storage, intervals->profile, l)),
+                                     storage_layer_gradients(&intervals->storage, intervals->profile, l, 1)),
             .version_less = sums->version_less + storage_version_less(&intervals->storage, intervals->profile, l),
             .kept = sums->kept + memory.kept,
             .shared_by_parts = sums->shared_by_parts + memory.shared_by_parts,
@@ -104,6 +104,8 @@ struct intervals *intervals_create(const struct profile *profile, const struct s
         intervals->storage = *storage;
         intervals->layers = (uint32_t)profile->layer_count;
         intervals->splits = intervals->replicas = 1;
+        for (size_t l = 0; l < profile->layer_count; l++)
+            intervals->has_lists |= storage_list_room(storage, profile, (uint32_t)l, 1) > 0;
     }
     if (!intervals || !allocate(intervals, edge_count)) {
         intervals_free(intervals);
@@ -183,6 +185,28 @@ static uint64_t copies_within(const struct intervals *intervals, uint32_t first,
     return bytes;
 }
 
+// If no layer has a list, gradients are as large as the weights.
+uint64_t interval_gradients(const struct intervals *intervals, uint32_t first, uint32_t end, uint32_t copies)
+{
+    const struct interval_sums *from = &intervals->before[first], *to = &intervals->before[end];
+    uint64_t bytes = to->gradients - from->gradients;
+    if (copies == 1 || !intervals->has_lists)
+        return bytes;
+    bytes = 0;
+    for (uint32_t l = first; l < end; l++)
+        bytes = add_clamped(bytes, storage_layer_gradients(&intervals->storage, intervals->profile, l, copies));
+    return bytes;
+}
+
+uint64_t interval_reduced(const struct intervals *intervals, uint32_t first, uint32_t end, uint32_t copies)
+{
+    uint64_t bytes = intervals->before[end].weights - intervals->before[first].weights;
+    for (uint32_t l = first; copies > 1 && intervals->has_lists && l < end; l++)
+        bytes = bytes - intervals->memory[l].weights
+              + storage_reduced_bytes(&intervals->storage, intervals->profile, l, copies);
+    return bytes;
+}
+
 struct stage_states interval_states(const struct intervals *intervals, uint32_t first, uint32_t end)
 {
     const struct profile *profile = intervals->profile;
@@ -191,7 +215,7 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
                                    .with_weights = (uint32_t)(to->with_weights - from->with_weights),
                                    .weights = to->weights - from->weights,
                                    .optimizer = to->optimizer - from->optimizer,
-                                   .gradients = to->gradients - from->gradients,
+                                   .gradients = interval_gradients(intervals, first, end, intervals->replicas),
                                    .version_less = to->version_less - from->version_less,
                                    .state = to->state - from->state,
                                    .statistics = to->statistics - from->statistics,
@@ -202,7 +226,8 @@ struct stage_states interval_states(const struct intervals *intervals, uint32_t 
             continue;
         states.optimizer = add_clamped(states.optimizer, storage_state_bytes(&intervals->storage, profile, owner));
         states.gradients = add_clamped(states.gradients,
-                                       storage_layer_gradients(&intervals->storage, profile, owner));
+                                       storage_layer_gradients(&intervals->storage, profile, owner,
+                                                               intervals->replicas));
         states.update_ns = add_clamped(states.update_ns, profile->layers[owner].update_ns);
     }
     states.weights += copies_within(intervals, first, end, first, end);

@@ -28,6 +28,7 @@ struct intervals {
     struct storage storage;
     uint32_t layers;
     uint32_t replicas;  // of the stage in question; 1 until set otherwise
+    bool has_lists;     // some layer has tables whose gradient may be a list of rows
     uint32_t splits;  // parts in which sequences pass through a stage; 1 until a schedule says otherwise
     uint64_t until_ns;  // by clock_now_ns(): work on intervals is cut short from then on; 0: never
     struct interval_sums *before;  // of each layer; layers + 1 entries
@@ -67,6 +68,11 @@ static inline enum input_life interval_reads_until(const struct intervals *inter
 {
     return layer_reads_until(&intervals->profile->layers[layer], false);
 }
+
+// The bytes of the gradients of layers [first, end) in one of so many copies, and, for storage_reduce_ns(), those of
+// the weights, or what lists of rows count as. Layers that they bring a copy of are not counted.
+uint64_t interval_gradients(const struct intervals *intervals, uint32_t first, uint32_t end, uint32_t copies);
+uint64_t interval_reduced(const struct intervals *intervals, uint32_t first, uint32_t end, uint32_t copies);
 
 // The sums over layers [first, end) that storage_add_times() needs.
 struct stage_states interval_states(const struct intervals *intervals, uint32_t first, uint32_t end);

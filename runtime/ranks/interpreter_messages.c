@@ -176,3 +176,11 @@ bool add_with_others(struct interpreter *interpreter, const struct reduction *re
     return transport->functions->post_reduction(transport, reduction, header, after, &interpreter->reduction, error)
         && await(interpreter, &interpreter->reduction, action, error);
 }
+
+bool add_for_update(struct interpreter *interpreter, const struct reduction *reduction, struct action action,
+                    struct event *after, struct error *error)
+{
+    const struct weight_ring *ring = &flights_local(&interpreter->flights, action)->ring;
+    const struct message_header header = header_of(interpreter, action, weight_ring_version(ring, ring->newest));
+    return add_with_others(interpreter, reduction, header, action, after, error);
+}

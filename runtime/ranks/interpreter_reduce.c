@@ -29,7 +29,7 @@ static struct reduction reduction_of(const struct interpreter *interpreter, cons
         .group = action.stage,
         .numbers = local->memory->gradients,
         .number_bytes = sizeof(float),
-        .count = local->memory->bytes.gradients / sizeof(float),
+        .count = dense_gradients(local),
         .edges = local->own.edges,
         .contributed = local->contributed / needs->schedule->splits,
         .samples = needs->schedule->weights != WEIGHTS_FLUSH ? needs->weight_plan->samples : 0,
@@ -86,6 +86,6 @@ bool do_reduce(struct interpreter *interpreter, struct action action, struct err
         queue_behind(interpreter, interpreter->reduction.event);
     if (are_signs)
         signs_end(&signs, interpreter->needs.queue);
-    return gather_statistics(interpreter, local, action, error)
+    return lists_add_up(interpreter, local, action, error) && gather_statistics(interpreter, local, action, error)
         && end_update(interpreter, &recording, error);
 }

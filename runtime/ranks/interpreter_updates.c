@@ -14,24 +14,6 @@ bool end_update(struct interpreter *interpreter, const struct recording *recordi
     return is_well(interpreter, span->action, error);
 }
 
-// The stage's gradients without its lists of rows, which are behind them: a float for each weight.
-static uint64_t float_count(const struct local *local)
-{
-    return (local->memory->bytes.gradients - local->does->list_bytes) / sizeof(float);
-}
-
-// The next layer, from part `i` on, whose gradient is a list of rows; NULL: there is none.
-static const struct stage_part *next_list(const struct local *local, size_t i)
-{
-    while (i < local->does->part_count && local->does->parts[i].room == 0)
-        i++;
-    return i < local->does->part_count ? &local->does->parts[i] : NULL;
-}
-
-#define FOR_LISTS(part, local)                                       \
-    for (const struct stage_part *part = next_list(local, 0); part;  \
-         part = next_list(local, (size_t)(part - (local)->does->parts) + 1))
-
 // Without a flush, the last update of a run may have fewer micro-batches than the losses are averaged over. (With
 // several copies, their REDUCE has corrected this.)
 static void average(struct interpreter *interpreter, struct local *local)
@@ -41,7 +23,7 @@ static void average(struct interpreter *interpreter, struct local *local)
     const bool is_sum = placement_copies(plan->placement, stage) == 1 || local_shares_gradients(local);
     const uint32_t all = local_shares_gradients(local) ? local->contributed_by_all : local->contributed;
     const uint32_t contributed = all / plan->schedule->splits;
-    const uint64_t count = float_count(local);
+    const uint64_t count = dense_gradients(local);
     const float factor = (float)samples / (float)contributed;
     if (plan->schedule->weights == WEIGHTS_FLUSH || !is_sum || contributed == 0 || contributed == samples)
         return;
@@ -56,42 +38,10 @@ static void average(struct interpreter *interpreter, struct local *local)
 static void forget_gradients(struct interpreter *interpreter, const struct local *local)
 {
     struct queue *queue = interpreter->needs.queue;
-    if (float_count(local) > 0)
-        queue_zero(queue, local->memory->gradients, float_count(local) * sizeof(float));
-    FOR_LISTS (part, local) {
-        const struct row_list list = stage_part_rows(part, local->memory->gradients);
-        if (part->summed == 0) {
-            queue_zero(queue, list.count, sizeof *list.count);
-            continue;
-        }
-        queue_copy(queue, list.count, list.count + 1, sizeof *list.count);
-        queue_zero(queue, list.sums, part->summed * list.columns * sizeof *list.sums);
-    }
-}
-
-static bool list_summed(struct queue *queue, const struct stage_part *part, float *gradients, struct error *error)
-{
-    const struct row_list list = stage_part_rows(part, gradients);
-    const uint32_t counts[] = { (uint32_t)part->summed, (uint32_t)part->summed };
-    int32_t *numbers = malloc(part->summed * sizeof *numbers);
-    if (!numbers)
-        return error_no_memory(error, "a list of rows");
-    for (uint64_t i = 0; i < part->summed; i++)
-        numbers[i] = (int32_t)i;
-    queue_upload(queue, list.count, counts, sizeof counts);
-    queue_upload(queue, list.numbers, numbers, part->summed * sizeof *numbers);
-    queue_upload(queue, list.places, numbers, part->summed * sizeof *numbers);
-    free(numbers);
-    return true;
-}
-
-bool begin_lists(struct interpreter *interpreter, const struct local *local, struct error *error)
-{
-    bool good = true;
+    if (dense_gradients(local) > 0)
+        queue_zero(queue, local->memory->gradients, dense_gradients(local) * sizeof(float));
     FOR_LISTS (part, local)
-        good = good && (part->summed == 0
-                        || list_summed(interpreter->needs.queue, part, local->memory->gradients, error));
-    return good;
+        list_empty(queue, part, local->memory->gradients);
 }
 
 // Multiplies a list's sums; those that are not in use as well.
@@ -146,34 +96,6 @@ static struct optimizer_buffers buffers_of(const struct interpreter *interpreter
     return buffers;
 }
 
-void lists_swap(struct interpreter *interpreter, const struct local *local, void *version)
-{
-    const struct slab_stage *memory = local->memory;
-    float *newest = row_at(&memory->weights, local->ring.newest);
-    FOR_LISTS (part, local) {
-        const struct row_list undo = stage_part_undo(part, version);
-        kernel_move_rows(interpreter->needs.queue, &undo, newest + part->first, true);
-    }
-}
-
-// The newest version goes to another slot: what versions have whole, and the rows that an update is about to change.
-static void put_aside(struct interpreter *interpreter, const struct local *local, uint32_t slot)
-{
-    struct queue *queue = interpreter->needs.queue;
-    const struct slab_row *weights = &local->memory->weights;
-    float *newest = row_at(weights, local->ring.newest);
-    void *version = row_at(weights, slot);
-    if (local->does->version_bytes > 0)
-        queue_copy(queue, version, newest, local->does->version_bytes);
-    FOR_LISTS (part, local) {
-        const struct row_list list = stage_part_rows(part, local->memory->gradients);
-        const struct row_list undo = stage_part_undo(part, version);
-        queue_copy(queue, undo.count, list.count, sizeof *undo.count);
-        queue_copy(queue, undo.numbers, list.numbers, part->room * sizeof *undo.numbers);
-        kernel_move_rows(queue, &undo, newest + part->first, false);
-    }
-}
-
 // Micro-batches that use the newest version find it in another slot.
 static void follow_aside(const struct interpreter *interpreter, struct local *local, uint32_t slot)
 {
@@ -190,7 +112,7 @@ static void optimize(struct interpreter *interpreter, struct local *local, uint3
     const struct slab_stage *memory = local->memory;
     const struct optimizer_buffers buffers = buffers_of(interpreter, local, next);
     const uint64_t number = next_update(interpreter, local);
-    const uint64_t floats = local->does->list_bytes > 0 ? float_count(local) : buffers.count;
+    const uint64_t floats = local->does->list_bytes > 0 ? dense_gradients(local) : buffers.count;
     if (floats > 0 && interpreter->clipping.measures)
         clipping_clip(&interpreter->clipping, interpreter->needs.queue, (float *)(uintptr_t)buffers.gradients, floats);
     if (interpreter->clipping.measures)
@@ -215,7 +137,7 @@ static void update(struct interpreter *interpreter, struct local *local, uint32_
     const bool puts_aside = local->ring.in_place && next != local->ring.newest;
     begin_replay(interpreter, &key);
     if (puts_aside)
-        put_aside(interpreter, local, next);
+        lists_put_aside(interpreter, local, next);
     average(interpreter, local);
     if (interpreter->skips)
         forget_gradients(interpreter, local);
@@ -265,7 +187,7 @@ static bool begin_step(struct interpreter *interpreter, struct action action, ui
 void warm_up_update(struct interpreter *interpreter, struct local *local)
 {
     float *gradients = local->memory->gradients;
-    const uint64_t count = float_count(local);
+    const uint64_t count = dense_gradients(local);
     if (count > 0) {
         kernel_add_floats(interpreter->needs.queue, gradients, gradients, gradients, count);
         kernel_scale(interpreter->needs.queue, gradients, gradients, 1, count);
@@ -279,14 +201,6 @@ void warm_up_update(struct interpreter *interpreter, struct local *local)
                                   local->memory->window_gradients);
     }
     optimize(interpreter, local, local->ring.newest);
-}
-
-bool add_for_update(struct interpreter *interpreter, const struct reduction *reduction, struct action action,
-                           struct event *after, struct error *error)
-{
-    const struct weight_ring *ring = &flights_local(&interpreter->flights, action)->ring;
-    const struct message_header header = header_of(interpreter, action, weight_ring_version(ring, ring->newest));
-    return add_with_others(interpreter, reduction, header, action, after, error);
 }
 
 bool is_tied(const struct interpreter *interpreter, uint32_t stage)
@@ -416,7 +330,7 @@ static bool measure_shared(struct interpreter *interpreter, struct local *local,
 // Divides the gradients by the loss scale, before anything else reads them.
 static void unscale(struct interpreter *interpreter, const struct local *local)
 {
-    const uint64_t count = float_count(local);
+    const uint64_t count = dense_gradients(local);
     const float scale = interpreter->scaling.scale;
     float *gradients = local->memory->gradients;
     if (scale > 0 && count > 0)

@@ -6,6 +6,7 @@
 //     interpreter_moves.c      EVICT and PREFETCH
 //     interpreter_exchange.c   what replicas share
 //     interpreter_fold.c       state without a gradient
+//     interpreter_lists.c      gradients by rows
 //     interpreter_updates.c    STEP
 //     interpreter_reduce.c     REDUCE
 //     interpreter_compute.c    F, B, I, W, R
@@ -65,11 +66,31 @@ bool attend_absent(struct interpreter *interpreter, size_t position, struct erro
 bool gather_gradients(struct interpreter *interpreter, struct local *local, uint64_t first, uint64_t count,
                       struct error *error);
 
+// How many of the stage's gradients are no lists of rows. They are in front, a float for each weight.
+uint64_t dense_gradients(const struct local *local);
+
+// The next layer, from part `i` on, whose gradient is a list of rows; NULL: there is none.
+const struct stage_part *next_list(const struct local *local, size_t i);
+
+#define FOR_LISTS(part, local)                                       \
+    for (const struct stage_part *part = next_list(local, 0); part;  \
+         part = next_list(local, (size_t)(part - (local)->does->parts) + 1))
+
+// Empties a list of rows but for those that are always in it, whose sums become 0.
+void list_empty(struct queue *queue, const struct stage_part *part, float *gradients);
+
+// Adds up the lists of rows of the stage's copies, in the order of the copies: each sends its own to all others.
+bool lists_add_up(struct interpreter *interpreter, const struct local *local, struct action action,
+                  struct error *error);
+
 // Puts in what is always in the lists of rows of a stage's gradients.
 bool begin_lists(struct interpreter *interpreter, const struct local *local, struct error *error);
 
 // Changes the rows of the newest tables with those that an older version of the weights has (weight_ring.h).
 void lists_swap(struct interpreter *interpreter, const struct local *local, void *version);
+
+// The newest version goes to another slot: what versions have whole, and the rows that an update is about to change.
+void lists_put_aside(struct interpreter *interpreter, const struct local *local, uint32_t slot);
 
 // Posts this rank's contribution to a reduction, and waits until all ranks have posted theirs. The ticket's events
 // say when the sum is complete.

@@ -19,6 +19,7 @@ struct home {  // where a layer's parameters are in this stage: the layer's own 
     uint64_t parameters;  // offsets within weights and
     uint64_t gradients;   // gradients
     uint64_t room;        // rows of the gradient, if it is a list of rows; else 0
+    uint64_t sent_room;   // rows that each of several copies sends the others
 };
 
 struct placed {  // a layer of the chain, and where its tensors are
@@ -66,6 +67,7 @@ struct chain {
     struct home **homes;  // all of these and of its own, in the order of the weights
     struct home *copies;  // parameters that layers of other stages lend to layers of this one (tied), behind its own
     size_t copy_count;
+    uint32_t replicas;    // copies of the stage
     struct placed links[];  // end - first of them
 };
 

@@ -82,21 +82,23 @@ bool chain_check_shared(const struct chain *chain, struct error *error)
     return true;
 }
 
-// Only a stage of one copy has lists (storage_list_room()).
+// Lists of rows, by storage_list_room().
 bool chain_find_lists(struct chain *chain, const struct profile *profile, const struct storage *storage,
                       uint32_t replicas, struct error *error)
 {
     struct home **to = chain->homes = calloc(chain_length(chain) + chain->copy_count + 1, sizeof(struct home *));
     if (!to)
         return error_no_memory(error, "a stage");
+    chain->replicas = replicas;
     for (size_t i = 0; i < chain_length(chain); i++) {
         struct placed *link = &chain->links[i];
+        const uint32_t l = chain->first + (uint32_t)i;
         link->home.layer = link->layer;
-        if (link->layer->touched_rows > 0 && optimizer_rows[storage->optimizer].is_lazy
-            && (replicas > 1 || storage_list_room(storage, profile, chain->first + (uint32_t)i) == 0))
+        link->home.room = storage_list_room(storage, profile, l, replicas);
+        link->home.sent_room = storage_sent_room(storage, profile, l, replicas);
+        if (link->layer->touched_rows > 0 && optimizer_rows[storage->optimizer].is_lazy && link->home.room == 0)
             return error_set(error, "layer %s: %s needs a list of the rows to update, and this plan has none: plan with"
                              " adagrad-rows", link->layer->name, optimizer_names[storage->optimizer]);
-        link->home.room = replicas == 1 ? storage_list_room(storage, profile, chain->first + (uint32_t)i) : 0;
         if (link->layer->touched_rows == 0)
             *to++ = &link->home;
     }
@@ -114,10 +116,12 @@ static size_t home_count(const struct chain *chain)
     return chain_length(chain) + chain->copy_count;
 }
 
-static uint64_t list_bytes(const struct home *home)
+static uint64_t list_bytes(const struct chain *chain, const struct home *home)
 {
     const struct layer_table table = layer_table_of(home->layer);
-    return home->room > 0 ? row_list_bytes(home->room, table.rows, table.columns) : 0;
+    const uint64_t sent = home->sent_room > 0
+                              ? chain->replicas * row_list_bytes_without_places(home->sent_room, table.columns) : 0;
+    return home->room > 0 ? row_list_bytes(home->room, table.rows, table.columns) + sent : 0;
 }
 
 // Lists of rows are behind all other gradients, which have a float for each weight in the order of the weights.
@@ -129,8 +133,8 @@ uint64_t chain_lay_out_weights(struct chain *chain)
         home->parameters = chain_take(&used, home->layer->parameter_bytes);
         chain->stage.version_bytes = home->room > 0 ? chain->stage.version_bytes : used;
         home->gradients = home->room > 0 ? gradients : home->parameters / chain->number_bytes * sizeof(float);
-        gradients = home->room > 0 ? gradients + list_bytes(home) : used / chain->number_bytes * sizeof(float);
-        chain->stage.list_bytes += list_bytes(home);
+        gradients = home->room > 0 ? gradients + list_bytes(chain, home) : used / chain->number_bytes * sizeof(float);
+        chain->stage.list_bytes += list_bytes(chain, home);
     }
     assert(chain->stage.list_bytes == 0 || gradients == chain->stage.bytes.gradients);
     return used;
@@ -258,6 +262,7 @@ static struct stage_part part_of(const struct chain *chain, const struct home *h
     const struct layer_table table = layer_table_of(home->layer);
     return (struct stage_part){ .layer = (uint32_t)(home->layer - layers), .first = first,
                                 .rows = table.rows, .columns = table.columns, .room = home->room,
+                                .sent_room = home->sent_room,
                                 .list = home->room > 0 ? home->gradients / sizeof(float) : 0,
                                 .summed = home->room > 0 ? home->layer->summed_rows : 0,
                                 .end = first + round_to_256(home->layer->parameter_bytes) / chain->number_bytes,

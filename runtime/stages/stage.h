@@ -118,6 +118,7 @@ struct stage_part {
     // A list of rows begins at this float of the stage's gradients, and has room for so many rows. The first
     // `summed` are always in it. With room 0 the gradient is no list, but as large as the weights
     uint64_t list, room, summed;
+    uint64_t sent_room;  // of several copies: rows that each sends the others, in room for all of them behind the list
     uint64_t undo;  // with a list: where an older version has the rows that changed since, in bytes (stage_part_undo())
     const struct weir_tensor *tensors;  // tensors by bytes from the first; none: one vector. Borrowed
     size_t tensor_count;
@@ -139,18 +140,25 @@ static inline struct row_list stage_part_rows(const struct stage_part *part, flo
 // The rows of a layer of tables as they were before an update, in an older version of the weights.
 static inline struct row_list stage_part_undo(const struct stage_part *part, void *version)
 {
-    char *const count = (char *)version + part->undo, *const numbers = count + round_to_256(sizeof(uint32_t));
-    char *const rows = numbers + round_to_256(part->room * sizeof(int32_t));
-    const struct row_list list = { .count = (uint32_t *)(void *)count, .numbers = (int32_t *)(void *)numbers,
-                                   .sums = (float *)(void *)rows, .room = part->room, .rows = part->rows,
-                                   .columns = part->columns };
-    return list;
+    return row_list_without_places((char *)version + part->undo, part->room, part->rows, part->columns);
 }
 
 static inline uint64_t stage_part_undo_bytes(const struct stage_part *part)
 {
-    return round_to_256(sizeof(uint32_t)) + round_to_256(part->room * sizeof(int32_t))
-         + round_to_256(part->room * part->columns * sizeof(float));
+    return row_list_bytes_without_places(part->room, part->columns);
+}
+
+// What a copy of the stage sends the others of its list of rows.
+static inline uint64_t stage_part_sent_bytes(const struct stage_part *part)
+{
+    return row_list_bytes_without_places(part->sent_room, part->columns);
+}
+
+static inline struct row_list stage_part_sent(const struct stage_part *part, float *gradients, uint32_t copy)
+{
+    char *const first = (char *)(gradients + part->list) + row_list_bytes(part->room, part->rows, part->columns);
+    return row_list_without_places(first + copy * stage_part_sent_bytes(part), part->sent_room, part->rows,
+                                   part->columns);
 }
 
 struct stage {

@@ -105,12 +105,12 @@ static bool allocate(struct twin *twin, const struct profile *profile, struct er
         memory->versions = updates ? updates->versions : 1;
         memory->weights = get(twin, memory->versions * parameter_bytes(twin, l), &good, error);
         const uint64_t floats = number_count(twin, l) * sizeof(float);
-        if (updates && updates->sums > 1)
-            memory->sum = get(twin, floats, &good, error);
         const struct row_list list = twin_list(twin, l, 0);
         const uint64_t listed = list.room > 0 ? twin_table_parts(twin, l)
                                               * row_list_bytes(list.room, list.rows, list.columns) : 0;
         memory->gradients = get(twin, listed > 0 ? listed : floats, &good, error);
+        if (updates && updates->sums > 1)
+            memory->sum = get(twin, listed > 0 ? listed : floats, &good, error);
         good = good && find_exempt(twin, l, error);
         memory->state = get(twin, storage_state_bytes(&storage, profile, (uint32_t)l), &good, error);
         memory->output = get(twin, twin->splits * part_bytes(twin, layer->output_bytes), &good, error);

@@ -27,6 +27,30 @@ static void accumulate(struct twin *twin, const struct accumulation *now, float 
         queue_zero(twin->queue, gradients, bytes);
 }
 
+// The same for a list of rows, whose sum is a list, too. Only schedules that flush have lists, and their factor is 1.
+static void accumulate_list(const struct twin *twin, size_t l, uint32_t part, const struct accumulation *now)
+{
+    const struct row_list list = twin_list(twin, l, part);
+    const uint64_t bytes = row_list_bytes(list.room, list.rows, list.columns);
+    if (now->sums == 1)
+        return;
+    char *const sums = (char *)twin->own[l].sum;
+    const struct row_list sum = row_list_in(sums + part * bytes, list.room, list.rows, list.columns);
+    if (now->sum == 0)
+        queue_zero(twin->queue, sum.count, sizeof *sum.count);
+    kernel_add_list(twin->queue, &sum, &list);
+    if (now->sum + 1 == now->sums)
+        queue_copy(twin->queue, list.count, sum.count, bytes);
+    else
+        queue_zero(twin->queue, list.count, sizeof *list.count);
+}
+
+static void accumulate_lists(const struct twin *twin, size_t l, const struct accumulation *now)
+{
+    for (uint32_t part = 0; part < twin_table_parts(twin, l); part++)
+        accumulate_list(twin, l, part, now);
+}
+
 // --- sums that the copies compress -------------------------------------------------------
 
 // Whether the copies of the layer's stage send a compressed momentum for its next update.
@@ -91,8 +115,8 @@ static void meet_compressed(struct twin *twin, const bool *stages)
 static void add_sum(struct twin *twin, const bool *stages, const struct accumulation *now)
 {
     for (size_t l = 0; l < twin->layer_count; l++)
-        if (twin_has_lists(twin, l))
-            continue;  // of the only copy of its stage, behind a flush
+        if (stages[twin->own[l].stage] && twin_has_lists(twin, l))
+            accumulate_lists(twin, l, now);
         else if (stages[twin->own[l].stage] && sends_compressed(twin, l))
             put_sum_aside(twin, l, now->sum);
         else if (stages[twin->own[l].stage])
@@ -268,10 +292,13 @@ static void optimize(struct twin *twin, size_t l)
     updated->newest++;
     if (layer->parameter_bytes == 0)
         return;
+    // What is frozen stays as it is, and so do rows that are not in a list.
+    if ((layer->is_frozen || part.room > 0) && buffers.next != buffers.weights)
+        queue_copy(twin->queue, buffers.next, buffers.weights, parameter_bytes(twin, l));
+    if (part.room > 0)
+        buffers.weights = buffers.next;
     if (!layer->is_frozen)
         update_by_members(twin, l, &optimizer, &buffers, part);
-    else if (buffers.next != buffers.weights)
-        queue_copy(twin->queue, buffers.next, buffers.weights, parameter_bytes(twin, l));
     forget_layer(twin, l);
 }
 

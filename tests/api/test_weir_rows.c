@@ -309,9 +309,6 @@ static void optimizers_of_rows_are_refused_without_lists(void **state)
 {
     (void)state;
     static const uint32_t two[] = { 2, 2 };
-    must_not_plan(WEIR_OPTIONS(partition, .optimizer = "adam-rows", .replicas = { two, 2 }),
-                  "optimizer adam-rows: stage 0 with layer tables has 2 copies, which do not add up lists of the rows"
-                  " to update; use one copy, or take adagrad-rows");
     must_not_plan(WEIR_OPTIONS(partition, .optimizer = "adam-rows", .schedule = "pipedream", .ranks = 2),
                   "optimizer adam-rows: only a schedule that flushes has lists of the rows to update; use one, or take"
                   " adagrad-rows");

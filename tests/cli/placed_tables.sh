@@ -41,8 +41,13 @@ for row in gpipe:slots 1f1b:columns zb-h1:rows interleaved:$cut; do
     plan plan.json $from $schedule rows3:${row#*:} $ranks --ranks 2 --optimizer adam-rows
     echo "${row#*:} by $schedule, Adam by rows: $(run plan.json) $(run plan.json --clip 0.01 --batch 27)"
 done
-plan plan.json many.json 1f1b rows3:rows 2 --replicas 2,1 --optimizer adagrad-rows
-echo "clipped, replicas: $(run plan.json --clip 0.01)"
+profile large.json "dlrm,numbers=4,rows=5000/7/3000,columns=12,ids=3,bottom=16,top=16,micro_batch=8" 3 rows,$cut
+for row in adagrad:$cut adagrad-rows:rows adam-rows:$cut; do
+    plan plan.json large.json 1f1b rows3:${row#*:} 2 --replicas 2,1 --optimizer ${row%:*}
+    echo "clipped, replicas, ${row#*:}, ${row%:*}: $(run plan.json --clip 0.01)"
+    plan plan.json large.json chimera rows3:${row#*:} 2 --ranks 2 --optimizer ${row%:*}
+    echo "two pipelines in opposite directions: $(run plan.json) $(run plan.json --batch 27)"
+done
 profile wide.json "wide-and-deep,numbers=3,rows=50/7/300,columns=6,ids=2,top=16,micro_batch=8" 2 rows
 plan plan.json wide.json zb-h1 rows2:rows 2
 echo "two layers of tables: $(run plan.json)"

@@ -27,6 +27,22 @@ for model in large few; do
         echo "$model tables, lists of rows, $optimizer, clipped: $(weir verify lists.json --steps 4 --clip 0.01 2>&1 | said)"
     done
 done
+# Copies of a stage send each other their lists.
+for schedule in "chimera --ranks 4" "dualpipe --ranks 2" "1f1b --replicas 2,2" "gpipe --replicas 3,1"; do
+    for optimizer in sgd adagrad adagrad-rows adam-rows; do
+        plan copies.json large.json 4 $schedule --optimizer $optimizer
+        echo "lists of copies by $schedule, $optimizer: $(weir verify copies.json --steps 4 --clip 0.01 2>&1 | said)," \
+            "a short last micro-batch: $(weir verify copies.json --batch 27 --device cpu:queued 2>&1 | said)"
+    done
+done
+python3 - <<'END'
+import json
+memory = json.load(open('copies.json'))['stages'][0]['memory']
+print('gradients of three copies have less than a third of the tables:',
+      memory['gradients_bytes'] < memory['weights_bytes'] / 3 or memory)
+END
+plan copies.json few.json 4 1f1b --replicas 2,2 --optimizer adam-rows
+echo "small tables, whose lists adam-rows needs: $(weir verify copies.json 2>&1 | said)"
 # Without a flush tables are updated in place, and older versions are lists of the rows that changed.
 for schedule in pipedream vertical pipedream-2bw; do
     for optimizer in sgd adagrad adagrad-rows; do

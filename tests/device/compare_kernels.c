@@ -689,6 +689,7 @@ static void run_row_lists(struct trial *t)
     kernel_bag_backward(t->queue, &bags, list.sums, gradient);
     kernel_norm_rows(t->queue, output(t, FLOATS, 1, "norm of the rows"), &list, 0);
     kernel_norm_rows(t->queue, output(t, FLOATS, 1, "norm of the last rows"), &list, 20);
+    kernel_add_list(t->queue, &list, &list);
     kernel_move_rows(t->queue, &list, sums(t, count, "rows that changed places"), true);
     kernel_sgd_rows(t->queue, &(struct sgd){ .rate = 0.5f }, &list, &plain);
     kernel_adagrad_rows(t->queue, &adagrad, &list, &span, false);

@@ -25,10 +25,9 @@ struct tables {
     bool *is_touched;
 };
 
-static struct tables some_tables(struct rig *rig, uint64_t trial)
+static struct tables tables_of(struct rig *rig, size_t rows, size_t columns)
 {
-    struct tables t = { .columns = some_columns[trial % 8],
-                        .rows = trial % 3 ? 1 + random_below(&rig->seed, 20) : 1 + random_below(&rig->seed, 400) };
+    struct tables t = { .columns = columns, .rows = rows };
     const size_t most = (size_t)CALLS * MOST_BAGS * MOST_IDS, room = most < t.rows ? most : t.rows;
     const size_t floats = row_list_bytes(room, t.rows, t.columns) / sizeof(float);
     float *memory = rig_buffer(rig, floats, false);
@@ -39,6 +38,12 @@ static struct tables some_tables(struct rig *rig, uint64_t trial)
     t.is_touched = calloc(t.rows, sizeof *t.is_touched);
     assert_non_null(t.is_touched);
     return t;
+}
+
+static struct tables some_tables(struct rig *rig, uint64_t trial)
+{
+    const size_t rows = trial % 3 ? 1 + random_below(&rig->seed, 20) : 1 + random_below(&rig->seed, 400);
+    return tables_of(rig, rows, some_columns[trial % 8]);
 }
 
 static struct bags some_bags(struct rig *rig, const struct tables *t, uint64_t trial)
@@ -105,6 +110,35 @@ static void a_list_has_each_row_once_with_the_sum_of_its_gradients(void **state)
 {
     (void)state;
     rig_try_everywhere(check_listing, test_trials(60, 1000));
+}
+
+// The lists of copies, added up in their order.
+static void check_sums(struct rig *rig, uint64_t trial)
+{
+    if (!does_tables(rig))
+        return;
+    struct tables sum = some_tables(rig, trial);
+    for (uint64_t copy = 0; copy < 3; copy++) {
+        struct tables t = tables_of(rig, sum.rows, sum.columns);
+        add_bags(rig, &t, trial + copy);
+        struct row_list sent = t.list;
+        sent.places = NULL;
+        kernel_add_list(rig->queue, &sum.list, &sent);
+        rig_settle(rig);
+        for (size_t i = 0; i < t.rows * t.columns; i++)
+            sum.whole[i] += t.whole[i];
+        for (size_t row = 0; row < t.rows; row++)
+            sum.is_touched[row] |= t.is_touched[row];
+        free(t.is_touched);
+    }
+    the_list_must_have_the_gradient(&sum);
+    free(sum.is_touched);
+}
+
+static void sums_of_lists_have_the_bits_of_sums_of_gradients(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_sums, test_trials(60, 1000));
 }
 
 // --- updates ---------------------------------------------------------------------------
@@ -373,6 +407,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_has_each_row_once_with_the_sum_of_its_gradients),
+        cmocka_unit_test(sums_of_lists_have_the_bits_of_sums_of_gradients),
         cmocka_unit_test(sgd_and_adagrad_leave_the_bits_of_an_update_of_all_rows),
         cmocka_unit_test(rows_change_places_with_sums),
         cmocka_unit_test(adagrad_by_row_keeps_the_sum_of_mean_squares),

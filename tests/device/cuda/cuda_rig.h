@@ -19,7 +19,7 @@ enum { CUDA_RIG_GUARD = 0 };
 #else
 enum { CUDA_RIG_GUARD = 64 };
 #endif
-enum { CUDA_RIG_BUFFERS = 24, CUDA_RIG_ALIGN = 256 };
+enum { CUDA_RIG_BUFFERS = 40, CUDA_RIG_ALIGN = 256 };
 
 struct cuda_rig {
     struct cuda_launch launch;

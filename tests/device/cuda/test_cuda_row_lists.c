@@ -61,8 +61,11 @@ static struct pair some_lists(struct cuda_rig *rig, struct queue *queue, uint64_
 {
     const size_t rows = trial % 3 ? 1 + random_below(&rig->seed, 9) : 1 + random_below(&rig->seed, 700);
     const size_t columns = trial % 2 ? some_size(rig, 30) / 8 * 8 + 8 : 1 + some_size(rig, 30);
-    const struct pair pair = { some_list(rig, rows, rows, columns), some_list(rig, rows, rows, columns) };
+    const struct pair all = { some_list(rig, rows, rows, columns), some_list(rig, rows, rows, columns) };
     for (uint64_t call = 0; call < CALLS; call++) {
+        const bool is_own = trial % 5 > 2;  // which is then added to the others
+        const struct pair own = { some_list(rig, rows, rows, columns), some_list(rig, rows, rows, columns) };
+        const struct pair pair = is_own ? own : all;
         const struct bags bags = some_bags(rig, trial + call, rows, columns);
         const float *gradient = some_floats(rig, bags.count * columns, 1);
         struct bags on_gpu = bags, on_cpu = bags;
@@ -71,8 +74,12 @@ static struct pair some_lists(struct cuda_rig *rig, struct queue *queue, uint64_
         must_launch(cuda_bag_backward(&rig->launch, &on_gpu, pair.gpu.sums, (const struct values *)gradient));
         kernel_list_rows(queue, &pair.cpu, &bags);
         kernel_bag_backward(queue, &on_cpu, pair.cpu.sums, (const struct values *)gradient);
+        if (is_own) {
+            must_launch(cuda_add_list(&rig->launch, &all.gpu, &own.gpu));
+            kernel_add_list(queue, &all.cpu, &own.cpu);
+        }
     }
-    return pair;
+    return all;
 }
 
 static void check_lists(struct cuda_rig *rig, uint64_t trial)
@@ -206,6 +213,14 @@ static void check_full(struct cuda_rig *rig, uint64_t trial)
     ends[0] = 4;
     const struct bags bags = { .ids = ids, .ends = ends, .count = 1, .most = 4, .rows = 5, .columns = 3 };
     must_launch(cuda_list_rows(&rig->launch, &list, &bags));
+    assert_int_equal(rig->failure, CUDA_FAILURE_LIST);
+    assert_int_equal(*list.count, room);
+    const struct row_list more = some_list(rig, 4, 5, 3);
+    *more.count = 4;
+    for (int32_t i = 0; i < 4; i++)
+        more.numbers[i] = 4 - i;
+    rig->failure = CUDA_FAILURE_NONE;
+    must_launch(cuda_add_list(&rig->launch, &list, &more));
     assert_int_equal(rig->failure, CUDA_FAILURE_LIST);
     assert_int_equal(*list.count, room);
 }

@@ -1,6 +1,7 @@
 #include "partitioner/evaluate/evaluate.h"
 
 #include "partitioner/plan_search.h"
+#include "schedules/copies.h"
 #include "tests/partitioner/instance.h"
 
 // Everything that the search writes holds, by definitions it does not share.
@@ -27,8 +28,8 @@ static void plans_of_the_search_hold(void **state)
         held += plan != NULL;
         for (size_t s = 0; plan && s < plan->stage_count; s++) {
             recomputing += plan->stages[s].recompute_count > 0;
-            for (uint32_t l = plan->stages[s].first; plan->stages[s].device_count == 1 && l < plan->stages[s].end; l++)
-                listing += storage_list_room(&plan->storage, instance.request.profile, l) > 0;
+            for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++)
+                listing += storage_list_room(&plan->storage, instance.request.profile, l, 1) > 0;
         }
         plan_free(plan);
         instance_clear(&instance);
@@ -36,6 +37,73 @@ static void plans_of_the_search_hold(void **state)
     print_message("# %d plans hold, %d of their stages recompute, %d of their gradients are lists of rows\n", (int)held,
                   (int)recomputing, (int)listing);
     assert_true(held > trials / 4 && recomputing > trials / 20 && listing > trials / 20);
+}
+
+// Copies have micro-batches in turn, so that each has room to send its share of them. Returns whether some have fewer
+// than all.
+static bool copies_have_their_shares(const struct search_request *request)
+{
+    struct error error = { 0 };
+    struct copies copies;
+    bool are_fewer = false;
+    struct schedule *order = search_order(request, request->micro_batches, &error);
+    assert_good(order && copies_create(&copies, order, &error), error);
+    for (uint32_t copy = 0; copy < copies.first[order->stages]; copy++) {
+        uint32_t own = 0, stage = 0;
+        while (copies.first[stage + 1] <= copy)
+            stage++;
+        for (uint32_t m = 0; m < order->micro_batches; m++)
+            own += copies.of_route[(size_t)order->route_of[m] * order->stages + stage] == copy;
+        const uint32_t count = copies_count(&copies, stage);
+        assert_true(own <= (order->micro_batches + count - 1) / count);
+        are_fewer |= own < order->micro_batches;
+    }
+    copies_clear(&copies);
+    schedule_free(order);
+    return are_fewer;
+}
+
+// Tables of several copies, some so large that lists of rows are less.
+static void plans_with_lists_of_several_copies_hold(void **state)
+{
+    (void)state;
+    static const char *const schedules[] = { "1f1b", "gpipe", "chimera", "dualpipe", "1f1b" };
+    static const enum optimizer_kind kinds[] = { OPTIMIZER_SGD, OPTIMIZER_ADAGRAD, OPTIMIZER_ADAGRAD_ROWS,
+                                                 OPTIMIZER_ADAM_ROWS };
+    uint64_t seed = 5, held = 0, sending = 0, sharing = 0;
+    const uint64_t trials = test_trials(60, 1000);
+    for (uint64_t trial = 0; trial < trials; trial++) {
+        uint32_t replicas[2];
+        struct error error = { 0 };
+        struct profile *profile = small_random_chain(&seed, 4 + random_below(&seed, 5), 1000);
+        struct cluster *cluster = cluster_uniform(8, 1 << 20, random_below(&seed, 200), 1000000000, &error);
+        for (size_t l = 0; l < profile->layer_count; l++)
+            profile->layers[l].parameter_bytes *= random_below(&seed, 3) ? 64 : 1;
+        small_random_tables(seed, profile);
+        struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedules[trial % 5],
+                                          .ranks = 4, .chunks = 1,
+                                          .micro_batches = 2 * (4 + (uint32_t)random_below(&seed, 5)),
+                                          .storage.optimizer = kinds[random_below(&seed, 4)] };
+        resolve(&request);
+        if (request.generator.takes_replicas) {
+            request.layout = (struct search_layout){ .replicas = replicas, .stages = 2 };
+            request.ranks = replicas[0] = 1 + (uint32_t)random_below(&seed, 4);
+            request.ranks += replicas[1] = 1 + (uint32_t)random_below(&seed, 4);
+        }
+        struct plan *plan = plan_search(&request, &error);
+        assert_good(plan && plan_evaluate(plan, profile, &error), error);
+        held++;
+        sharing += copies_have_their_shares(&request);
+        for (size_t s = 0; s < plan->stage_count; s++)
+            for (uint32_t l = plan->stages[s].first; l < plan->stages[s].end; l++)
+                sending += storage_sent_room(&plan->storage, profile, l, (uint32_t)plan->stages[s].device_count) > 0;
+        plan_free(plan);
+        profile_free(profile);
+        cluster_free(cluster);
+    }
+    print_message("# %d plans, %d with copies that have some micro-batches, %d lists are sent\n", (int)held,
+                  (int)sharing, (int)sending);
+    assert_true(sending > trials / 4 && sharing > trials / 2);
 }
 
 static const struct small_layer rows[] = {
@@ -222,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_of_the_search_hold),
+        cmocka_unit_test(plans_with_lists_of_several_copies_hold),
         cmocka_unit_test(any_other_number_is_told_by_its_place),
         cmocka_unit_test(stages_that_fit_alone_must_fit_together),
         cmocka_unit_test(a_stage_on_another_rank_than_the_schedule_s_is_refused),

@@ -56,6 +56,7 @@ static void intervals_cost_what_plain_loops_say(void **state)
             .activations_on_host = random_below(&seed, 2),
             .window = random_below(&seed, 2) ? 1 + (uint32_t)random_below(&seed, 4) : 0,
             .update_micro_batches = (uint32_t)(trial % 5),
+            .in_turn = trial % 3 > 0,
         };
         const uint32_t replicas = 1 + (uint32_t)random_below(&seed, 4);
         compare_all_intervals(profile, &storage, replicas, trial);
