@@ -174,7 +174,8 @@ struct weir_estimate_options {
     const char *attention;  // "fused", "flash", "plain", "recomputed"
     const char *overlap;    // which messages are hidden behind products: "nothing", "backward", "all"
     const char *shard;      // what devices of `data` shard (ZeRO): "none" (usual), "optimizer", "gradients", "weights"
-    const char *dispatch;   // how tokens reach their experts: to "each", or "once" to a group of devices
+    // How tokens reach their experts: to "each"; "once" to a group of devices; or that in the "narrow" type of products
+    const char *dispatch;
     // how the loss is computed: "inplace", "plain" (PyTorch's cross_entropy), "fused", "kernel", "compiled"
     const char *loss;
     enum weir_choice sequence_parallel, graphs, compiled, hidden_experts;

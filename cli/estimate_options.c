@@ -22,7 +22,7 @@ static const struct argp_option options[] = {
     { "products", KEY_PRODUCTS, "T", 0, "Of what products read (as --dtype): fp8, fp4", 0 },
     { "attention", KEY_ATTENTION, "HOW", 0, "fused, flash (version 2), plain, recomputed", 0 },
     { "overlap", KEY_OVERLAP, "WHAT", 0, "Messages hidden: nothing, backward, all", 0 },
-    { "dispatch", KEY_DISPATCH, "HOW", 0, "Tokens to each expert, or once to a group", 0 },
+    { "dispatch", KEY_DISPATCH, "HOW", 0, "Tokens to each expert, once to a group, narrow", 0 },
     { "loss", KEY_LOSS, "HOW", 0, "inplace (Megatron), plain, fused, kernel", 0 },
     { "recompute-tensors", KEY_RECOMPUTE_TENSORS, "WHAT", 0, "Within layers: norms, activations, latent", 0 },
     { "sequence-parallel", KEY_SEQUENCE_PARALLEL, "NO", OPTION_ARG_OPTIONAL, "Norms split over the tensor group", 0 },

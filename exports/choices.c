@@ -79,7 +79,8 @@ static const char *const attentions[] = { NULL, "attention by FlashAttention 2",
     "attention that keeps its scores", "attention whose scores are computed again in the backward" };
 static const char *const overlaps[] = { "no message within a layer hidden behind products", NULL,
     "all messages within layers hidden that fit behind the products beside them" };
-static const char *const dispatches[] = { NULL, "tokens sent once to each group of experts (DeepEP, HybridEP)" };
+static const char *const dispatches[] = { NULL, "tokens sent once to each group of experts (DeepEP, HybridEP)",
+    "tokens sent once to each group of experts (DeepEP, HybridEP), in the type that products read" };
 static const char *const losses[] = { NULL, "a loss by PyTorch's cross_entropy, each step in memory of its own",
     "a loss in one kernel that writes over its logits",
     "a loss in one kernel each way, with a gradient beside its logits",

@@ -48,7 +48,7 @@ static bool has_dense_layers(const struct transformer *model)
 
 static bool sends_once(const struct export *export)
 {
-    return how_of(export)->dispatch == DISPATCH_ONCE && export_expert(export) > 1;
+    return how_of(export)->dispatch != DISPATCH_EACH && export_expert(export) > 1;
 }
 
 static bool has_experts(const struct export *export)
@@ -79,7 +79,7 @@ static void tell_overlap(struct export *export)
     export_tells_if(export, how->overlap == OVERLAP_ALL && how->sequence_parallel && export_tensor(export) > 1,
                     CHOICE_OVERLAP);
     export_tells_if(export, hides_experts(export), CHOICE_HIDDEN_EXPERTS);
-    export_tells_if(export, sends_once(export), CHOICE_DISPATCH);
+    export_tells_if(export, how->dispatch == DISPATCH_ONCE && export_expert(export) > 1, CHOICE_DISPATCH);
 }
 
 // Recomputed parts of layers are expressed only if no whole layers are recomputed.

@@ -92,6 +92,11 @@ def dropout_of(row):
     return 0.1 if is_early(row) or starts_with(row, 'megatron-ci') else 0.0
 
 
+def routing_of(model):
+    """DeepSeek-V3 sends tokens to experts of 4 of 8 groups (its config.json)."""
+    return {'n_group': 8, 'topk_group': 4} if model['name'].startswith('DeepSeek-V3') else {}
+
+
 def config_of(row):
     """The row's model as a config.json; None for what is no plain transformer."""
     model = row['model']
@@ -125,7 +130,7 @@ def config_of(row):
                'moe_intermediate_size': experts_ffn}
     if model.get('attention') == 'mla':
         mla = model['mla']
-        return {**config, **experts, 'model_type': 'deepseek_v3', 'n_routed_experts': model['experts'],
+        return {**config, **experts, **routing_of(model), 'model_type': 'deepseek_v3', 'n_routed_experts': model['experts'],
                 'n_shared_experts': (model.get('shared_ffn') or 0) // model['moe_ffn'],
                 'first_k_dense_replace': model.get('dense_layers') or 0, 'q_lora_rank': mla.get('q_lora'),
                 'kv_lora_rank': mla['kv_lora'], 'qk_nope_head_dim': mla['qk_nope'],

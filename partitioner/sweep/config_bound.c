@@ -304,6 +304,8 @@ double config_least_ns(const struct config_costs *costs, const struct config_req
     for (uint32_t s = 0; s < row->ranks; s++)
         speed += config_speed(request, row, s);
     const double least = costs->work_ns * row->micro_batches / speed;
+    if (config_copies(row) > 1)  // a rank has the same part of two stages
+        return least;
     if (row->chunks == 1)
         return search_end(&bound, can_end_in_a_row, least);
     return bound.waiting != WAITS_FOR_NONE && blocks_are_alike(costs->model)

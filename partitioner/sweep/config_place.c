@@ -1,6 +1,7 @@
 #include "partitioner/sweep/config_place.h"
 
 #include "partitioner/sweep/config_sweep.h"
+#include "schedules/generators/generate.h"
 
 const char *const config_placement_names[] = { "tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", NULL };
 const char *const config_placement_ends[] = { "dp-pp", "pp-dp" };
@@ -85,6 +86,11 @@ uint64_t config_permille(const struct config_request *request, const struct conf
     const uint64_t last_pipeline = (row->data - 1) * pipeline_stride(row);
     const uint64_t last = last_pipeline + rank * rank_stride(row) + stage_devices(row) - 1;
     return last >= first_slow(request, row) ? request->slow_permille : 1000;
+}
+
+uint32_t config_copies(const struct config_row *row)
+{
+    return row->ranks > 1 && row->generator && row->generator->copies ? row->generator->copies : 1;
 }
 
 static uint64_t rate_of(const struct rated_level *level)

@@ -44,6 +44,10 @@ bool config_hops_no_slower(const struct config_request *request, const struct co
 // ones, if there are any.
 uint64_t config_permille(const struct config_request *request, const struct config_row *row, uint32_t rank);
 
+// How many copies of each stage the row's schedule has, in pipelines that run against each other. Their devices share
+// states and add up gradients as data-parallel devices do.
+uint32_t config_copies(const struct config_row *row);
+
 // The ranks of one pipeline as a cluster for the planner. The caller frees it; NULL with an error if memory runs out.
 struct cluster *config_cluster(const struct config_request *request, const struct config_row *row,
                                uint64_t memory_bytes, struct error *error);

@@ -18,6 +18,8 @@ struct space {
     size_t capacity;
     const struct generator *schedules[MOST_CHOICES];
     size_t schedule_count;
+    const struct generator *alone;  // of pipelines of one rank
+    bool hides_experts;         // where forwards run together with backwards
     struct estimate *estimate;  // of the current degrees
     struct config_costs costs;  // from it, or from the estimate of the other placement
     double reduce_ns;
@@ -80,12 +82,12 @@ static double promised_ns(const struct space *space, const struct config_row *ro
 static double between_ns(const struct space *space, const struct config_row *row)
 {
     const struct estimate *estimate = space->estimate;
-    const double stage = space->costs.work_ns / row->ranks;
-    const double reduce = space->reduce_ns / row->ranks;
+    const double copies = config_copies(row), stage = space->costs.work_ns / row->ranks;
+    const double reduce = space->reduce_ns * copies / row->ranks;
     const double slowest = config_speed(space->request, row, row->ranks - 1);
     const struct framework *like = space->request->how.like;
     const double left = !like || like->hides_reduction ? fmax(0.1 * reduce, reduce - stage) : reduce;
-    return left + estimate->update_ns / row->ranks / slowest;
+    return left + estimate->update_ns * copies / row->ranks / slowest;
 }
 
 static bool add_row(struct space *space, const struct config_row *made)
@@ -148,17 +150,24 @@ static bool add_schedule(struct space *space, const struct generator *generator,
     return true;
 }
 
-// A single rank has only one order.
+// Whether layers take the same time with both, and devices hold the same.
+static bool cost_alike(const struct space *space, const struct generator *a, const struct generator *b)
+{
+    const bool pair_alike = (a->has_pairs || a->may_have_pairs) == (b->has_pairs || b->may_have_pairs);
+    return a->copies == b->copies && (pair_alike || !space->hides_experts);
+}
+
+// A single rank has only one order. Otherwise adds the schedules whose costs are those of row.generator.
 static bool add_schedules(struct space *space, struct config_row row)
 {
+    const struct generator *like = row.generator;
     if (row.ranks == 1) {
-        snprintf(row.schedule, sizeof row.schedule, "1f1b");
-        row.generator = generator_find(row.schedule, space->error);
+        snprintf(row.schedule, sizeof row.schedule, "%s", like->name);
         row.chunks = 1;
         return add_row(space, &row);
     }
     for (size_t i = 0; i < space->schedule_count; i++)
-        if (!add_schedule(space, space->schedules[i], row))
+        if (cost_alike(space, space->schedules[i], like) && !add_schedule(space, space->schedules[i], row))
             return false;
     return true;
 }
@@ -168,11 +177,16 @@ static bool add_schedules(struct space *space, struct config_row row)
 bool config_estimate(const struct config_request *request, const struct config_row *row, struct estimate *estimate,
                      struct error *error)
 {
+    const struct generator *generator = row->generator;
     struct estimate_request how = request->how;
+    if (row->ranks > 1 && generator && !generator->has_pairs && !generator->may_have_pairs) {
+        how.hidden_experts = false;
+        how.said |= SAID_HIDDEN_EXPERTS;
+    }
     how.tensor = row->tensor;
     how.context = row->context;
     how.expert = row->expert;
-    how.data = row->data;
+    how.data = (uint64_t)row->data * config_copies(row);
     how.inner_ranks = row->placement == PLACEMENT_PIPELINE_INSIDE ? row->ranks : 1;
     how.micro_batch = row->micro_batch;
     how.shard = row->shard;
@@ -254,8 +268,9 @@ static size_t find_ways(struct space *space, struct config_row *row, struct way 
     return count;
 }
 
-static bool add_ways(struct space *space, struct config_row row)
+static bool add_ways_for(struct space *space, const struct generator *generator, struct config_row row)
 {
+    row.generator = generator;
     struct way ways[PLACEMENTS];
     struct error why = { 0 };
     const size_t count = find_ways(space, &row, ways, &why);
@@ -270,6 +285,20 @@ static bool add_ways(struct space *space, struct config_row row)
         space->reduce_ns = ways[i].reduce_ns;
         row.outcome = config_costs_may_fit(&space->costs, row.ranks) ? CONFIG_NOT_TRIED : CONFIG_DOES_NOT_FIT;
         if (!add_schedules(space, row))
+            return false;
+    }
+    return true;
+}
+
+// Schedules whose costs are alike are added together.
+static bool add_ways(struct space *space, struct config_row row)
+{
+    const struct generator *const *schedules = space->schedules;
+    for (size_t i = 0; i < (row.ranks == 1 ? 1 : space->schedule_count); i++) {
+        size_t first = 0;
+        while (first < i && !cost_alike(space, schedules[first], schedules[i]))
+            first++;
+        if (first == i && !add_ways_for(space, row.ranks == 1 ? space->alone : schedules[i], row))
             return false;
     }
     return true;
@@ -380,10 +409,22 @@ static bool count_flops(struct space *space)
     return true;
 }
 
+// Whether what experts send is hidden, if the schedule lets it.
+static bool hides_experts(const struct config_request *request)
+{
+    struct estimate_request how = request->how;
+    framework_fill(request->model, request->device, &how);
+    return how.hidden_experts && request->model->experts > 0;
+}
+
+// Schedules that run forwards together with backwards are of use if that hides something.
 static bool find_schedules(struct space *space)
 {
+    space->hides_experts = hides_experts(space->request);
+    space->alone = generator_find("1f1b", space->error);
     for (const struct generator *one = generators; one->name && space->request->schedule_count == 0; one++)
-        if (one->is_usual && space->schedule_count < MOST_CHOICES)
+        if ((one->is_usual || (one->has_pairs && space->hides_experts && space->request->target == TARGET_ANY))
+            && space->schedule_count < MOST_CHOICES)
             space->schedules[space->schedule_count++] = one;
     for (size_t i = 0; i < space->request->schedule_count && i < MOST_CHOICES; i++) {
         const struct generator *generator = generator_find(space->request->schedules[i], space->error);

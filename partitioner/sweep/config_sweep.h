@@ -51,7 +51,8 @@ struct config_request {
     struct sweep_list tensor, context, expert, ranks, chunks, micro_batches;
     struct config_placements placements;  // default: both, but only one of them if it is no slower in anything
     struct config_shards shards;    // default: none, optimizer, and weights if there is one rank
-    const char *const *schedules;   // default: 1f1b, interleaved, zb-h1, zb-v
+    // Default: 1f1b, interleaved, zb-h1, zb-v; dualpipe and dualpipev, too, if pairs hide what experts send
+    const char *const *schedules;
     size_t schedule_count;
     enum plan_target target;        // the framework that must be able to run the plans (target_search.h)
     struct storage storage;         // of the optimizer
@@ -208,8 +209,8 @@ bool config_check(const struct config_request *request, struct error *error);
 // Fills in rows, refused_degrees and model_flops (config_space.c).
 bool config_list(struct config_sweep *sweep, struct error *error);
 
-// Estimates what the layers of a row cost. It uses whole blocks, and sequence parallelism wherever there is tensor
-// parallelism.
+// Estimates what the layers of a row cost, in pairs of a forward and a backward if its schedule has them. It uses whole
+// blocks, and sequence parallelism wherever there is tensor parallelism.
 bool config_estimate(const struct config_request *request, const struct config_row *row, struct estimate *estimate,
                      struct error *error);
 

@@ -68,6 +68,7 @@ struct stated_bytes {
 struct judgement {
     struct stated_request request;  // with the sequence length filled in
     struct estimate estimate;
+    bool has_pairs;  // forwards and backwards run in pairs, which hide what experts send
     uint64_t iteration_ns, devices;
     double utilization;       // MFU: model FLOPs as a share of the devices' peak for the type of the products
     double tokens_per_second;  // per device
@@ -113,9 +114,14 @@ double stated_blocks(const struct transformer *model, const struct stated_stage 
 // is not possible.
 struct stated_stage *stated_stages(const struct stated_request *request, struct error *error);
 
-// Fills in a stage's costs, in time and bytes. `bytes` receives what it holds between iterations (stated_costs.c).
+// Fills in a stage's costs, in time and bytes, for actions that run alone. `bytes` receives what it holds between
+// iterations (stated_costs.c).
 void stated_costs(const struct judgement *judgement, const struct stated_stage *stage, bool is_last,
                   struct cost_row *row, struct stated_bytes *bytes);
+
+// What a pair hides of a stage's F, or of its I (stated_costs.c).
+uint64_t stated_paired_ns(const struct judgement *judgement, const struct stated_stage *stage,
+                          enum estimate_phase phase);
 
 // Adds the time of F, I and W of a stage's micro-batch, by kind of work, and the time of its recomputation
 // (stated_costs.c).

@@ -60,7 +60,8 @@ void stated_work(const struct judgement *judgement, const struct stated_stage *s
             time->products_ns += count * phase->products_ns;
             time->attention_ns += count * phase->attention_ns;
             time->passes_ns += count * phase->passes_ns;
-            time->messages_ns += count * phase->communication_ns;
+            time->messages_ns +=
+                count * (phase->communication_ns + (judgement->has_pairs ? 0 : phase->paired_ns));
             time->host_ns += count * phase->waiting_ns;
         }
         if (count <= 0)
@@ -71,22 +72,32 @@ void stated_work(const struct judgement *judgement, const struct stated_stage *s
     }
 }
 
+uint64_t stated_paired_ns(const struct judgement *judgement, const struct stated_stage *stage,
+                          enum estimate_phase phase)
+{
+    double ns = 0;
+    for (int part = 0; part < LAYER_PARTS; part++)
+        ns += stage->counts[part] * judgement->estimate.parts[part].phases[phase].paired_ns;
+    return (uint64_t)ns;
+}
+
 static void set_times(const struct judgement *judgement, const struct stated_stage *stage, struct cost_row *row)
 {
-    double phases[ESTIMATE_PHASES] = { 0 };
+    double phases[ESTIMATE_PHASES] = { 0 }, alone = 0;
     for (int part = 0; part < LAYER_PARTS; part++) {
         const struct layer_estimate *layer = &judgement->estimate.parts[part];
         for (int i = 0; i < ESTIMATE_PHASES && stage->counts[part] > 0; i++)
-            phases[i] += stage->counts[part] * phase_estimate_ns(&layer->phases[i]);
+            phases[i] += stage->counts[part] * (phase_estimate_ns(&layer->phases[i]) + layer->phases[i].paired_ns);
         if (stage->counts[part] > 0)
             phases[ESTIMATE_W] += stage->counts[part] * summed_ns(judgement, layer);
+        alone += judgement->has_pairs ? stage->counts[part] * layer->alone_ns : 0;
     }
     struct stated_time work = { 0 };
     stated_work(judgement, stage, &work);
     row->forward_ns = (uint64_t)llround(phases[ESTIMATE_F]);
     row->backward_input_ns = (uint64_t)llround(phases[ESTIMATE_I]);
     row->backward_weight_ns = (uint64_t)llround(phases[ESTIMATE_W]);
-    row->backward_ns = row->backward_input_ns + row->backward_weight_ns;
+    row->backward_ns = row->backward_input_ns + row->backward_weight_ns - (uint64_t)alone;
     row->recompute_ns = (uint64_t)llround(work.again_ns);
 }
 

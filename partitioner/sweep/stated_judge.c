@@ -36,6 +36,34 @@ static void set_recomputation(struct judgement *judgement)
         how->attention = ATTENTION_RECOMPUTED;
 }
 
+static const struct generator *generator_of(const struct judgement *judgement)
+{
+    struct error ignored = { 0 };
+    return generator_find(judgement->request.schedule, &ignored);  // check_request() has found it
+}
+
+// The pipelines that run against each other, each with a copy of every stage.
+static double copies_of(const struct judgement *judgement)
+{
+    const uint32_t copies = generator_of(judgement)->copies;
+    return judgement->request.ranks > 1 && copies > 0 ? copies : 1;
+}
+
+// Copies share states and add up gradients as data-parallel devices do.
+static bool estimate(struct judgement *judgement, struct error *error)
+{
+    const struct stated_request *request = &judgement->request;
+    const struct generator *generator = generator_of(judgement);
+    struct estimate_request how = request->how;
+    how.data *= (uint64_t)copies_of(judgement);
+    if (!estimate_model(request->model, request->device, &how, &judgement->estimate, error))
+        return false;
+    const bool can_pair = generator->has_pairs || generator->may_have_pairs || request->ranks == 1;
+    for (int i = 0; i < LAYER_PARTS && can_pair; i++)
+        judgement->has_pairs |= judgement->estimate.parts[i].phases[ESTIMATE_F].paired_ns > 0;
+    return true;
+}
+
 // --- messages from stage to stage ----------------------------------------------------------------------------------
 
 struct messages {
@@ -62,11 +90,10 @@ static struct messages messages_of(const struct judgement *judgement)
     const struct stated_request *request = &judgement->request;
     const struct estimate_request *how = &judgement->estimate.request;
     const struct framework *like = framework_of(&judgement->request.how);
-    struct error ignored = { 0 };
-    const struct generator *generator = generator_find(request->schedule, &ignored);  // check() has found it
+    const struct generator *generator = generator_of(judgement);
     const struct config_request placing = { .device = request->device, .devices = (uint32_t)judgement->devices };
     const struct config_row row = {
-        .tensor = (uint32_t)how->tensor, .context = (uint32_t)how->context, .data = (uint32_t)how->data,
+        .tensor = (uint32_t)how->tensor, .context = (uint32_t)how->context, .data = (uint32_t)request->how.data,
         .ranks = request->ranks, .placement = request->placement,
     };
     const double output = (double)estimate_output_bytes(&judgement->estimate);
@@ -144,6 +171,27 @@ static bool simulate(const struct judgement *judgement, struct run *run, struct 
     return good;
 }
 
+// How long an F takes together with a backward: of the stage that the schedule pairs it with, or else in the mean over
+// the rank's stages.
+static void set_pairs(const struct judgement *judgement, const struct generator *generator, struct run *run)
+{
+    const uint32_t ranks = judgement->request.ranks, chunks = judgement->request.chunks;
+    const size_t count = (size_t)ranks * chunks;
+    const bool is_even = ranks == 1 || !generator->has_pairs;
+    for (size_t s = 0; s < count; s++) {
+        uint64_t backwards = 0;
+        const size_t first = is_even ? s % ranks : count - 1 - s;
+        const uint32_t others = is_even ? chunks : 1;
+        for (size_t other = first, i = 0; i < others; i++, other += ranks)
+            backwards += run->rows[other].backward_input_ns + run->rows[other].backward_weight_ns
+                - stated_paired_ns(judgement, &run->stages[other], ESTIMATE_I);
+        run->rows[s].overlapped_ns = run->rows[s].forward_ns
+            - stated_paired_ns(judgement, &run->stages[s], ESTIMATE_F) + backwards / others;
+    }
+    if (is_even)
+        generate_pairs(run->schedule);
+}
+
 static bool set_up(const struct judgement *judgement, struct run *run, struct error *error)
 {
     const struct stated_request *request = &judgement->request;
@@ -162,12 +210,9 @@ static bool set_up(const struct judgement *judgement, struct run *run, struct er
     if (run->schedule && run->schedule->stages != count)
         return error_set(error, "%s has %u stages on %u ranks, not %zu", name, run->schedule->stages, request->ranks,
                          count);
+    if (run->schedule && judgement->has_pairs)
+        set_pairs(judgement, generator_of(judgement), run);
     return run->schedule;
-}
-
-static uint32_t rank_of(const struct run *run, size_t stage)
-{
-    return schedule_rank(run->schedule, (uint32_t)stage, 0);
 }
 
 // --- what came of it -----------------------------------------------------------------------------------------------
@@ -191,8 +236,9 @@ static bool set_bytes(struct judgement *judgement, const struct run *run, struct
     judgement->bytes = calloc(ranks, sizeof judgement->bytes[0]);
     if (!judgement->bytes)
         return error_no_memory(error, "a judgement");
-    for (size_t s = 0; s < run->schedule->stages; s++) {
-        struct stated_bytes *bytes = &judgement->bytes[rank_of(run, s)];
+    for (size_t i = 0; i < (size_t)run->schedule->route_count * run->schedule->stages; i++) {
+        const size_t s = i % run->schedule->stages;
+        struct stated_bytes *bytes = &judgement->bytes[run->schedule->routes[i]];
         bytes->weights += run->bytes[s].weights;
         bytes->gradients += run->bytes[s].gradients;
         bytes->optimizer += run->bytes[s].optimizer;
@@ -219,22 +265,6 @@ static bool set_bytes(struct judgement *judgement, const struct run *run, struct
     return true;
 }
 
-// The time of all stages of a rank for one micro-batch.
-static struct stated_time work_of(const struct judgement *judgement, const struct run *run, uint32_t rank)
-{
-    struct stated_time time = { 0 };
-    for (size_t s = 0; s < run->schedule->stages; s++)
-        if (rank_of(run, s) == rank)
-            stated_work(judgement, &run->stages[s], &time);
-    return time;
-}
-
-static double all_of(const struct stated_time *time)
-{
-    return time->products_ns + time->attention_ns + time->passes_ns + time->messages_ns + time->host_ns
-         + time->again_ns;
-}
-
 static void multiply(struct stated_time *time, double factor)
 {
     time->products_ns *= factor;
@@ -245,13 +275,31 @@ static void multiply(struct stated_time *time, double factor)
     time->again_ns *= factor;
 }
 
+// The time of all stages of a rank for one micro-batch. A rank has a share of the work of stages with copies.
+static struct stated_time work_of(const struct judgement *judgement, const struct run *run, uint32_t rank)
+{
+    struct stated_time time = { 0 };
+    for (size_t i = 0; i < (size_t)run->schedule->route_count * run->schedule->stages; i++)
+        if (run->schedule->routes[i] == rank)
+            stated_work(judgement, &run->stages[i % run->schedule->stages], &time);
+    multiply(&time, 1.0 / run->schedule->route_count);
+    return time;
+}
+
+static double all_of(const struct stated_time *time)
+{
+    return time->products_ns + time->attention_ns + time->passes_ns + time->messages_ns + time->host_ns
+         + time->again_ns;
+}
+
 // Gradients are reduced while the last micro-batch's backward runs through a rank's stages, if the framework does
 // that. At least a tenth of this is not hidden. Likewise, the gather may be hidden behind the next first forward.
 static double reduced_ns(const struct judgement *judgement, double micro_batch_ns)
 {
     const struct framework *like = framework_of(&judgement->request.how);
-    const double gather = like->hides_gather ? 0 : judgement->estimate.gather_ns / judgement->request.ranks;
-    const double reduce = judgement->estimate.reduce_ns / judgement->request.ranks - gather;
+    const double share = copies_of(judgement) / judgement->request.ranks;
+    const double gather = like->hides_gather ? 0 : judgement->estimate.gather_ns * share;
+    const double reduce = judgement->estimate.reduce_ns * share - gather;
     return gather + (like->hides_reduction ? fmax(0.1 * reduce, reduce - micro_batch_ns) : reduce);
 }
 
@@ -289,7 +337,7 @@ static bool set_time(struct judgement *judgement, const struct run *run, struct 
         judgement->busiest = rank;
     }
     busiest.reduce_ns = reduced_ns(judgement, all_of(&busiest));
-    busiest.update_ns = judgement->estimate.update_ns / judgement->request.ranks;
+    busiest.update_ns = judgement->estimate.update_ns * copies_of(judgement) / judgement->request.ranks;
     multiply(&busiest, judgement->request.micro_batches);
     busiest.waiting_ns = fmax(0, (double)run->simulation.iteration_ns - all_of(&busiest));
     judgement->time = busiest;
@@ -311,7 +359,7 @@ static bool judge(struct judgement *judgement, struct error *error)
     if (!check_request(request, error))
         return false;
     set_recomputation(judgement);
-    if (!estimate_model(request->model, request->device, &request->how, &judgement->estimate, error))
+    if (!estimate(judgement, error))
         return false;
     request->how.sequence = judgement->estimate.request.sequence;
     judgement->devices = multiply_clamped(request->how.tensor * request->how.context * request->how.data,

@@ -643,6 +643,22 @@ static bool take_sparse(struct transformer *model, uint64_t layer, const char *w
     return is_sparse || strcmp(word, "dense") == 0;
 }
 
+// Groups that leave no choice are left out. Those that a file leaves out limit nothing.
+static void read_router_groups(struct config_fields *fields, struct transformer *model)
+{
+    const uint64_t groups = fields_number_or(fields, "n_group", 1, model->experts, 1);
+    const uint64_t chosen = fields_number_or(fields, "topk_group", 1, groups, groups);
+    char method[32];
+    fields_word(fields, "topk_method", method, sizeof method);
+    if (chosen == groups || strcmp(method, "greedy") == 0)
+        return;
+    if (model->experts % groups != 0 || chosen * (model->experts / groups) < model->chosen)
+        json_refuse_key(fields->root, "n_group", "does not divide the experts, or its topk_group groups have fewer"
+                        " experts than a token is sent to");
+    model->router_groups = groups;
+    model->chosen_groups = chosen;
+}
+
 void read_deepseek_experts(struct config_fields *fields, struct transformer *model)
 {
     read_chosen(fields, "n_routed_experts|num_local_experts", model);
@@ -652,6 +668,7 @@ void read_deepseek_experts(struct config_fields *fields, struct transformer *mod
     model->expert_every = read_step_or(fields, "moe_layer_freq", 1);
     read_layer_words(fields, "mlp_layer_types", "dense, sparse", take_sparse, model);
     model->corrected_router = strcmp(model->name, "deepseek_v2") != 0;
+    read_router_groups(fields, model);
 }
 
 void read_deepseek(struct config_fields *fields, struct transformer *model)

@@ -11,7 +11,7 @@
 const char *const estimate_attention_words[] = { "fused", "flash", "plain", "recomputed", NULL };
 const char *const estimate_overlap_words[] = { "nothing", "backward", "all", NULL };
 const char *const estimate_shard_words[] = { "none", "optimizer", "gradients", "weights", NULL };
-const char *const estimate_dispatch_words[] = { "each", "once", NULL };
+const char *const estimate_dispatch_words[] = { "each", "once", "narrow", NULL };
 const char *const estimate_loss_words[] = { "inplace", "plain", "fused", "kernel", "compiled", NULL };
 const char *const estimate_recompute_words[] = { "norms", "activations", "latent", NULL };
 
@@ -187,6 +187,83 @@ static void share_weights(const struct estimate *estimate, struct layer_estimate
     forward->hidden_ns += gather - in_forward;
     backward->communication_ns += in_backward;
     backward->hidden_ns += gather + deal - in_backward;
+}
+
+// Multiprocessors that send tokens while the others compute.
+static double senders(const struct estimate *estimate)
+{
+    enum { USUAL = 20 };  // DeepEP's (Buffer.num_sms, Megatron's moe_deepep_num_sms)
+    const uint32_t senders = framework_of(&estimate->request)->senders;
+    return fmin(senders > 0 ? senders : USUAL, (double)estimate->device.multiprocessors);
+}
+
+// The time of F, I and W without messages: of what multiprocessors compute, and of what memory takes.
+struct pair_work {
+    double computes_ns, passes_ns;
+};
+
+static void add_work(const struct layer_estimate *layer, double count, struct pair_work *work)
+{
+    for (int i = 0; i < ESTIMATE_PHASES; i++) {
+        work->computes_ns += count * (layer->phases[i].products_ns + layer->phases[i].attention_ns);
+        work->passes_ns += count * layer->phases[i].passes_ns;
+    }
+}
+
+// Adds what is in front of experts, in the mean over the blocks.
+static void add_work_before(const struct estimate *estimate, struct pair_work *work)
+{
+    double blocks = 0;
+    for (int i = PART_ATTENTION; i <= PART_RECURRENT; i++)
+        blocks += (double)estimate->counts[i];
+    for (int i = PART_ATTENTION; i <= PART_RECURRENT && !estimate->model.has_lone_layers; i++)
+        add_work(&estimate->parts[i], (double)estimate->counts[i] / blocks, work);
+}
+
+// A backward that is in no pair hides messages behind its own W (Megatron-Core's model_chunk_schedule_plan.py, with
+// delay_wgrad_compute). Gradients come back from experts behind the W of their products. Those of the next block are
+// sent behind the W of attention.
+static double hidden_alone_ns(const struct estimate *estimate, enum layer_part part, const struct layer_estimate *layer)
+{
+    const double half = layer->phases[ESTIMATE_I].dispatch_ns / 2, own = layer->phases[ESTIMATE_W].products_ns;
+    double before = 0, blocks = 0;
+    if (part != PART_EXPERTS || estimate->model.has_lone_layers)
+        return fmin(2 * half, own);
+    for (int i = PART_ATTENTION; i <= PART_RECURRENT; i++) {
+        before += (double)estimate->counts[i] * estimate->parts[i].phases[ESTIMATE_W].products_ns;
+        blocks += (double)estimate->counts[i];
+    }
+    return fmin(half, own) + fmin(half, before / blocks);
+}
+
+// A forward of one micro-batch runs together with a backward of another, block by block. While one of them sends
+// tokens, the other computes, on the multiprocessors that do not send (DeepSeek-AI, arXiv 2412.19437, figure 4):
+//
+//     compute   F's attention | B's MLP, W | F's MLP | B's attention, W         C without messages
+//     messages  B's dispatch  | F's dispatch | B's combine | F's combine        M in all
+//
+// Together they take max(M, C + M x sending / all), where only the part of C counts as slowed that multiprocessors
+// bound. What that is more than C is not hidden.
+static void hide_dispatch(const struct estimate *estimate, enum layer_part part, struct layer_estimate *layer)
+{
+    const double sent = layer->phases[ESTIMATE_F].dispatch_ns + layer->phases[ESTIMATE_I].dispatch_ns;
+    if (!estimate->request.hidden_experts || sent <= 0)
+        return;
+    struct pair_work work = { 0 };
+    add_work(layer, 1, &work);
+    if (part == PART_EXPERTS)
+        add_work_before(estimate, &work);
+    const double all = work.computes_ns + work.passes_ns;
+    const double share = senders(estimate) / (double)estimate->device.multiprocessors;
+    const double slowed = sent * share * work.computes_ns / all;
+    const double hidden = fmax(0, sent - fmax(slowed, sent - all)) / sent;
+    for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++) {
+        struct phase_estimate *phase = &layer->phases[i];
+        phase->paired_ns = hidden * phase->dispatch_ns;
+        phase->communication_ns -= phase->paired_ns;
+        phase->hidden_ns += phase->paired_ns;
+    }
+    layer->alone_ns = hidden_alone_ns(estimate, part, layer) * (1 - share);
 }
 
 // A device waits if it finishes its kernels before the host has launched the next ones. A launch that is waited for
@@ -392,6 +469,7 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
             continue;
         maker.window = (double)(i == PART_WINDOWED ? model->local_window : model->window);
         makers[i](&maker);
+        hide_dispatch(estimate, (enum layer_part)i, maker.layer);
         share_weights(estimate, maker.layer, number, maker.product_number);
         wait_for_host(estimate, maker.layer);
     }

@@ -22,9 +22,13 @@ enum attention_how { ATTENTION_FUSED, ATTENTION_FLASH, ATTENTION_PLAIN, ATTENTIO
 // * OVERLAP_ALL: all that fits behind the products beside it, in as many parts as there are devices.
 enum overlap_how { OVERLAP_NOTHING, OVERLAP_BACKWARD, OVERLAP_ALL };
 
-// How tokens reach their experts. Either they are sent to each expert separately (NCCL's all-to-all), or once to each
-// group of devices that has some of their experts, which distributes them (DeepEP, HybridEP).
-enum dispatch_how { DISPATCH_EACH, DISPATCH_ONCE };
+// How tokens reach their experts:
+// * DISPATCH_EACH: they are sent to each expert separately (NCCL's all-to-all).
+// * DISPATCH_ONCE: they are sent once to each group of devices that has some of their experts, which distributes them
+//   (DeepEP, HybridEP).
+// * DISPATCH_NARROW: the same, and what experts' products read is sent in their narrow type: tokens in the forward, and
+//   gradients of outputs in the backward. What comes back is wide (DeepSeek-AI, arXiv 2412.19437, 3.3.2).
+enum dispatch_how { DISPATCH_EACH, DISPATCH_ONCE, DISPATCH_NARROW };
 
 // How the loss is computed from the logits:
 // * LOSS_IN_PLACE: widened to fp32 and from there in place, as in Megatron.
@@ -86,7 +90,9 @@ struct estimate_request {
     bool sequence_parallel;  // what tensor parallelism does not split is split along the sequence
     bool graphs;             // CUDA graphs: launches cost the host nothing
     bool blocking;           // the host waits for each kernel before it launches the next (CUDA_LAUNCH_BLOCKING)
-    bool hidden_experts;     // communication of experts is hidden behind other micro-batches' work
+    // Communication of experts is hidden in pairs of a forward and a backward of two micro-batches (DualPipe;
+    // Megatron's overlap_moe_expert_parallel_comm)
+    bool hidden_experts;
     bool without_mtp;        // multi-token prediction is left out (estimate_leave_out())
     bool whole_blocks;       // the profile is not cut between a block's attention and its MLP
     bool fused_passes;       // neighbouring passes over memory are one kernel, as a compiler fuses them
@@ -108,7 +114,9 @@ enum estimate_phase { ESTIMATE_F, ESTIMATE_I, ESTIMATE_W, ESTIMATE_PHASES };
 
 struct phase_estimate {
     double products_ns, attention_ns, passes_ns, communication_ns;  // on the device, without what is hidden
-    double hidden_ns;    // communication that is hidden behind other work
+    double dispatch_ns;  // of experts' messages, hidden or not
+    double paired_ns;    // the part of them that is hidden where forwards run together with backwards (hidden_experts)
+    double hidden_ns;    // communication that is hidden behind other work, paired_ns included
     double launches;     // number of kernels
     double waiting_ns;   // time waiting for the host to launch them
 };
@@ -117,6 +125,7 @@ struct layer_estimate {
     struct phase_estimate phases[ESTIMATE_PHASES];
     uint64_t parameters;         // of this device's share of the layer
     uint64_t expert_parameters;  // of these, the parameters of experts
+    double alone_ns;  // of experts' messages in I, what is hidden behind W if these are in no pair (hidden_experts)
     uint64_t output_bytes, saved_bytes, held_for_weight_bytes, workspace_bytes, backward_workspace_bytes, flops;
     enum input_kept input_kept;
 };

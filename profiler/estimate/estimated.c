@@ -93,6 +93,7 @@ static const struct member model_members[] = {
     NUMBER_OF_MODEL(token_types, 0), NUMBER_OF_MODEL(patch_numbers, 0), FLAG_OF_MODEL("alibi", has_alibi),
     NUMBER_OF_MODEL(activation_parameters, 0), NUMBER_OF_MODEL(expert_hidden, 0),
     FLAG_OF_MODEL("buffered_correction", buffered_correction), FLAG_OF_MODEL("gates_attention", gates_attention),
+    NUMBER_OF_MODEL(router_groups, 0), NUMBER_OF_MODEL(chosen_groups, 0),
     FLAG_OF_MODEL("lists_experts", marks_experts), WORD_OF_MODEL(recurrence, recurrence_words),
     NUMBER_OF_MODEL(index_heads, 0), NUMBER_OF_MODEL(index_size, 0), NUMBER_OF_MODEL(index_chosen, 0),
     NUMBER_OF_MODEL(scan_heads, 0), NUMBER_OF_MODEL(scan_size, 0), NUMBER_OF_MODEL(scan_groups, 0),

@@ -38,8 +38,9 @@
 
 // NVIDIA's recipes since the autumn of 2025. The loss is Transformer Engine's (cross_entropy_fusion_impl te). Tokens
 // are dispatched by DeepEP on H100 and by HybridEP on later devices (moe_flex_dispatcher_backend). The router is
-// fused (moe_router_fusion).
+// fused (moe_router_fusion). HybridEP sends on 16 multiprocessors (moe_hybridep_num_sms).
 #define BRIDGE \
+    .senders = 16, \
     .attention = ATTENTION_FUSED, .overlap = OVERLAP_ALL, .loss = LOSS_FUSED, .dispatch = DISPATCH_ONCE, \
     .sequence_parallel = true, .fused_passes = true, .fused_router = true, .hides_reduction = true, \
     .hides_gather = true, \
@@ -108,6 +109,25 @@ const struct framework frameworks[] = {
         .about = "NVIDIA's recipes of autumn 2025 to spring 2026 (Megatron-Bridge)",
         .source = "NVIDIA-NeMo/Megatron-Bridge, scripts/performance of 25.11 to 26.04",
         BRIDGE,
+    },
+    {
+        .name = "deepseek",
+        .about = "DeepSeek's own framework, as DeepSeek-V3 was trained",
+        .source = "DeepSeek-AI, arXiv 2412.19437, 3.2 and 3.3",
+        .attention = ATTENTION_FUSED,
+        .overlap = OVERLAP_ALL,
+        .loss = LOSS_IN_PLACE,             // not said
+        .dispatch = DISPATCH_NARROW,       // 3.2.2: once to each node; 3.3.2: in 8 bits, and back in bf16
+        .sequence_parallel = true,
+        .fused_passes = true,
+        .fused_router = true,
+        .hides_experts = true,             // 3.2.1: DualPipe
+        .senders = 20,                     // 3.2.2: of 132 multiprocessors
+        .hides_reduction = true,
+        .hides_gather = true,
+        .shard = ESTIMATE_SHARD_OPTIMIZER,  // 3.2: ZeRO-1
+        // 3.3.3: gradients and a copy of the weights of 4 bytes, moments of 2
+        .fp16 = { 2, 4, 8, 0, 4, 0 }, .bf16 = { 2, 4, 8, 0, 4, 0 }, .sharded = { 2, 4, 8, 0, 4, 0 },
     },
     {
         .name = "torchtitan",

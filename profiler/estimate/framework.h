@@ -41,6 +41,7 @@ struct framework {
     bool graphs;             // for models without experts
     bool graphs_with_experts;
     bool hides_experts;      // communication of experts, behind other micro-batches' work
+    uint32_t senders;        // multiprocessors that send tokens to experts while others compute; 0: the usual number
     uint32_t metrics;        // cross entropies that are computed only to be reported, beside the loss
     // How stages and pipelines communicate.
     bool waits_interleaved;  // messages of interleaved schedules are waited for, as those of 1F1B always are

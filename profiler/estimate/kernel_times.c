@@ -103,7 +103,32 @@ double collective_ns(const struct rated_device *device, enum collective what, do
     return latency + slowest;
 }
 
-double dispatch_ns(const struct rated_device *device, double bytes, double chosen, struct group group)
+// The probability that `taken` of `chosen` groups of a router's `groups` are among `here` of them.
+static double chance_of(double groups, double here, double chosen, double taken)
+{
+    const double ln = lgamma(here + 1) - lgamma(taken + 1) - lgamma(here - taken + 1) + lgamma(groups - here + 1)
+        - lgamma(chosen - taken + 1) - lgamma(groups - here - chosen + taken + 1) - lgamma(groups + 1)
+        + lgamma(chosen + 1) + lgamma(groups - chosen + 1);
+    return exp(ln);
+}
+
+// A place has several of the router's groups, or a group is in several places. If neither fits, no choice is limited.
+double token_places(const struct token_routes *routes, double places)
+{
+    const double groups = routes->groups, chosen = routes->chosen_groups;
+    const double here = groups / places, apart = places / groups;
+    if (groups > 0 && here >= 1 && here == floor(here)) {
+        double reached = 0;
+        for (double taken = fmax(1, chosen + here - groups); taken <= fmin(here, chosen); taken++)
+            reached += places * chance_of(groups, here, chosen, taken) * (1 - pow(1 - taken / chosen, routes->chosen));
+        return reached;
+    }
+    const double open = groups > 0 && apart == floor(apart) ? apart * chosen : places;
+    return open * (1 - pow(1 - 1 / open, routes->chosen));
+}
+
+double dispatch_ns(const struct rated_device *device, double bytes, const struct token_routes *routes,
+                   struct group group)
 {
     struct spread_over over[RATED_MOST_LEVELS];
     double slowest = 0, latency = 0;
@@ -111,7 +136,7 @@ double dispatch_ns(const struct rated_device *device, double bytes, double chose
     for (size_t i = 0; i < levels; i++) {
         // The number of groups without the token that have one of its experts, divided by the number of its experts.
         const double groups = group.ranks * fmax(1, group.rows) / over[i].inside;
-        const double reached = groups * (1 - pow(1 - 1 / groups, chosen)) / chosen;
+        const double reached = token_places(routes, groups) / routes->chosen;
         const double lacking = bytes * reached * (over[i].here - over[i].inside) / over[i].here;
         slowest = fmax(slowest, level_ns(over[i].level, lacking));
         latency += steps_ns(&over[i], ALL_TO_ALL);

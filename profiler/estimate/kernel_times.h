@@ -30,9 +30,20 @@ struct group {
 };
 double collective_ns(const struct rated_device *device, enum collective what, double bytes, struct group group);
 
-// The time to send tokens to `chosen` of the experts that the group shares, if the experts are evenly loaded. Each
-// token crosses to a group of the level below only once, however many of its experts are there. `bytes` counts all
-// tokens once for each of their experts.
-double dispatch_ns(const struct rated_device *device, double bytes, double chosen, struct group group);
+// A router sends each token to `chosen` experts. They are of `chosen_groups` of its `groups` groups, whose experts lie
+// side by side. 0 groups: any experts.
+struct token_routes {
+    double chosen, groups, chosen_groups;
+};
+
+// In how many of `places` places a token has at least one of its experts, in the mean. Places have equal shares of the
+// experts, and all choices are equally likely.
+double token_places(const struct token_routes *routes, double places);
+
+// The time to send tokens to the experts that the group shares, if the experts are evenly loaded. Each token crosses to
+// a group of the level below only once, however many of its experts are there. `bytes` counts all tokens once for each
+// of their experts.
+double dispatch_ns(const struct rated_device *device, double bytes, const struct token_routes *routes,
+                   struct group group);
 
 #endif

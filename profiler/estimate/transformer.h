@@ -64,6 +64,8 @@ struct transformer {
     bool has_sinks;       // each head has a number in its softmax beside the scores
     // Experts: every `expert_every`th layer from `dense_layers` on has them instead of an MLP.
     uint64_t experts, chosen, expert_ffn, shared_ffn, dense_layers, expert_every;
+    // A token's experts are of `chosen_groups` of the router's groups (node-limited routing); 0: of any
+    uint64_t router_groups, chosen_groups;
     uint64_t expert_hidden;  // experts read and write so many numbers of a token, between two products; 0: hidden
     bool gated_shared;     // the shared expert is weighted by a product of its own
     bool corrected_router;  // a bias per expert

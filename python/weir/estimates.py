@@ -85,7 +85,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
     `products`: the type that products read, such as "fp8". `like`: the framework, "megatron", "nemo", "torchtitan", ..;
     what is not given of these is as that has it: `attention`, "fused", "flash", "plain" or "recomputed"; `overlap`,
     messages behind products, "nothing", "backward" or "all"; `dispatch`, a token to "each" of its experts, or "once" to
-    a group of devices that has some; `loss` of the logits, "inplace" as Megatron has it, "plain" as PyTorch, "fused" as
+    a group of devices that has some ("narrow": in the type of products); `loss` of the logits, "inplace" as Megatron has it, "plain" as PyTorch, "fused" as
     Transformer Engine or one "kernel" each way; `sequence_parallel`, `graphs`, `compiled`, `hidden_experts`;
     `gradient_bytes`, 2 or 4. `without_mtp`: multi-token prediction, which `config` may have, is left out.
     `shard`: what devices of `data` hold once between them, or `within` groups of so many. `blocking`: the host waits for

@@ -51,6 +51,9 @@ struct generator {
     bool takes_any_chunks;     // any number from two on; otherwise only the usual one
     bool comes_back;           // in the shape of a V: the last stage is on the first rank
     bool exchanges;            // stages on one rank send each other messages
+    bool has_pairs;            // forwards run together with backwards of other micro-batches
+    bool may_have_pairs;       // and so they can here, a forward earlier (generate_pairs())
+    uint32_t copies;           // of each stage, in pipelines that run against each other; 0: one
     bool wants_rounds;         // micro-batches must be a multiple of the ranks, as in Megatron-Core
     bool is_usual;             // included in a sweep unless schedules are named
     uint32_t search_rank;      // an order search uses the cuts of the schedule with the least rank here; 0: never
@@ -86,6 +89,10 @@ static inline uint32_t generator_ranks(const struct generator *generator, uint32
 
 // Whether stages may have several ranks each. If not, the error names the schedules that allow it.
 bool generator_takes_replicas(const struct generator *generator, struct error *error);
+
+// Joins each backward of a rank with the forward behind it, if that is of another micro-batch or stage. Each rank then
+// has a forward more before its first backward (Megatron's combined_1f1b.py).
+void generate_pairs(struct schedule *schedule);
 
 // Generates a compute order (without SENDs and RECVs). Refuses splits and replicas if the schedule does not support
 // them. The result is freed by schedule_free().

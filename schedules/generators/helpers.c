@@ -70,6 +70,17 @@ struct schedule *generate_two_ways(const char *name, const struct generate_reque
     return schedule;
 }
 
+void generate_pairs(struct schedule *schedule)
+{
+    char reason[REASON_SIZE];
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        struct action *at = schedule->lists[rank].at;
+        for (size_t i = 0; i + 1 < schedule->lists[rank].count; i++)
+            if (is_backward(at[i]) && at[i + 1].kind == ACTION_F && !(i > 0 && at[i - 1].joined))
+                at[i].joined = group_fits(&at[i], 2, reason);
+    }
+}
+
 bool generate_add(struct schedule *schedule, uint32_t rank, enum action_kind kind, uint32_t stage,
                   uint32_t micro_batch, struct error *error)
 {

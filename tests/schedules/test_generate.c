@@ -4,6 +4,7 @@
 #include "schedules/check.h"
 #include "schedules/generators/generators.h"
 #include "schedules/lower.h"
+#include "schedules/simulate.h"
 #include "schedules/slots.h"
 #include "tests/schedules/schedule_csv.h"
 
@@ -82,6 +83,45 @@ static void order_is_the_drawn_one(void **state)
     for (uint32_t rank = 0; rank < row->ranks; rank++)
         assert_string_equal(list_text(schedule, rank, buffer, sizeof buffer), row->lists[rank]);
     schedule_free(schedule);
+}
+
+// A forward more on each rank before its first backward, and every pair may run.
+static void backwards_are_joined_with_the_forwards_behind_them(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct schedule *schedule = schedule_generate("interleaved", 2, 2, 4, &error);
+    assert_good(schedule, error);
+    generate_pairs(schedule);
+    char buffer[2000];
+    assert_string_equal(list_text(schedule, 0, buffer, sizeof buffer),
+                        "0F0 0F1 2F0 2F1 0F2 (2B0;0F3)OVERLAP_F_B (2B1;2F2)OVERLAP_F_B (0B0;2F3)OVERLAP_F_B 0B1 2B2"
+                        " 2B3 0B2 0B3 0STEP 2STEP");
+    assert_string_equal(list_text(schedule, 1, buffer, sizeof buffer),
+                        "1F0 1F1 3F0 (3B0;3F1)OVERLAP_F_B (3B1;1F2)OVERLAP_F_B (1B0;1F3)OVERLAP_F_B"
+                        " (1B1;3F2)OVERLAP_F_B (3B2;3F3)OVERLAP_F_B 3B3 1B2 1B3 1STEP 3STEP");
+    schedule_free(schedule);
+    // F takes 1, B 2 and a pair 2. So a pair is as good as its backward alone, and forwards in no pair are left.
+    for (uint32_t ranks = 1; ranks <= 8; ranks *= 2)
+        for (uint32_t chunks = 2; chunks <= 4; chunks++) {
+            const uint32_t m = 4 * ranks;
+            schedule = schedule_generate("interleaved", ranks, chunks, m, &error);
+            assert_good(schedule, error);
+            struct cost_row rows[32] = { { 0 } };
+            for (uint32_t s = 0; s < schedule->stages; s++)
+                rows[s] = (struct cost_row){ .forward_ns = 1000, .backward_ns = 2000, .overlapped_ns = 2000 };
+            struct simulation apart, paired;
+            assert_good(schedule_simulate(schedule, rows, NULL, &apart, NULL, &error), error);
+            generate_pairs(schedule);
+            assert_good(schedule_simulate(schedule, rows, NULL, &paired, NULL, &error), error);
+            const uint64_t alone = (chunks - 1) * ranks + 1;  // forwards of the last rank before its first pair
+            assert_int_equal(apart.iteration_ns, 3000 * (m * chunks + ranks - 1));
+            assert_true(paired.iteration_ns >= 2000 * m * chunks + 1000 * alone);
+            assert_true(paired.iteration_ns <= 2000 * m * chunks + 1000 * alone + 3000 * 2 * (ranks - 1));
+            simulation_clear(&apart);
+            simulation_clear(&paired);
+            schedule_free(schedule);
+        }
 }
 
 static struct file_row {
@@ -373,12 +413,13 @@ int main(void)
     enum {
         ORDERS = sizeof order_rows / sizeof order_rows[0],
         FILES = sizeof file_rows / sizeof file_rows[0],
-        OTHERS = 9,
+        OTHERS = 10,
     };
     struct CMUnitTest tests[OTHERS + ORDERS + FILES] = {
         cmocka_unit_test(rounds_are_pytorchs_and_otherwise_megatrons),
         cmocka_unit_test(what_cannot_be_generated_is_said),
         cmocka_unit_test(whatever_is_generated_may_run_without_buffers),
+        cmocka_unit_test(backwards_are_joined_with_the_forwards_behind_them),
         cmocka_unit_test(replicas_take_turns),
         cmocka_unit_test(replicas_that_do_not_fit_are_said),
         cmocka_unit_test(ranks_and_micro_batches_that_do_not_fit_are_said),

@@ -81,10 +81,12 @@ static void holds_placed(const struct config_sweep *both, enum config_placement 
 
 // Every configuration planned by itself, on nodes of so many devices: none is below what its row, or the sweep, calls a
 // bound; none that is said not to fit has a plan; and the best is the best, where the sweep says that nothing is quicker.
-static void holds(const char *config, uint32_t devices, uint64_t memory_bytes, uint64_t node, uint32_t slow)
+static void holds_with(const char *config, uint32_t devices, uint64_t memory_bytes, uint64_t node, uint32_t slow,
+                       bool hides)
 {
     struct question question;
     ask(&question, config, devices, memory_bytes);
+    question.request.how.hidden_experts = hides;
     static const uint32_t sizes[] = { 1, 2 };
     question.request.slow = slow;
     question.request.slow_permille = 600;
@@ -119,6 +121,11 @@ static void holds(const char *config, uint32_t devices, uint64_t memory_bytes, u
     config_sweep_free(sweep);
 }
 
+static void holds(const char *config, uint32_t devices, uint64_t memory_bytes, uint64_t node, uint32_t slow)
+{
+    holds_with(config, devices, memory_bytes, node, slow, false);
+}
+
 #define GIB (UINT64_C(1) << 30)
 
 static void nothing_beats_what_it_calls_a_bound(void **state)
@@ -136,6 +143,30 @@ static void nothing_does_where_devices_are_slow(void **state)
     (void)state;
     holds(llama, 8, 12 * GIB, 2, 2);
     holds(tied, 8, 10 * GIB, 4, 3);
+}
+
+// Schedules with pairs are in the space if pairs hide something. In the others all that experts send is waited for.
+static void nothing_does_where_pairs_hide_messages(void **state)
+{
+    (void)state;
+    holds_with(mixtral, 8, 30 * GIB, 4, 0, true);
+    holds_with(mixtral, 8, 70 * GIB, 2, 0, true);
+    struct question question;
+    ask(&question, mixtral, 8, 70 * GIB);
+    question.request.how.hidden_experts = question.request.how.graphs = true;
+    struct config_sweep *sweep = run(&question.request);
+    double work[2] = { 0, 0 };
+    for (size_t i = 0; i < sweep->count; i++) {
+        const struct config_row *row = &sweep->rows[i];
+        if (row->ranks != 2 || row->expert != 4 || row->tensor > 1 || row->micro_batch > 1 || row->shard)
+            continue;
+        if (strcmp(row->schedule, "1f1b") == 0)
+            work[0] = row->work_ns;
+        if (strcmp(row->schedule, "dualpipe") == 0)
+            work[1] = row->work_ns;
+    }
+    assert_true(work[1] > 0 && work[1] < work[0]);
+    config_sweep_free(sweep);
 }
 
 // With all of their rate they are like the others; the less they have the longer it takes, up to what it takes to leave
@@ -410,6 +441,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_beats_what_it_calls_a_bound),
         cmocka_unit_test(nothing_does_where_devices_are_slow),
+        cmocka_unit_test(nothing_does_where_pairs_hide_messages),
         cmocka_unit_test(slow_devices_take_part_or_are_left_out),
         cmocka_unit_test(the_number_of_threads_changes_nothing),
         cmocka_unit_test(utilization_is_of_the_models_flops),

@@ -192,6 +192,88 @@ static void what_a_framework_hides_is_its_own(void **state)
     assert_true(iteration(&question) < 0.95 * waits);
 }
 
+// --- pairs of a forward and a backward ----------------------------------------
+
+static const char deepseek[] =
+    "{\"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 61, \"hidden_size\": 7168,"
+    " \"num_attention_heads\": 128, \"intermediate_size\": 18432, \"vocab_size\": 129280, \"n_routed_experts\": 256,"
+    " \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 2048, \"n_shared_experts\": 1,"
+    " \"first_k_dense_replace\": 3, \"n_group\": 8, \"topk_group\": 4, \"num_nextn_predict_layers\": 1,"
+    " \"q_lora_rank\": 1536, \"kv_lora_rank\": 512, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64,"
+    " \"v_head_dim\": 128, \"max_position_embeddings\": 4096}";
+
+static void ask_deepseek(struct question *question)
+{
+    ask(question, deepseek, "h800", "deepseek");
+    question->request.how.products = "fp8";
+    question->request.how.sequence = 4096;
+    question->request.how.expert = 64;
+    question->request.how.data = 128;
+    question->request.how.shard = ESTIMATE_SHARD_OPTIMIZER;
+    question->request.schedule = "dualpipe";
+    question->request.ranks = 16;
+    question->request.micro_batches = 120;
+    question->request.recompute =
+        (struct stated_recompute){ .how = STATED_MODULES, .again = RECOMPUTE_NORMS | RECOMPUTE_LATENT };
+}
+
+// 1,543 tokens a second and device were published (arXiv 2412.19437: 180,000 hours of a device for 10^12 tokens).
+static void deepseek_takes_what_it_took(void **state)
+{
+    (void)state;
+    struct question question;
+    ask_deepseek(&question);
+    struct judgement *judgement = judge(&question);
+    close_to(judgement->tokens_per_second, 1543, 0.1);
+    close_to(sum(&judgement->time), (double)judgement->iteration_ns, 1e-6);
+    judgement_free(judgement);
+}
+
+// What is not in a pair is not hidden, and schedules without pairs hide nothing.
+static void pairs_alone_hide_what_experts_send(void **state)
+{
+    (void)state;
+    static const struct { const char *schedule; uint32_t chunks; bool pairs; } rows[] = {
+        { "1f1b", 1, false }, { "zb-v", 2, false }, { "interleaved", 2, true }, { "dualpipe", 1, true },
+        { "dualpipev", 2, true },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct question question;
+        ask_deepseek(&question);
+        question.request.how.without_mtp = true;
+        question.request.micro_batches = 128;
+        question.request.schedule = rows[i].schedule;
+        question.request.chunks = rows[i].chunks;
+        const double hidden = iteration(&question);
+        question.request.how.hidden_experts = false;
+        question.request.how.said = SAID_HIDDEN_EXPERTS;
+        const double open = iteration(&question);
+        assert_true(rows[i].pairs ? hidden < 0.9 * open : hidden == open);
+    }
+}
+
+// Both of a rank's stages are held whole, and half of their micro-batches worked on. Twice the devices share states.
+static void copies_are_held_and_share_states(void **state)
+{
+    (void)state;
+    struct question question;
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.ranks = 2;
+    question.request.how.data = 2;
+    question.request.how.shard = ESTIMATE_SHARD_OPTIMIZER;
+    struct judgement *one = judge(&question);
+    question.request.schedule = "dualpipe";
+    struct judgement *two = judge(&question);
+    for (int rank = 0; rank < 2; rank++) {
+        close_to(two->bytes[rank].weights, one->bytes[0].weights + one->bytes[1].weights, 1e-6);
+        close_to(two->bytes[rank].optimizer, (one->bytes[0].optimizer + one->bytes[1].optimizer) / 2, 1e-6);
+    }
+    assert_true(two->devices == one->devices);
+    close_to(judgement_sequences(two), judgement_sequences(one), 1e-9);
+    judgement_free(one);
+    judgement_free(two);
+}
+
 // --- bytes --------------------------------------------------------------------
 
 // 16 bytes of each parameter with gradients of 2, 18 with those of 4; the optimizer's shared by 4.
@@ -388,6 +470,9 @@ int main(void)
         cmocka_unit_test(fewer_micro_batches_than_ranks_are_judged),
         cmocka_unit_test(more_chunks_hide_no_less),
         cmocka_unit_test(what_a_framework_hides_is_its_own),
+        cmocka_unit_test(deepseek_takes_what_it_took),
+        cmocka_unit_test(pairs_alone_hide_what_experts_send),
+        cmocka_unit_test(copies_are_held_and_share_states),
         cmocka_unit_test(states_are_the_frameworks),
         cmocka_unit_test(what_runs_again_is_not_kept),
         cmocka_unit_test(gathered_weights_are_work),

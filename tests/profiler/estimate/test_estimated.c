@@ -163,7 +163,7 @@ static struct refusal {
       "p.json: estimate.loss: is \"gain\", not one of inplace, plain, fused, kernel, compiled" },
     { "refused: a framework nobody knows", "\"sequence\": 4096", "\"like\": \"magatron\", \"sequence\": 4096",
       "p.json: estimate.like: \"magatron\" is none of megatron, megatron-2022, megatron-2021, nemo, bridge, bridge-2025,"
-      " torchtitan, torchtitan-2024, fsdp, deepspeed, internevo: did you mean megatron?" },
+      " deepseek, torchtitan, torchtitan-2024, fsdp, deepspeed, internevo: did you mean megatron?" },
     { "refused: gradients of 3 bytes", "\"sequence\": 4096", "\"gradient_bytes\": 3, \"sequence\": 4096",
       "p.json: estimate.gradient_bytes: gradients are of 2 bytes or of 4" },
     { "refused: no word at all", "\"loss\": \"inplace\",", "", "p.json: estimate.loss: is missing" },

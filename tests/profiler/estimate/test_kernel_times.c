@@ -91,8 +91,9 @@ static void a_group_may_be_of_rows_that_stand_apart(void **state)
     // Rows without a gap are one.
     assert_true(collective_ns(&device, ALL_REDUCE, bytes, (struct group){ 2, 1, 4, 2 })
                 == collective_ns(&device, ALL_REDUCE, bytes, in_a_row(8, 1)));
-    assert_true(dispatch_ns(&device, bytes, 2, (struct group){ 2, 1, 4, 2 })
-                == dispatch_ns(&device, bytes, 2, in_a_row(8, 1)));
+    const struct token_routes two = { .chosen = 2 };
+    assert_true(dispatch_ns(&device, bytes, &two, (struct group){ 2, 1, 4, 2 })
+                == dispatch_ns(&device, bytes, &two, in_a_row(8, 1)));
 }
 
 static void a_token_is_sent_to_a_group_once(void **state)
@@ -101,9 +102,53 @@ static void a_token_is_sent_to_a_group_once(void **state)
     // Two experts of each token in two groups of 4: three times out of four both groups have some, so that of what
     // leaves the group a quarter is spared. Within the group of 4 all that is spread over 8 ranks goes apart.
     const double groups = 2 * (1 - 0.25) / 2;
-    assert_true(dispatch_ns(&device, 8000, 2, in_a_row(8, 1)) == 200 + 1000 + groups * 4000 * 10);
-    assert_true(dispatch_ns(&device, 8000, 1, in_a_row(8, 1))
+    const struct token_routes one = { .chosen = 1 }, two = { .chosen = 2 };
+    assert_true(dispatch_ns(&device, 8000, &two, in_a_row(8, 1)) == 200 + 1000 + groups * 4000 * 10);
+    assert_true(dispatch_ns(&device, 8000, &one, in_a_row(8, 1))
                 == collective_ns(&device, ALL_TO_ALL, 8000, in_a_row(8, 1)));
+}
+
+// Counts the places of each choice of `chosen` experts among those of the groups in `open`, one place after the other.
+static double counted_places(unsigned open, unsigned groups, unsigned chosen, unsigned places)
+{
+    enum { EXPERTS = 8 };
+    double sum = 0, count = 0;
+    for (unsigned choice = 0; choice < (1u << 3 * chosen); choice++) {
+        unsigned reached = 0, taken = 0;
+        for (unsigned i = 0; i < chosen; i++) {
+            const unsigned expert = choice >> 3 * i & 7;
+            taken += open >> expert * groups / EXPERTS & 1;
+            reached |= 1u << expert * places / EXPERTS;
+        }
+        if (taken < chosen)
+            continue;
+        sum += __builtin_popcount(reached);
+        count++;
+    }
+    return sum / count;
+}
+
+static void a_router_of_groups_reaches_as_many_places_as_are_counted(void **state)
+{
+    (void)state;
+    for (unsigned groups = 2; groups <= 8; groups *= 2)
+        for (unsigned taken = 1; taken < groups; taken++)
+            for (unsigned places = 1; places <= 8; places *= 2) {
+                const struct token_routes routes = { .chosen = 3, .groups = groups, .chosen_groups = taken };
+                double sum = 0, count = 0;
+                for (unsigned open = 0; open < 1u << groups; open++) {
+                    if ((unsigned)__builtin_popcount(open) != taken)
+                        continue;
+                    sum += counted_places(open, groups, 3, places);
+                    count++;
+                }
+                if (fabs(token_places(&routes, places) - sum / count) > 1e-9)
+                    fail_msg("%u of %u groups, %u places: %g, not %g", taken, groups, places,
+                             token_places(&routes, places), sum / count);
+            }
+    const struct token_routes open = { .chosen = 3 }, odd = { .chosen = 3, .groups = 8, .chosen_groups = 4 };
+    assert_true(fabs(token_places(&open, 8) - counted_places(1, 1, 3, 8)) < 1e-9);
+    assert_true(token_places(&odd, 3) == token_places(&open, 3));  // places that cut groups limit nothing
 }
 
 int main(void)
@@ -114,6 +159,7 @@ int main(void)
         cmocka_unit_test(collectives_take_as_long_as_the_slowest_level),
         cmocka_unit_test(a_group_may_be_of_rows_that_stand_apart),
         cmocka_unit_test(a_token_is_sent_to_a_group_once),
+        cmocka_unit_test(a_router_of_groups_reaches_as_many_places_as_are_counted),
     };
     return cmocka_run_group_tests_name("kernel_times", tests, NULL, NULL);
 }

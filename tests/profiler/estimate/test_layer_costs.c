@@ -282,9 +282,83 @@ static void attention_is_shared_but_for_norms_and_output_biases(void **state)
     }
 }
 
+// --- pairs -----------------------------------------------------------------------
+
+static double all_ns(const struct layer_estimate *layer)
+{
+    double ns = 0;
+    for (int i = 0; i < ESTIMATE_PHASES; i++)
+        ns += phase_estimate_ns(&layer->phases[i]);
+    return ns;
+}
+
+// A block of a forward and a backward takes as long as its work, slowed by what sends, or as its messages.
+static void pairs_hide_what_experts_send(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"model_type\": \"deepseek_v3\", " LATENT "}";
+    for (int fast = 0; fast < 2; fast++) {
+        struct estimate_request request = estimate_usual();
+        request.sequence = 4096;
+        request.expert = request.data = 8;
+        request.graphs = true;
+        struct estimate *open = estimate_on(fast ? "h100-sxm" : "a100-80", config, request);
+        struct rated_device device = open->device;
+        for (size_t l = 0; l < device.level_count && !fast; l++)
+            device.levels[l].bytes_per_second /= 100;
+        request.hidden_experts = true;
+        struct estimate *paired = malloc(sizeof *paired), *alone = malloc(sizeof *alone);
+        struct error error = { 0 };
+        assert_true(paired && alone);
+        assert_true(estimate_model(&open->model, &device, &request, paired, &error));
+        request.hidden_experts = false;
+        assert_true(estimate_model(&open->model, &device, &request, alone, &error));
+        const struct layer_estimate *experts = &alone->parts[PART_EXPERTS], *before = &alone->parts[PART_ATTENTION];
+        const double sent = experts->phases[ESTIMATE_F].dispatch_ns + experts->phases[ESTIMATE_I].dispatch_ns;
+        const double work = all_ns(experts) + all_ns(before) - sent;
+        double bound = 0;  // by multiprocessors
+        for (int i = 0; i < ESTIMATE_PHASES; i++)
+            bound += experts->phases[i].products_ns + experts->phases[i].attention_ns + before->phases[i].products_ns
+                + before->phases[i].attention_ns;
+        const double slowed = work + sent * 20 / (double)device.multiprocessors * bound / work;
+        const double pair = all_ns(&paired->parts[PART_EXPERTS]) + all_ns(&paired->parts[PART_ATTENTION]);
+        assert_true(fabs(pair - fmax(sent, slowed)) < 1e-6 * pair);
+        assert_true(fast ? sent < slowed : sent > slowed);
+        for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++) {
+            const struct phase_estimate *phase = &paired->parts[PART_EXPERTS].phases[i];
+            assert_true(fabs(phase_estimate_ns(phase) + phase->paired_ns - phase_estimate_ns(&experts->phases[i])) < 1);
+        }
+        free(alone);
+        free(paired);
+        free(open);
+    }
+}
+
+// Tokens and the gradients of outputs go in 8 bits, with a scale of 4 bytes for 128 of them; what comes back is wide.
+static void narrow_dispatch_sends_less_one_way(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"model_type\": \"deepseek_v3\", " LATENT "}";
+    struct estimate_request request = estimate_usual();
+    double sent[2];
+    request.sequence = 4096;
+    request.expert = request.data = 8;
+    request.products = "fp8";
+    for (int narrow = 0; narrow < 2; narrow++) {
+        request.dispatch = narrow ? DISPATCH_NARROW : DISPATCH_ONCE;
+        struct estimate *made = estimate_on("h100-sxm", config, request);
+        const double latency = 3 * (double)made->device.levels[0].latency_ns;  // of 8 devices, for each way
+        sent[narrow] = made->parts[PART_EXPERTS].phases[ESTIMATE_F].dispatch_ns - 2 * latency;
+        free(made);
+    }
+    assert_true(fabs(sent[1] / sent[0] - (1 + 4.0 / 128 + 2) / 4) < 1e-6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_hide_what_experts_send),
+        cmocka_unit_test(narrow_dispatch_sends_less_one_way),
         cmocka_unit_test(layers_are_those_of_models_of_one_kind),
         cmocka_unit_test(chunks_are_seen_token_by_token),
         cmocka_unit_test(biases_of_experts_take_their_passes),
