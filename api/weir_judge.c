@@ -65,8 +65,9 @@ bool weir_judge(const char *config, const struct weir_judge_options *options, st
     if (!judgement)
         return tell(error, &reason);
     struct text document = { 0 }, text = { 0 };
-    judgement_write(judgement, NULL, &document);
-    judgement_print(judgement, NULL, &text);
+    const struct stated_more alone = { NULL, NULL, NULL };
+    judgement_write(judgement, &alone, &document);
+    judgement_print(judgement, &alone, &text);
     judgement_free(judgement);
     return hand_answer(&document, &text, answer, error);
 }

@@ -49,6 +49,7 @@ enum {
     KEY_PICTURE = 0x180,  // first key of pictures.h
     KEY_STORAGE = 0x1c0,  // first key of storage_options.h
     KEY_ESTIMATE = 0x1e0,  // first key of estimate_options.h
+    KEY_WEEKS = 0x1f8,  // first key of weeks_options.h
     KEY_OWN = 0x200,    // first of a command's own keys
 };
 

@@ -8,6 +8,7 @@
 #include "cli/estimate_options.h"
 #include "cli/options.h"
 #include "cli/sweep_stated.h"
+#include "cli/weeks_options.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "common/progress.h"
@@ -39,6 +40,7 @@ struct config_sweep_arguments {
     enum estimate_shard shard;
     struct numbers blocks;
     struct stated_words stated;
+    struct weeks_request weeks;
     bool has_placement, has_shard, has_target, has_optimizer, csv;
     enum plan_target target;
     enum optimizer_kind optimizer;
@@ -185,6 +187,7 @@ static error_t parse_config_sweep_option(int key, char *argument, struct argp_st
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &given->how;
+        state->child_inputs[1] = &given->weeks;
         return 0;
     case KEY_COUNT:
         given->devices = option_count(argument, "--devices", 1, CONFIG_MOST_DEVICES, state);
@@ -247,13 +250,17 @@ static error_t parse_config_sweep_option(int key, char *argument, struct argp_st
         if (given->csv && given->shared.json)
             argp_error(state, "--csv or --json, not both");
         refuse_beside_stated(given, state);
+        given->stated.weeks = weeks_asked(&given->weeks, state);
+        if (given->stated.weeks && !given->stated.recompute && !given->stated.layout && !given->blocks.count)
+            argp_error(state, "--mtbf: is about one layout: state it, with --recompute");
         return 0;
     default:
         return take_file(key, argument, given, state);
     }
 }
 
-static const struct argp_child children[] = { { &estimate_argp, 0, "How layers are estimated:", 1 }, { 0 } };
+static const struct argp_child children[] = { { &estimate_argp, 0, "How layers are estimated:", 1 },
+                                           { &weeks_argp, 0, "Over weeks, for the layout to judge:", 2 }, { 0 } };
 
 static const struct argp argp = {
     .options = options,
@@ -407,7 +414,8 @@ static bool judges(struct config_sweep_arguments *given)
 
 int command_run_configs(int count, char **arguments)
 {
-    struct config_sweep_arguments given = { .how = estimate_unsaid(), .optimizer = OPTIMIZER_ADAMW_MASTER };
+    struct config_sweep_arguments given = { .how = estimate_unsaid(), .optimizer = OPTIMIZER_ADAMW_MASTER,
+                                            .weeks.restart_ns = UINT64_C(600000000000) };
     command_parse(&argp, count, arguments, &given);
     struct error error = { 0 };
     struct transformer model;

@@ -92,15 +92,17 @@ int sweep_stated(const struct config_request *given, const struct stated_words *
     struct stated_request request;
     struct judgement *judgement =
         read_stated(given, words, &request, &error) ? stated_judge(&request, &error) : NULL;
-    struct config_sweep *sweep = judgement ? sweep_all(given, &error) : NULL;
+    struct weeks weeks;
+    const bool good = judgement && (!words->weeks || weeks_of(judgement, words->weeks, &weeks, &error));
+    struct config_sweep *sweep = good ? sweep_all(given, &error) : NULL;
     struct judgement *judged = sweep && sweep->best ? stated_judge_best(sweep, &error) : NULL;
-    const struct stated_best best = { sweep, judged };
+    const struct stated_more more = { sweep, judged, words->weeks ? &weeks : NULL };
     int code = 0;
     if (!judgement || error.kind != ERROR_NONE) {
         code = command_fail(&error);
     } else {
         struct text text = { 0 };
-        (shared->json ? judgement_write : judgement_print)(judgement, sweep ? &best : NULL, &text);
+        (shared->json ? judgement_write : judgement_print)(judgement, &more, &text);
         code = (shared->json ? command_write : command_print)(&text, shared->output,
                                                               judgement->fits ? 0 : ERROR_ANSWER);
     }

@@ -5,11 +5,13 @@
 
 #include "cli/options.h"
 #include "partitioner/sweep/config_sweep.h"
+#include "partitioner/sweep/stated_weeks.h"
 
 struct stated_words {
     const char *recompute, *layout;  // NULL: not given
     struct sweep_list blocks;
     bool has_shard;
+    const struct weeks_request *weeks;  // or NULL
 };
 
 bool is_stated(const struct stated_words *words);

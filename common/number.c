@@ -25,6 +25,11 @@ static const struct unit time_units[] = {
     { "ns", 1 }, { "us", 1000 }, { "\u00b5s", 1000 }, { "ms", 1000000 }, { "s", 1000000000 }, { NULL, 0 },
 };
 
+static const struct unit span_units[] = {
+    { "ns", 1 }, { "us", 1000 }, { "\u00b5s", 1000 }, { "ms", 1000000 }, { "s", 1000000000 }, { "min", 60000000000 },
+    { "h", 3600000000000 }, { "d", 86400000000000 }, { NULL, 0 },
+};
+
 static const uint64_t most_number = ((uint64_t)1 << 53) - 1;
 
 // --- reading -------------------------------------------------------------------
@@ -178,6 +183,12 @@ bool time_parse(const char *text, uint64_t *ns, struct error *error)
 {
     static const struct meaning time = { "a time", "18522us", "", time_units, true };
     return quantity_parse(text, &time, ns, error);
+}
+
+bool span_parse(const char *text, uint64_t *ns, struct error *error)
+{
+    static const struct meaning span = { "a time", "10min", "", span_units, true };
+    return quantity_parse(text, &span, ns, error);
 }
 
 bool rate_parse(const char *text, uint64_t *bytes_per_second, struct error *error)

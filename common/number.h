@@ -19,6 +19,9 @@ bool bytes_parse(const char *text, uint64_t *bytes, struct error *error);
 // Reads a time: "18522us", "3us", "1.5ms", "20ns", "2s". Fractions of a ns are refused.
 bool time_parse(const char *text, uint64_t *ns, struct error *error);
 
+// Reads a time of any length: "54d", "3.1h", "10min", and what time_parse() reads. At most 2^53 - 1 ns, 104 days.
+bool span_parse(const char *text, uint64_t *ns, struct error *error);
+
 // Reads a rate: "300GB/s", "25GiB/s".
 bool rate_parse(const char *text, uint64_t *bytes_per_second, struct error *error);
 

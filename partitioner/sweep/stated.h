@@ -91,15 +91,19 @@ double judgement_sequences(const struct judgement *judgement);
 // framework's.
 struct judgement *stated_judge_best(const struct config_sweep *sweep, struct error *error);
 
-// The best of a sweep over the same devices, and its judgement; `judged` is NULL if the sweep found nothing.
-struct stated_best {
+struct weeks;
+
+// What may be told beside a judgement, each or NULL: a sweep over the same devices; the judgement of its best, if it
+// found one; a run of weeks (stated_weeks.h).
+struct stated_more {
     const struct config_sweep *sweep;
     const struct judgement *judged;
+    const struct weeks *weeks;
 };
 
-// Writes a screen for people, and the document (docs/formats/judgement.md). `best` may be NULL.
-void judgement_print(const struct judgement *judgement, const struct stated_best *best, struct text *text);
-void judgement_write(const struct judgement *judgement, const struct stated_best *best, struct text *text);
+// Writes a screen for people, and the document (docs/formats/judgement.md).
+void judgement_print(const struct judgement *judgement, const struct stated_more *more, struct text *text);
+void judgement_write(const struct judgement *judgement, const struct stated_more *more, struct text *text);
 
 // --- for stated_judge.c -----------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "common/shown.h"
-#include "partitioner/sweep/stated.h"
+#include "partitioner/sweep/stated_weeks.h"
 #include "profiler/estimate/framework.h"
 
 static uint64_t whole(double number)
@@ -114,7 +114,7 @@ static void print_memory(const struct judgement *judgement, struct text *text)
     print_fit(judgement, text);
 }
 
-static void print_best(const struct judgement *judgement, const struct stated_best *found, struct text *text)
+static void print_best(const struct judgement *judgement, const struct stated_more *found, struct text *text)
 {
     const struct config_sweep *sweep = found->sweep;
     const struct judgement *judged = found->judged;
@@ -138,13 +138,15 @@ static void print_best(const struct judgement *judgement, const struct stated_be
     text_add(text, " (planned for %s).\n", time_format(best->iteration_ns, planned));
 }
 
-void judgement_print(const struct judgement *judgement, const struct stated_best *best, struct text *text)
+void judgement_print(const struct judgement *judgement, const struct stated_more *more, struct text *text)
 {
     print_layout(judgement, text);
     print_time(judgement, text);
     print_memory(judgement, text);
-    if (best)
-        print_best(judgement, best, text);
+    if (more->weeks)
+        weeks_print(more->weeks, judgement, text);
+    if (more->sweep)
+        print_best(judgement, more, text);
 }
 
 // --- the document -------------------------------------------------------------------------------------------------
@@ -199,7 +201,7 @@ static void write_layout(const struct judgement *judgement, struct json_writer *
     json_put_string(writer, "recompute", again_of(request));
 }
 
-static void write_best(const struct stated_best *found, struct json_writer *writer)
+static void write_best(const struct stated_more *found, struct json_writer *writer)
 {
     const struct config_row *best = found->sweep->best;
     json_begin_object(writer, "best", JSON_INLINE);
@@ -220,7 +222,7 @@ static void write_best(const struct stated_best *found, struct json_writer *writ
     json_close(writer);
 }
 
-void judgement_write(const struct judgement *judgement, const struct stated_best *best, struct text *text)
+void judgement_write(const struct judgement *judgement, const struct stated_more *more, struct text *text)
 {
     const struct estimate_request *how = &judgement->estimate.request;
     struct json_writer writer = json_writer(text);
@@ -243,7 +245,9 @@ void judgement_write(const struct judgement *judgement, const struct stated_best
     for (uint32_t rank = 0; rank < judgement->request.ranks; rank++)
         write_rank(&judgement->bytes[rank], &writer);
     json_close(&writer);
-    if (best && best->sweep->best)
-        write_best(best, &writer);
+    if (more->weeks)
+        weeks_write(more->weeks, &writer);
+    if (more->sweep && more->sweep->best)
+        write_best(more, &writer);
     json_close(&writer);
 }

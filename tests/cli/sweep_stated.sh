@@ -35,3 +35,21 @@ for words in '--plan p' '--profile p' '--svg p' --csv '--megatron p' '--torchtit
     stated --tensor 2 --ranks 4 --recompute full $words | head -1
 done
 [ -e p ] || echo "nothing written"
+# Over weeks, with failures: of one choice, or of all about broken devices.
+weeks() { stated --tensor 2 --ranks 4 --recompute none "$@"; }
+weeks --mtbf 10h --checkpoint-rate 10GB/s --restart 5min | grep -c "^Over weeks, with a failure every 10 h 0 min\|^Goodput is 9[0-9]"
+weeks --mtbf 10h --checkpoint-rate 10GB/s --repair 10h --json | python3 -c '
+import json, sys
+weeks = json.load(sys.stdin)["weeks"]
+choices = weeks["choices"]
+print([(choice["elastic"], choice["spares"]) for choice in choices], 0.49 < choices[0]["waiting"] < 0.51,
+      choices[weeks["best"]]["paid"] == max(choice["paid"] for choice in choices))'
+weeks --mtbf 10h --checkpoint-rate 10GB/s --repair 10h --spares 2 --json | grep -c '"spares": 2'
+weeks --mtbf 10h; echo "exit $?"
+weeks --spares 2 --repair 1h; echo "exit $?"
+weeks --mtbf 10h --checkpoint-rate 1GB/s --spares 2; echo "exit $?"
+weeks --mtbf 10 --checkpoint-rate 1GB/s; echo "exit $?"
+weeks --mtbf 1h --checkpoint-rate 1GB/s --checkpoint 0B; echo "exit $?"
+weir sweep --config config.json --device h100-sxm --devices 8 --global-batch 32 --tensor 2 --ranks 4 --recompute none --mtbf 1h \
+    --checkpoint-rate 1GB/s --repair 1h --elastic; echo "exit $?"
+weir sweep --config config.json --device h100-sxm --devices 16 --global-batch 32 --mtbf 10h --checkpoint-rate 1GB/s; echo "exit $?"

@@ -1,4 +1,4 @@
-#include "partitioner/sweep/stated.h"
+#include "partitioner/sweep/stated_weeks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -444,6 +444,46 @@ static void the_best_of_a_sweep_is_judged_alike(void **state)
     config_sweep_free(sweep);
 }
 
+// --- over weeks -----------------------------------------------------------------
+
+static void choices_about_broken_devices_are_tried(void **state)
+{
+    (void)state;
+    struct question question;
+    struct error error = { 0 };
+    struct weeks weeks;
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.how.data = 4;
+    question.request.ranks = 2;
+    struct judgement *judgement = judge(&question);
+    struct weeks_request request = { .mtbf_ns = UINT64_C(36000000000000), .checkpoint_rate = 1000000000,
+                                     .restart_ns = UINT64_C(60000000000) };
+    assert_good(weeks_of(judgement, &request, &weeks, &error), error);
+    assert_int_equal(weeks.count, 1);
+    const double parameters = (double)transformer_parameters(&question.model);
+    close_to((double)weeks.checkpoint_bytes, parameters * (2 + 12), 1e-9);
+    close_to(weeks.restart_s, 60 + weeks.checkpoint_s, 1e-9);
+    request.repair_ns = UINT64_C(36000000000000);
+    assert_good(weeks_of(judgement, &request, &weeks, &error), error);
+    // A device is broken half of the time. With a spare less of it is waited for, and with 3 of 4 pipelines nothing.
+    close_to(weeks.choices[0].shares.waiting, 0.5, 1e-9);
+    assert_true(weeks.choices[1].spares == 1 && weeks.choices[1].shares.waiting < 0.25);
+    const struct weeks_choice *elastic = &weeks.choices[weeks.count - 1];
+    assert_true(elastic->elastic && elastic->shares.waiting < 0.01 && elastic->shares.fewer > 0.1);
+    for (size_t i = 0; i < weeks.count; i++)
+        assert_true(weeks.choices[weeks.best].paid >= weeks.choices[i].paid);
+    request.elastic = true;
+    assert_good(weeks_of(judgement, &request, &weeks, &error), error);
+    assert_int_equal(weeks.count, 1);
+    judgement_free(judgement);
+    question.request.how.data = 1;
+    judgement = judge(&question);
+    assert_false(weeks_of(judgement, &request, &weeks, &error));
+    assert_error(error, "--elastic: this layout has no fewer pipelines that could go on without a broken device, or no"
+                        " --repair time in which they would");
+    judgement_free(judgement);
+}
+
 static void the_page_shows_what_is_written(void **state)
 {
     (void)state;
@@ -453,8 +493,13 @@ static void the_page_shows_what_is_written(void **state)
     struct text text = { 0 };
     ask(&question, small, "h100-sxm", "megatron");
     struct judgement *judgement = judge(&question);
-    const struct stated_best best = { &sweep, judgement };
-    judgement_write(judgement, &best, &text);
+    struct error error = { 0 };
+    struct weeks weeks;
+    const struct weeks_request request = { .mtbf_ns = UINT64_C(3600000000000), .checkpoint_rate = 1000000000,
+                                           .restart_ns = UINT64_C(60000000000) };
+    assert_good(weeks_of(judgement, &request, &weeks, &error), error);
+    const struct stated_more more = { &sweep, judgement, &weeks };
+    judgement_write(judgement, &more, &text);
     assert_shown_as_written("docs/formats/judgement.md", text.data);
     text_clear(&text);
     judgement_free(judgement);
@@ -480,6 +525,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(recomputation_is_a_word_a_number_or_modules),
         cmocka_unit_test(the_best_of_a_sweep_is_judged_alike),
+        cmocka_unit_test(choices_about_broken_devices_are_tried),
         cmocka_unit_test(the_page_shows_what_is_written),
     };
     return cmocka_run_group_tests_name("stated", tests, NULL, NULL);
