@@ -15,9 +15,50 @@ static uint64_t over(uint64_t bytes, uint64_t capacity)
     return bytes > capacity ? bytes - capacity : 0;
 }
 
-static uint64_t lacks(const void *self, uint32_t stage, uint32_t from, uint32_t to)
+// What stages lack, remembered with 1 added; 0: not asked for yet. A path is looked for many times, and asks for the
+// same stages each time. Only what is worked out changes what they lack.
+struct remembered {
+    uint64_t lacks, for_states;
+};
+
+struct shortage {
+    struct cut_problem *problem;
+    struct remembered **rows;  // by the stage that is alike and the place where it begins; rows are made when asked for
+    size_t room;               // rows that may still be made
+};
+
+enum { MOST_REMEMBERED = 1 << 20 };
+
+static bool shortage_create(struct shortage *shortage, struct cut_problem *problem, struct error *error)
 {
-    struct cut_problem *problem = *(struct cut_problem *const *)self;
+    const size_t places = problem->places->count;
+    *shortage = (struct shortage){ .problem = problem, .room = MOST_REMEMBERED / places };
+    shortage->rows = calloc((size_t)problem->stages * places, sizeof shortage->rows[0]);
+    return shortage->rows || error_no_memory(error, "a search");
+}
+
+static void shortage_clear(struct shortage *shortage)
+{
+    const size_t rows = (size_t)shortage->problem->stages * shortage->problem->places->count;
+    for (size_t i = 0; shortage->rows && i < rows; i++)
+        free(shortage->rows[i]);
+    free(shortage->rows);
+}
+
+// NULL if there is no room.
+static struct remembered *remembered_of(const struct shortage *shortage, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const size_t places = shortage->problem->places->count;
+    struct remembered **row = &shortage->rows[shortage->problem->alike[stage] * places + from];
+    if (!*row && shortage->room > 0) {
+        *row = calloc(places, sizeof **row);
+        ((struct shortage *)shortage)->room -= *row != NULL;
+    }
+    return *row ? &(*row)[to] : NULL;
+}
+
+static uint64_t find_lack(struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+{
     struct error ignored = { 0 };
     const struct stage_price *price = stage_price_of(problem, &problem->narrow, stage, from, to, &ignored);
     const uint64_t capacity = cut_capacity(problem, stage);
@@ -28,19 +69,42 @@ static uint64_t lacks(const void *self, uint32_t stage, uint32_t from, uint32_t 
     return over(add_clamped(fixed, price ? price->workspace_bytes : 0), capacity);
 }
 
+static uint64_t lacks(const void *self, uint32_t stage, uint32_t from, uint32_t to)
+{
+    const struct shortage *shortage = self;
+    struct remembered *remembered = remembered_of(shortage, stage, from, to);
+    if (remembered && remembered->lacks > 0)
+        return remembered->lacks - 1;
+    const uint64_t lack = find_lack(shortage->problem, stage, from, to);
+    if (remembered && lack < UINT64_MAX)
+        remembered->lacks = lack + 1;
+    return lack;
+}
+
 static uint64_t lacks_for_states(const void *self, uint32_t stage, uint32_t from, uint32_t to)
 {
-    const struct cut_problem *problem = *(struct cut_problem *const *)self;
-    return over(stage_price_states(problem, stage, from, to), cut_capacity(problem, stage));
+    const struct shortage *shortage = self;
+    const struct cut_problem *problem = shortage->problem;
+    struct remembered *remembered = remembered_of(shortage, stage, from, to);
+    if (remembered && remembered->for_states > 0)
+        return remembered->for_states - 1;
+    const uint64_t lack = over(stage_price_states(problem, stage, from, to), cut_capacity(problem, stage));
+    if (remembered && lack < UINT64_MAX)
+        remembered->for_states = lack + 1;
+    return lack;
 }
 
 static bool work_out(const void *self, uint32_t stage, uint32_t from, uint32_t to, bool *news, struct error *error)
 {
-    struct cut_problem *problem = *(struct cut_problem *const *)self;
+    const struct shortage *shortage = self;
+    struct cut_problem *problem = shortage->problem;
+    struct remembered *remembered = remembered_of(shortage, stage, from, to);
     const uint64_t before = lacks(self, stage, from, to);
     struct stage_price *price = stage_price_of(problem, &problem->narrow, stage, from, to, error);
     if (!price || !stage_price_find_least(problem, price, error))
         return false;
+    if (remembered)
+        remembered->lacks = 0;
     *news = lacks(self, stage, from, to) != before;
     return true;
 }
@@ -70,9 +134,13 @@ static bool find(struct cut_problem *problem, struct cut_state *state, const str
                  struct error *error)
 {
     enum { ROUNDS = 400 };
-    const struct path_prices prices = { &problem, lacks, lacks_for_states, work_out, NULL };
+    struct shortage shortage;
+    const struct path_prices prices = { &shortage, lacks, lacks_for_states, work_out, NULL };
     struct path path = { .cuts = state->cuts };
-    if (!cut_path_find(problem, &prices, ROUNDS, part, &path, error))
+    const bool good = shortage_create(&shortage, problem, error)
+        && cut_path_find(problem, &prices, ROUNDS, part, &path, error);
+    shortage_clear(&shortage);
+    if (!good)
         return false;
     *certain = path.is_least && path.cost != NO_TIME;
     for (uint32_t s = 0; s < problem->stages && path.cost != NO_TIME; s++) {

@@ -16,13 +16,23 @@
 #include "partitioner/cuts/cut_state.h"
 #include "partitioner/search/units.h"
 
+// A choice that is the cheapest at some price, if time is not that of a way to the host. A front's are in the order of
+// their times, and their bytes fall ever more slowly.
+struct corner {
+    uint64_t ns, bytes;
+    size_t choice;
+};
+
 // The stages of a rank: the front of each, and what is chosen from it.
 struct choosing {
     struct chosen {
         const struct stage_price *front;
         uint64_t base_ns;  // of its forward and backward, without what is chosen
         size_t choice;
+        struct corner *corners;
+        size_t corner_count;
     } *at;
+    struct corner *corners;  // of all stages
     uint32_t stages;
     uint64_t capacity;
     uint64_t host_rate;  // of kept activations, there and back; 0: they stay
@@ -53,10 +63,54 @@ static uint64_t time_of(const struct choosing *choosing, uint32_t i, const struc
     return choosing->host_rate ? max_u64(computed, transfer_ns(moved, choosing->host_rate, 0)) : computed;
 }
 
+// Whether the middle one of three is nowhere cheaper than both others.
+static bool is_between(const struct corner *left, const struct corner *middle, const struct corner *right)
+{
+    return (unsigned __int128)(right->ns - middle->ns) * (left->bytes - middle->bytes)
+        <= (unsigned __int128)(middle->ns - left->ns) * (middle->bytes - right->bytes);
+}
+
+// Finds the corners of a front. Of choices that are equally cheap the first counts.
+static size_t find_corners(const struct chosen *chosen, struct corner *corners)
+{
+    size_t count = 0;
+    for (size_t c = 0; c < chosen->front->count; c++) {
+        const struct stage_choice *choice = &chosen->front->choices[c];
+        const struct corner corner = { choice->forward_ns, add_clamped(choice->bytes, choice->workspace_bytes), c };
+        if (count > 0 && corner.bytes >= corners[count - 1].bytes)
+            continue;
+        while (count > 1 && is_between(&corners[count - 2], &corners[count - 1], &corner))
+            count--;
+        if (count == 1 && corners[0].ns == corner.ns)
+            count = 0;
+        corners[count++] = corner;
+    }
+    return count;
+}
+
+static unsigned __int128 corner_cost(const struct corner *corner, unsigned __int128 price)
+{
+    return ((unsigned __int128)corner->ns << 24) + price * corner->bytes;
+}
+
+// The same as choose_at() for a stage whose choices stay on the device.
+static void choose_corner(struct chosen *chosen, unsigned __int128 price)
+{
+    size_t i = 0;
+    while (i + 1 < chosen->corner_count
+           && corner_cost(&chosen->corners[i + 1], price) < corner_cost(&chosen->corners[i], price))
+        i++;
+    chosen->choice = chosen->corners[i].choice;
+}
+
 // Each stage takes its cheapest choice if a byte costs price / 2^24 ns.
 static void choose_at(struct choosing *choosing, unsigned __int128 price)
 {
     for (uint32_t i = 0; i < choosing->stages; i++) {
+        if (choosing->corners) {
+            choose_corner(&choosing->at[i], price);
+            continue;
+        }
         const struct stage_price *front = choosing->at[i].front;
         unsigned __int128 least = ~(unsigned __int128)0;
         for (size_t c = 0; c < front->count; c++) {
@@ -119,6 +173,23 @@ static bool use_what_is_left(struct choosing *choosing)
     return most > 0;
 }
 
+static bool see_corners(struct choosing *choosing, struct error *error)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < choosing->stages; i++)
+        count += choosing->at[i].front->count;
+    choosing->corners = malloc((count + 1) * sizeof choosing->corners[0]);
+    if (!choosing->corners)
+        return error_no_memory(error, "a search");
+    struct corner *next = choosing->corners;
+    for (uint32_t i = 0; i < choosing->stages; i++) {
+        choosing->at[i].corners = next;
+        choosing->at[i].corner_count = find_corners(&choosing->at[i], next);
+        next += choosing->at[i].corner_count;
+    }
+    return true;
+}
+
 static bool begin_choosing(struct cut_problem *problem, struct choosing *choosing, const struct cut_state *state,
                            uint32_t rank, struct error *error)
 {
@@ -141,7 +212,7 @@ static bool begin_choosing(struct cut_problem *problem, struct choosing *choosin
                                 + cut_sum(problem, held[i], SUM_BACKWARD, cuts[0], cuts[1]);
         problem->context->work += choosing->at[i].front->count / 32;
     }
-    return true;
+    return choosing->host_rate > 0 || see_corners(choosing, error);
 }
 
 // The recomputation of a stage that makes no choice. If a pattern says what is recomputed, it is that; else there is
@@ -219,6 +290,7 @@ bool cut_state_choose(struct cut_problem *problem, struct cut_state *state, uint
         decision->recompute_ns = has_all ? choice_of(&choosing, i)->forward_ns : 0;
         decision->away = has_all ? choice_of(&choosing, i)->away : (struct stage_away){ 0 };
     }
+    free(choosing.corners);
     free(choosing.at);
     return good;
 }
