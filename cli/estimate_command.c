@@ -117,6 +117,9 @@ static error_t parse_estimate_command_option(int key, char *argument, struct arg
     case ARGP_KEY_END:
         if (!given->config || !given->device)
             argp_error(state, "a model's config.json and --device are needed");
+        if (fine_tuning_is(&given->request.tuning) && given->shared.output)
+            argp_error(state, "--output: plans train all parameters, on sequences of one length; leave --frozen, --lora"
+                       " and --lengths out, or ask for --json or --explain alone");
         break;
     default:
         if (take_degree(key, argument, &given->request, state) == ARGP_ERR_UNKNOWN)
@@ -133,13 +136,11 @@ static const struct argp argp = {
     .children = children,
     .args_doc = "CONFIG",
     .doc = "Estimates what the layers of a transformer would cost: CONFIG is a Hugging Face model's config.json "
-           "of a family that --list names: llama, qwen3, deepseek_v3, nemotron_h, ..; of models that also see or hear, "
-           "the text model."
+           "of a family that --list names: llama, .. (of models that also see, the text model)."
            "\v"
            "Layers run as Megatron-Core runs them (NVIDIA/Megatron-LM) or as --like says: what a tuned run reaches "
-           "(docs/estimate.md). The profile's device stands for one of each --tensor x --context group of the"
-           " cluster.\n\nExamples:\n  weir estimate config.json --device h100-sxm --tensor 8 -o profile.json\n"
-           "  weir estimate config.json --device a100-80 --sequence 2048 --explain\n",
+           "(docs/estimate.md). A device of the cluster is a --tensor x --context group."
+           "\n\nExample:\n  weir estimate config.json --device h100-sxm --tensor 8 -o profile.json\n",
 };
 
 static int print(const struct estimate_arguments *given, const struct estimate *estimate, const struct profile *profile)

@@ -11,6 +11,7 @@ enum {
     KEY_DTYPE, KEY_PRODUCTS, KEY_ATTENTION, KEY_OVERLAP, KEY_SEQUENCE_PARALLEL, KEY_GRAPHS, KEY_HIDDEN_EXPERTS,
     KEY_COMPILED, KEY_DISPATCH, KEY_RECOMPUTE_TENSORS,
     KEY_BLOCKING, KEY_LOSS, KEY_LIKE, KEY_WITHIN, KEY_GRADIENTS, KEY_MTP,
+    KEY_FROZEN, KEY_LORA, KEY_LENGTHS,
 };
 
 enum { MOST_TOKENS = 1 << 26 };
@@ -33,8 +34,21 @@ static const struct argp_option options[] = {
     { "within", KEY_WITHIN, "N", 0, "--shard is within groups of N devices (all)", 0 },
     { "gradients", KEY_GRADIENTS, "BYTES", 0, "Of a gradient: 2 or 4 (the framework's)", 0 },
     { "without-mtp", KEY_MTP, 0, 0, "Without multi-token prediction, if CONFIG has it", 0 },
+    { "frozen", KEY_FROZEN, "LIST", 0, "Not trained: embedding,attention,mlp,experts,head", 0 },
+    { "lora", KEY_LORA, "RANK", 0, "LoRA, all else frozen: 16, 16:attention", 0 },
+    { "lengths", KEY_LENGTHS, "LIST", 0, "Packed sequences: 512:30%,2048:70%", 0 },
     { 0 },
 };
+
+static void take_tuning(int key, const char *argument, struct fine_tuning *tuning, struct argp_state *state)
+{
+    struct error error = { 0 };
+    const bool good = key == KEY_FROZEN ? fine_tuning_read_frozen(argument, tuning, &error)
+                    : key == KEY_LORA   ? fine_tuning_read_lora(argument, tuning, &error)
+                                        : fine_tuning_read_lengths(argument, tuning, &error);
+    if (!good)
+        argp_error(state, "--%s: %s", key == KEY_FROZEN ? "frozen" : key == KEY_LORA ? "lora" : "lengths", error.text);
+}
 
 static void take_recomputed(const char *argument, struct estimate_request *request, struct argp_state *state)
 {
@@ -135,6 +149,11 @@ static error_t parse_estimate_option(int key, char *argument, struct argp_state 
         return 0;
     case KEY_MTP:
         request->without_mtp = true;
+        return 0;
+    case KEY_FROZEN:
+    case KEY_LORA:
+    case KEY_LENGTHS:
+        take_tuning(key, argument, &request->tuning, state);
         return 0;
     case KEY_ATTENTION:
     case KEY_OVERLAP:

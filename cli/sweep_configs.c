@@ -253,6 +253,10 @@ static error_t parse_config_sweep_option(int key, char *argument, struct argp_st
         given->stated.weeks = weeks_asked(&given->weeks, state);
         if (given->stated.weeks && !given->stated.recompute && !given->stated.layout && !given->blocks.count)
             argp_error(state, "--mtbf: is about one layout: state it, with --recompute");
+        if (fine_tuning_is(&given->how.tuning) && !given->stated.recompute && !given->stated.layout
+            && !given->blocks.count)
+            argp_error(state, "--frozen, --lora and --lengths: plans train all parameters, on sequences of one length;"
+                       " state the layout to judge, with --recompute");
         return 0;
     default:
         return take_file(key, argument, given, state);

@@ -94,7 +94,9 @@ int sweep_stated(const struct config_request *given, const struct stated_words *
         read_stated(given, words, &request, &error) ? stated_judge(&request, &error) : NULL;
     struct weeks weeks;
     const bool good = judgement && (!words->weeks || weeks_of(judgement, words->weeks, &weeks, &error));
-    struct config_sweep *sweep = good ? sweep_all(given, &error) : NULL;
+    // Plans train everything, so there is none to compare with.
+    const bool has_plans = !fine_tuning_is(&given->how.tuning);
+    struct config_sweep *sweep = good && has_plans ? sweep_all(given, &error) : NULL;
     struct judgement *judged = sweep && sweep->best ? stated_judge_best(sweep, &error) : NULL;
     const struct stated_more more = { sweep, judged, words->weeks ? &weeks : NULL };
     int code = 0;

@@ -141,6 +141,14 @@ static void write_part(struct json_writer *writer, const struct estimate *estima
         write_phase(writer, phase_names[i], &layer->phases[i]);
     json_put_u64(writer, "parameters", layer->parameters);
     json_put_u64(writer, "expert_parameters", layer->expert_parameters);
+    if (estimate->request.tuning.frozen) {
+        json_put_u64(writer, "frozen_parameters", layer->frozen_parameters);
+        json_put_u64(writer, "adapter_parameters", layer->adapter_parameters);
+    }
+    if (fine_tuning_is(&estimate->request.tuning)) {
+        json_put_u64(writer, "flops", layer->flops);
+        json_put_u64(writer, "backward_flops", 2 * layer->flops - layer->frozen_flops);
+    }
     json_put_u64(writer, "output_bytes", layer->output_bytes);
     json_put_u64(writer, "saved_bytes", layer->saved_bytes);
     json_put_string(writer, "input_kept", kept[layer->input_kept]);

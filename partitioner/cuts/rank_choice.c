@@ -70,7 +70,7 @@ static bool is_between(const struct corner *left, const struct corner *middle, c
         <= (unsigned __int128)(middle->ns - left->ns) * (middle->bytes - right->bytes);
 }
 
-// Finds the corners of a front. Of choices that are equally cheap the first counts.
+// Finds the corners of a front. The first of equally cheap choices counts.
 static size_t find_corners(const struct chosen *chosen, struct corner *corners)
 {
     size_t count = 0;

@@ -68,7 +68,7 @@ struct config_request {
 };
 
 // Limits of a request: devices, a degree or another number of its lists, the numbers in one list, and schedules.
-enum { CONFIG_MOST_DEVICES = CLUSTER_MOST_DEVICES };
+enum { CONFIG_MOST_DEVICES = 1 << 20 };
 enum { CONFIG_MOST_DEGREE = 4096, CONFIG_MOST_NUMBERS = 64, CONFIG_MOST_SCHEDULES = 32 };
 
 // Units of work for each of the best rows, and the limit for each of all rows before.

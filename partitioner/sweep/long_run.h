@@ -1,8 +1,8 @@
-// A run of weeks on devices that fail: the best interval between checkpoints, and the goodput, which is the share of the
-// time that makes progress.
+// A run of weeks on devices that fail: the best interval between checkpoints, and the goodput, which is the share of
+// the time that makes progress.
 //
-// Failures are a Poisson process. A failure loses what was done since the last checkpoint, and takes a restart, in which
-// devices may fail again:
+// Failures are a Poisson process. A failure loses what was done since the last checkpoint, and takes a restart, in
+// which devices may fail again:
 //
 //     | train | save | train | save | tra.. failure | restart | train | save |       M mean time between failures
 //       n its.   d     n its.   d     lost              R                            t = n iterations
@@ -15,8 +15,8 @@
 // * or (elastic) pipelines without a broken device go on. The others' devices stand in for those that break next. The
 //   run grows again as soon as devices are repaired, with a checkpoint and a restart.
 //
-// How many are broken is a chain of births and deaths, as of Erlang's loss system: neither the time that all are whole
-// nor that spares are used up depends on how repair times are distributed.
+// How many are broken is a chain of births and deaths, as in Erlang's loss system. Its shares of time do not depend on
+// how repair times are distributed.
 #ifndef PARTITIONER_SWEEP_LONG_RUN_H
 #define PARTITIONER_SWEEP_LONG_RUN_H
 
@@ -31,8 +31,8 @@ struct long_run {
     double iteration_s;
     uint32_t pipelines, pipeline_devices;
     uint32_t spares;
-    // Speeds of an elastic run with 0, 1, .. pipelines lost, as a share of all; with more lost it waits. Borrowed. A run
-    // that is not elastic has one, which is 1.
+    // Speeds of an elastic run with 0, 1, .. pipelines lost, as a share of all; with more lost it waits. Borrowed. A
+    // run that is not elastic has one, which is 1.
     const double *speeds;
     size_t speed_count;
 };

@@ -21,7 +21,8 @@ static double summed_ns(const struct judgement *judgement, const struct layer_es
 {
     const struct framework_states states = framework_states(&judgement->estimate.model, &judgement->estimate.request);
     const double bytes = states.sums ? 2 * states.gradients + 2 * states.sums : 0;
-    return bytes > 0 ? pass_ns(judgement->request.device, bytes * (double)layer->parameters) : 0;
+    const double trained = (double)(layer->parameters - layer->frozen_parameters);
+    return bytes > 0 ? pass_ns(judgement->request.device, bytes * trained) : 0;
 }
 
 // The share of a block's products that torchtitan's policy recomputes. It recomputes every other product in the order
@@ -113,14 +114,14 @@ struct held {
     double whole, shared;
 };
 
-static struct held held_of(const struct judgement *judgement, const struct layer_estimate *layer)
+static struct held held_of(const struct judgement *judgement, uint64_t parameters, uint64_t expert_parameters)
 {
     const struct estimate_request *how = &judgement->estimate.request;
     const double expert_tensor = judgement->request.expert_tensor > 1 ? judgement->request.expert_tensor : 1;
     const double all = (double)(how->context * how->data), within = (double)how->within;
     const double alike = floor(all * (double)how->tensor / ((double)how->expert * expert_tensor));
-    const double experts = (double)layer->expert_parameters / expert_tensor;
-    const double plain = (double)(layer->parameters - layer->expert_parameters);
+    const double experts = (double)expert_parameters / expert_tensor;
+    const double plain = (double)(parameters - expert_parameters);
     return (struct held){ plain + experts, plain / holders(within, all) + experts / holders(within, alike) };
 }
 
@@ -129,14 +130,17 @@ static void add_states(const struct judgement *judgement, enum layer_part part, 
 {
     const struct estimate_request *how = &judgement->estimate.request;
     const struct framework_states states = framework_states(&judgement->estimate.model, how);
-    const struct held held = held_of(judgement, &judgement->estimate.parts[part]);
+    const struct layer_estimate *layer = &judgement->estimate.parts[part];
+    const struct held held = held_of(judgement, layer->parameters, layer->expert_parameters);
+    const struct held trained = held_of(judgement, layer->parameters - layer->frozen_parameters,
+                                        layer->expert_parameters - layer->frozen_expert_parameters);
     const bool shares = how->shard != ESTIMATE_SHARD_NONE;
     const double weights = how->shard == ESTIMATE_SHARD_WEIGHTS ? held.shared : held.whole;
-    const double gradients = how->shard >= ESTIMATE_SHARD_GRADIENTS ? held.shared : held.whole;
+    const double gradients = how->shard >= ESTIMATE_SHARD_GRADIENTS ? trained.shared : trained.whole;
     bytes->weights += count * states.weights * weights;
     bytes->gradients += count * (states.gradients + states.sums) * gradients;
-    bytes->optimizer += count * (shares ? (states.optimizer + states.step) * held.shared
-                                        : states.optimizer * held.whole);
+    bytes->optimizer += count * (shares ? (states.optimizer + states.step) * trained.shared
+                                        : states.optimizer * trained.whole);
 }
 
 // --- what waits for its backward ---------------------------------------------------------------------------------

@@ -317,7 +317,9 @@ static bool count_flops(const struct judgement *judgement, double *flops, struct
         return error_no_memory(error, "an estimate");
     const bool good = estimate_model(judgement->request.model, judgement->request.device, &alone, estimate, error);
     for (int i = 0; i < LAYER_PARTS && good; i++)
-        *flops += 3 * (double)estimate->counts[i] * (double)estimate->parts[i].flops * judgement_sequences(judgement);
+        *flops += (double)estimate->counts[i]
+            * (3 * (double)estimate->parts[i].flops - (double)estimate->parts[i].frozen_flops)
+            * judgement_sequences(judgement);
     free(estimate);
     return good;
 }

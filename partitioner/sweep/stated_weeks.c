@@ -11,8 +11,15 @@
 // What a run goes on from: weights, and the optimizer's states. Gradients are made anew.
 static double saved_bytes(const struct judgement *judgement)
 {
-    const struct framework_states states = framework_states(&judgement->estimate.model, &judgement->estimate.request);
-    return (double)transformer_parameters(&judgement->estimate.model) * (states.weights + states.optimizer);
+    const struct estimate *estimate = &judgement->estimate;
+    const struct framework_states states = framework_states(&estimate->model, &estimate->request);
+    double all = 0, trained = 0;  // frozen weights are there from the start
+    for (int i = 0; i < LAYER_PARTS; i++) {
+        const struct layer_estimate *layer = &estimate->parts[i];
+        all += (double)estimate->counts[i] * (double)layer->parameters;
+        trained += (double)estimate->counts[i] * (double)(layer->parameters - layer->frozen_parameters);
+    }
+    return (double)transformer_parameters(&estimate->model) * trained / all * (states.weights + states.optimizer);
 }
 
 // --- elastic -------------------------------------------------------------------------------------------------------
@@ -95,8 +102,8 @@ bool weeks_of(const struct judgement *judgement, const struct weeks_request *req
     const size_t able = request->repair_ns ? find_speeds(judgement, speeds) : 1;
     weeks->cannot_be_elastic = request->repair_ns && able == 1;
     if (request->elastic && able == 1)
-        return error_set(error, "--elastic: this layout has no fewer pipelines that could go on without a broken device,"
-                         " or no --repair time in which they would");
+        return error_set(error, "--elastic: this layout has no fewer pipelines that could go on without a broken"
+                         " device, or no --repair time in which they would");
     const bool is_open = !request->has_spares && !request->elastic;
     run.speed_count = request->elastic ? able : 1;
     if (is_open && request->repair_ns)
@@ -113,9 +120,10 @@ bool weeks_of(const struct judgement *judgement, const struct weeks_request *req
 
 static void say_choice(const struct weeks_choice *choice, struct text *text)
 {
-    text_add(text, "%s", choice->elastic ? "elastic" : choice->spares == 0 ? "waits for the repair" : "");
-    if (choice->spares > 0)
-        text_add(text, "%s%u %s", choice->elastic ? ", " : "", choice->spares, choice->spares == 1 ? "spare" : "spares");
+    const uint32_t spares = choice->spares;
+    text_add(text, "%s", choice->elastic ? "elastic" : spares == 0 ? "waits for the repair" : "");
+    if (spares > 0)
+        text_add(text, "%s%u %s", choice->elastic ? ", " : "", spares, spares == 1 ? "spare" : "spares");
 }
 
 static void print_share(const char *what, double share, struct text *text)

@@ -178,7 +178,8 @@ static void share_weights(const struct estimate *estimate, struct layer_estimate
     const bool is_wide = layer == &estimate->parts[PART_EMBEDDING] || layer == &estimate->parts[PART_HEAD];
     const double gathered = request->narrow_gathers && !is_wide ? narrow : number;
     const double gather = collective_ns(&estimate->device, ALL_GATHER, parameters * gathered, group);
-    const double deal = collective_ns(&estimate->device, REDUCE_SCATTER, parameters * sent, group);
+    const double trained = (double)(layer->parameters - layer->frozen_parameters);
+    const double deal = trained > 0 ? collective_ns(&estimate->device, REDUCE_SCATTER, trained * sent, group) : 0;
     struct phase_estimate *forward = &layer->phases[ESTIMATE_F], *backward = &layer->phases[ESTIMATE_I];
     const double work = phase_estimate_ns(backward) + phase_estimate_ns(&layer->phases[ESTIMATE_W]);
     const double in_forward = fmax(0, gather - phase_estimate_ns(forward));
@@ -415,8 +416,10 @@ static void add_update(struct estimate *estimate, double number)
     double plain = 0, experts = 0;
     for (int i = 0; i < LAYER_PARTS; i++) {
         const struct layer_estimate *layer = &estimate->parts[i];
-        plain += (double)estimate->counts[i] * (double)(layer->parameters - layer->expert_parameters);
-        experts += (double)estimate->counts[i] * (double)layer->expert_parameters;
+        const double trained_experts = (double)(layer->expert_parameters - layer->frozen_expert_parameters);
+        plain += (double)estimate->counts[i]
+            * ((double)(layer->parameters - layer->frozen_parameters) - trained_experts);
+        experts += (double)estimate->counts[i] * trained_experts;
     }
     const double all = (double)(request->context * request->data), tensor = (double)request->tensor;
     const double expert = (double)request->expert, alike = fmax(1, all * tensor / expert);
@@ -426,6 +429,84 @@ static void add_update(struct estimate *estimate, double number)
     const double numbers = whole ? plain + experts
                                  : plain / holders(request, all) + experts / holders(request, alike);
     estimate->update_ns = pass_ns(&estimate->device, (UPDATED + number) * numbers);
+}
+
+// --- fine-tuning ----------------------------------------------------------------
+
+static unsigned tuned_part(enum layer_part part)
+{
+    static const unsigned parts[LAYER_PARTS] = {
+        [PART_EMBEDDING] = TUNED_EMBEDDING, [PART_ATTENTION] = TUNED_ATTENTION, [PART_WINDOWED] = TUNED_ATTENTION,
+        [PART_RECURRENT] = TUNED_ATTENTION, [PART_MLP] = TUNED_MLP, [PART_EXPERTS] = TUNED_EXPERTS,
+        [PART_HEAD] = TUNED_HEAD,
+    };
+    return parts[part];
+}
+
+static bool check_tuning(const struct estimate *estimate, struct error *error)
+{
+    const struct estimate_request *request = &estimate->request;
+    const struct fine_tuning *tuning = &request->tuning;
+    for (size_t i = 0; i < tuning->length_count; i++)
+        if (tuning->lengths[i].tokens > request->sequence)
+            return error_set(error, "sequences of %u tokens do not fit into packed ones of %llu (--sequence)",
+                             tuning->lengths[i].tokens, (unsigned long long)request->sequence);
+    const bool is_one = request->attention == ATTENTION_FUSED || request->attention == ATTENTION_FLASH;
+    if (tuning->length_count && (!is_one || estimate->model.recurrence != RECURRENCE_NONE || request->context > 1))
+        return error_set(error, "packed sequences are estimated for attention in one kernel, without recurrent layers"
+                         " and context parallelism");
+    if (!tuning->frozen)
+        return true;
+    if (estimate->model.recurrence != RECURRENCE_NONE || estimate->model.patch_numbers || estimate->model.index_chosen)
+        return error_set(error, "no estimate is made for frozen parts of %s", estimate->model.name);
+    if (estimate->model.predicted > 0)
+        return error_set(error, "no estimate is made for multi-token prediction with frozen parts: --without-mtp");
+    if (tuning->lora_rank > 0 && request->products && strcmp(request->products, request->dtype) != 0)
+        return error_set(error, "no estimate is made for LoRA beside products of %s", request->products);
+    if (estimate->model.is_tied && (tuning->frozen & (TUNED_EMBEDDING | TUNED_HEAD)) != 0
+        && (tuning->frozen & (TUNED_EMBEDDING | TUNED_HEAD)) != (TUNED_EMBEDDING | TUNED_HEAD))
+        return error_set(error, "%s reads the embedding's table in its head: both are frozen, or none",
+                         estimate->model.name);
+    return true;
+}
+
+// Whether a block's gradient goes further back, or it has parameters that are trained.
+static bool blocks_go_back(const struct estimate *estimate)
+{
+    const struct fine_tuning *tuning = &estimate->request.tuning;
+    bool is_trained = !(tuning->frozen & TUNED_EMBEDDING) || tuning->lora_rank > 0;
+    for (int i = PART_ATTENTION; i < PART_HEAD; i++)
+        is_trained |= estimate->counts[i] > 0 && !(tuning->frozen & tuned_part((enum layer_part)i));
+    return is_trained;
+}
+
+static void tune(const struct estimate *estimate, enum layer_part part, struct layer_maker *maker)
+{
+    const struct fine_tuning *tuning = &estimate->request.tuning;
+    const bool is_block = part > PART_EMBEDDING && part < PART_HEAD;
+    maker->is_trained = !(tuning->frozen & tuned_part(part));
+    maker->goes_back = blocks_go_back(estimate);
+    maker->lora_rank = is_block && tuning->lora & tuned_part(part) ? (double)tuning->lora_rank : 0;
+}
+
+// What a frozen layer does not do: it trains LoRA's parameters alone. With nothing to train in front of them, blocks
+// have no backward.
+static void leave_frozen(struct layer_maker *maker, enum layer_part part)
+{
+    struct layer_estimate *layer = maker->layer;
+    layer->frozen_parameters = maker->is_trained ? 0 : layer->parameters;
+    layer->frozen_expert_parameters = maker->is_trained ? 0 : layer->expert_parameters;
+    layer->parameters += layer->adapter_parameters;
+    if (maker->is_trained || part == PART_HEAD)
+        return;
+    if (layer->adapter_parameters == 0)
+        layer->held_for_weight_bytes = 0;
+    if (part != PART_EMBEDDING && maker->goes_back)
+        return;
+    layer->phases[ESTIMATE_I] = layer->phases[ESTIMATE_W] = (struct phase_estimate){ 0 };
+    layer->saved_bytes = layer->held_for_weight_bytes = layer->backward_workspace_bytes = 0;
+    layer->frozen_flops = 2 * layer->flops;
+    layer->input_kept = INPUT_KEPT_NONE;
 }
 
 void estimate_leave_out(const struct estimate_request *request, struct transformer *model)
@@ -463,12 +544,16 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
                                                                            : profile_dtype_bytes(products->dtype)),
     };
     count_parts(estimate);
+    if (!check_tuning(estimate, error))
+        return false;
     for (int i = 0; i < LAYER_PARTS; i++) {
         maker.layer = &estimate->parts[i];
         if (estimate->counts[i] == 0)
             continue;
+        tune(estimate, (enum layer_part)i, &maker);
         maker.window = (double)(i == PART_WINDOWED ? model->local_window : model->window);
         makers[i](&maker);
+        leave_frozen(&maker, (enum layer_part)i);
         hide_dispatch(estimate, (enum layer_part)i, maker.layer);
         share_weights(estimate, maker.layer, number, maker.product_number);
         wait_for_host(estimate, maker.layer);

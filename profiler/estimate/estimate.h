@@ -8,6 +8,7 @@
 #ifndef PROFILER_ESTIMATE_ESTIMATE_H
 #define PROFILER_ESTIMATE_ESTIMATE_H
 
+#include "profiler/estimate/fine_tuning.h"
 #include "profiler/estimate/rated_device.h"
 #include "profiler/estimate/transformer.h"
 #include "profiler/profile.h"
@@ -96,6 +97,7 @@ struct estimate_request {
     bool without_mtp;        // multi-token prediction is left out (estimate_leave_out())
     bool whole_blocks;       // the profile is not cut between a block's attention and its MLP
     bool fused_passes;       // neighbouring passes over memory are one kernel, as a compiler fuses them
+    struct fine_tuning tuning;  // only for estimates and layouts that are judged: plans train everything
 };
 
 // The usual request, with every choice stated and no framework.
@@ -125,6 +127,9 @@ struct layer_estimate {
     struct phase_estimate phases[ESTIMATE_PHASES];
     uint64_t parameters;         // of this device's share of the layer
     uint64_t expert_parameters;  // of these, the parameters of experts
+    uint64_t frozen_parameters, frozen_expert_parameters;  // the parts of both that are not trained
+    uint64_t adapter_parameters;  // those of LoRA, part of `parameters`
+    uint64_t frozen_flops;        // of twice `flops` in the backward, what is left out
     double alone_ns;  // of experts' messages in I, what is hidden behind W if these are in no pair (hidden_experts)
     uint64_t output_bytes, saved_bytes, held_for_weight_bytes, workspace_bytes, backward_workspace_bytes, flops;
     enum input_kept input_kept;

@@ -38,7 +38,8 @@ void make_embedding(struct layer_maker *maker)
     if (model->drops)
         layer_add_pass(maker, ESTIMATE_F, 2.5 * numbers);
     layer_leave_split(maker);
-    layer_add_pass(maker, ESTIMATE_W, 6 * numbers);
+    if (maker->is_trained)
+        layer_add_pass(maker, ESTIMATE_W, 6 * numbers);
     if (model->embedding_norm) {
         layer_add_norm(maker);
         layer_keep(maker, maker->local_tokens * (double)model->hidden);
@@ -62,18 +63,29 @@ static double pairs_of_chunks(double sequence, double chunk)
     return ((sequence - rest) * chunk + rest * rest) / 2;
 }
 
-// Pairs of a query and a key on this device, for one head: half of all pairs, or fewer if a window or a chunk is
+// Tokens of a sequence of this length that a token sees in the mean: half of all, or fewer if a window or a chunk is
 // shorter.
-static double pairs_seen(const struct layer_maker *maker)
+static double seen_of(const struct layer_maker *maker, double sequence)
 {
     const double chosen = (double)maker->model->index_chosen, window = chosen > 0 ? chosen : maker->window;
-    const double sequence = (double)maker->request->sequence;
     if (maker->model->is_bidirectional)
-        return maker->tokens * sequence;
+        return sequence;
     if (maker->model->has_chunks && window > 0 && window < sequence)
-        return maker->tokens * pairs_of_chunks(sequence, window) / sequence;
-    const double seen = window > 0 && window < sequence ? window * (1 - window / sequence / 2) : sequence / 2;
-    return maker->tokens * seen;
+        return pairs_of_chunks(sequence, window) / sequence;
+    return window > 0 && window < sequence ? window * (1 - window / sequence / 2) : sequence / 2;
+}
+
+// Pairs of a query and a key on this device, for one head. Both are of the same one of packed sequences.
+static double pairs_seen(const struct layer_maker *maker)
+{
+    const struct fine_tuning *tuning = &maker->request->tuning;
+    double tokens = 0, pairs = 0;
+    for (size_t i = 0; i < tuning->length_count; i++) {
+        const double length = tuning->lengths[i].tokens, all = tuning->lengths[i].share * length;
+        tokens += all;
+        pairs += all * seen_of(maker, length);
+    }
+    return maker->tokens * (tokens > 0 ? pairs / tokens : seen_of(maker, (double)maker->request->sequence));
 }
 
 static double heads_here(const struct layer_maker *maker)
@@ -199,19 +211,24 @@ static void add_latent_products(struct layer_maker *maker, double queries)
     const double narrow = values + (double)model->rope_size, tokens = maker->tokens;
     if (model->query_rank > 0) {
         layer_add_linear(maker, tokens, hidden, (double)model->query_rank, 1);
+        layer_add_adapters(maker, tokens, hidden, (double)model->query_rank, 1);
         layer_add_pass(maker, ESTIMATE_F, 2 * tokens * (double)model->query_rank);
         layer_add_pass(maker, ESTIMATE_I, 3 * tokens * (double)model->query_rank);
         layer_add_linear(maker, tokens, (double)model->query_rank, queries, 1);
+        layer_add_adapters(maker, tokens, (double)model->query_rank, queries, 1);
         layer_keep(maker, 2 * tokens * (double)model->query_rank);
         layer_hold(maker, 2 * tokens * (double)model->query_rank);
     } else {
         layer_add_linear(maker, tokens, hidden, queries, 1);
+        layer_add_adapters(maker, tokens, hidden, queries, 1);
     }
     const double both = heads_here(maker) * (double)(model->nope_size + model->value_size);
     layer_add_linear(maker, tokens, hidden, narrow, 1);
+    layer_add_adapters(maker, tokens, hidden, narrow, 1);
     layer_add_pass(maker, ESTIMATE_F, 2 * tokens * values);
     layer_add_pass(maker, ESTIMATE_I, 3 * tokens * values);
     layer_add_linear(maker, tokens, values, both, 1);
+    layer_add_adapters(maker, tokens, values, both, 1);
     layer_add_pass(maker, ESTIMATE_F, 2 * tokens * (both + queries));  // heads are put together from their two parts
     layer_add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
     add_latent_again(maker, queries, both);
@@ -272,10 +289,12 @@ static void add_attention(struct layer_maker *maker)
     const double values = heads_here(maker) * (double)model->value_size;
     const double kept_values = model->is_latent ? values : keys, gate = model->gates_attention ? queries : 0;
     add_indexer(maker);
-    if (model->is_latent)
+    if (model->is_latent) {
         add_latent_products(maker, queries);
-    else
+    } else {
         layer_add_linear(maker, tokens, hidden, queries + gate + 2 * keys, 1);
+        layer_add_adapters(maker, tokens, hidden, queries + gate + 2 * keys, 3);
+    }
     if (model->attention_biases)
         layer_add_bias_gradient(maker, tokens * (queries + gate + 2 * keys));
     for (int i = ESTIMATE_F; i <= ESTIMATE_I; i++) {
@@ -295,6 +314,7 @@ static void add_attention(struct layer_maker *maker)
         layer_hold(maker, tokens * gate);
     }
     layer_add_linear(maker, tokens, values, hidden, 1);
+    layer_add_adapters(maker, tokens, values, hidden, 1);
     if (layer_is_recomputed(maker, RECOMPUTE_LATENT)) {
         layer_bring_back(maker, tokens * (queries + keys + kept_values) * maker->number);
     } else {
@@ -302,6 +322,9 @@ static void add_attention(struct layer_maker *maker)
         layer_keep(maker, tokens * keys);
         layer_keep(maker, tokens * kept_values);
     }
+    const bool is_one = maker->request->attention == ATTENTION_FUSED || maker->request->attention == ATTENTION_FLASH;
+    if (!layer_keeps_inputs(maker) && is_one)  // its backward reads its output
+        layer_keep(maker, tokens * values);
     layer_keep_read(maker, tokens * values);
     layer_hold(maker, tokens * (queries + keys + kept_values));
     layer_hold_read(maker, tokens * values);
@@ -364,8 +387,10 @@ static void add_mlp(struct layer_maker *maker, double tokens, double hidden, dou
 {
     const double ups = maker->model->is_gated ? 2 : 1;
     layer_add_linear(maker, tokens, hidden, ups * ffn, count);
+    layer_add_adapters(maker, tokens, hidden, ups * ffn, ups);
     add_activation(maker, tokens * ffn * count);
     layer_add_linear(maker, tokens, ffn, hidden, count);
+    layer_add_adapters(maker, tokens, ffn, hidden, 1);
     layer_keep(maker, ups * tokens * ffn * count);
     if (layer_is_recomputed(maker, RECOMPUTE_ACTIVATIONS)) {
         layer_add_pass(maker, ESTIMATE_I, (ups + 1) * tokens * ffn * count);
@@ -466,8 +491,8 @@ static void add_output_biases(struct layer_maker *maker, double numbers, double 
         layer_add_pass(maker, ESTIMATE_I, (1 + wide) * numbers / experts);
         layer_add_pass(maker, ESTIMATE_I, 2 * wide * numbers / experts);
         layer_add_pass(maker, ESTIMATE_I, wide * numbers / experts);
-        layer_add_pass(maker, ESTIMATE_W, 2 * wide * numbers / experts);
-        layer_add_pass(maker, ESTIMATE_W, wide * numbers / experts);
+        layer_add_bias_gradient(maker, 2 * wide * numbers / experts);
+        layer_add_bias_gradient(maker, wide * numbers / experts);
     }
     layer_add_pass(maker, ESTIMATE_F, 2 * wide * numbers);
     layer_add_pass(maker, ESTIMATE_F, (1 + wide) * numbers);
@@ -510,10 +535,13 @@ void make_experts(struct layer_maker *maker)
     begin_mlp(maker);
     add_router(maker);
     if (model->shared_ffn > 0) {
+        maker->lora_rank = maker->request->tuning.lora & TUNED_MLP ? (double)maker->request->tuning.lora_rank : 0;
         layer_enter_split(maker);
         add_mlp(maker, maker->tokens, hidden, (double)model->shared_ffn / maker->tensor, 1);
         layer_leave_split(maker);
     }
+    const bool has_adapters = maker->lora_rank > 0;
+    maker->lora_rank = 0;
     add_latent_experts(maker);
     layer_hide_exchanges(maker);
     const double number = maker->number, there = dispatched_bytes(maker);
@@ -525,11 +553,12 @@ void make_experts(struct layer_maker *maker)
     add_dispatch(maker, ESTIMATE_F, sent * narrow, number);
     add_dispatch(maker, ESTIMATE_I, sent * narrow, there);
     add_dispatch(maker, ESTIMATE_I, sent * narrow, number);
-    end_mlp(maker);
     layer_keep_read(maker, sent * narrow);  // what the experts have read
     layer_keep(maker, sent * narrow);       // and their outputs
     layer_hold_read(maker, sent * narrow);
     layer_hold(maker, sent * narrow);
+    maker->lora_rank = has_adapters ? (double)maker->request->tuning.lora_rank : 0;
+    end_mlp(maker);  // the shared experts read the norm
     const double routed = (double)(2 * model->experts + model->chosen);
     maker->layer->saved_bytes += layer_tensor_bytes(4 * maker->local_tokens * routed);
 
@@ -694,9 +723,12 @@ void make_head(struct layer_maker *maker)
     layer_add_norm(maker);
     layer_enter_split(maker);
     layer_add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, words, hidden, 1, number, number });
-    layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, hidden, words, 1, number, number });
-    layer_add_product(maker, ESTIMATE_W, rated, (struct product_size){ words, hidden, tokens, 1, number, 8 });
+    if (maker->goes_back)
+        layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, hidden, words, 1, number, number });
+    if (maker->is_trained)
+        layer_add_product(maker, ESTIMATE_W, rated, (struct product_size){ words, hidden, tokens, 1, number, 8 });
     layer_count_flops(maker, 2 * tokens * words * hidden);
+    layer_leave_flops(maker, (2.0 - maker->goes_back - maker->is_trained) * 2 * tokens * words * hidden);
     layer_hide_exchanges(maker);
     if (model->caps_logits)
         add_cap(maker, logits);
@@ -711,7 +743,8 @@ void make_head(struct layer_maker *maker)
         layer_add_bias_gradient(maker, logits);
     for (int i = 0; i < 3; i++)
         layer_add_exchange(maker, ESTIMATE_F, ALL_REDUCE, 4 * tokens, layer_tensor_group(maker));
-    layer_keep(maker, maker->local_tokens * hidden);
+    if (maker->is_trained)
+        layer_keep(maker, maker->local_tokens * hidden);
     maker->layer->held_for_weight_bytes = layer_tensor_bytes(number * logits);
     layer_hold(maker, maker->local_tokens * hidden);
     const struct layer_estimate once = *maker->layer;

@@ -14,6 +14,9 @@ struct layer_maker {
     const struct rated_product *head_products;  // of the head, which stays in the wide type
     double number;        // bytes of a number of activations and weights
     double product_number;  // bytes of a number that products read
+    bool is_trained;      // the layer's parameters are
+    bool goes_back;       // something in front of the layer, or of its first product, is trained
+    double lora_rank;     // of its linear layers; 0: without LoRA
     bool is_grouped;      // products of several experts run as one group
     double window;        // of attention, in tokens; 0: none
     double tensor;

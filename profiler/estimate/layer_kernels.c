@@ -68,6 +68,12 @@ void layer_count_flops(struct layer_maker *maker, double flops)
     maker->layer->flops += whole(flops);
 }
 
+// Leaves out some of the backward's, which are twice those of the forward.
+void layer_leave_flops(struct layer_maker *maker, double flops)
+{
+    maker->layer->frozen_flops += whole(flops);
+}
+
 // Quantization is a pass of its own. It reads the numbers as they are, and writes them narrow twice, once transposed.
 void layer_add_narrowing(struct layer_maker *maker, enum estimate_phase phase, double numbers)
 {
@@ -85,8 +91,34 @@ void layer_add_linear(struct layer_maker *maker, double tokens, double in, doubl
     layer_add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, out, in, count, narrow, wide });
     layer_add_narrowing(maker, ESTIMATE_I, tokens * out * count);
     layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, in, out, count, narrow, wide });
-    layer_add_product(maker, ESTIMATE_W, rated, (struct product_size){ in, out, tokens, count, narrow, 8 });
+    if (maker->is_trained)
+        layer_add_product(maker, ESTIMATE_W, rated, (struct product_size){ in, out, tokens, count, narrow, 8 });
+    else
+        maker->layer->frozen_flops += whole(2 * tokens * in * out * count);
     layer_count_flops(maker, 2 * tokens * in * out * count);
+}
+
+// Beside `pieces` linear layers that read the same: x A B, scaled and added to x W. All of it is in the type of
+// activations. The output of A is kept.
+void layer_add_adapters(struct layer_maker *maker, double tokens, double in, double out, double pieces)
+{
+    const double rank = maker->lora_rank, number = maker->number;
+    const struct rated_product *rated = maker->head_products;
+    if (rank <= 0)
+        return;
+    layer_add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, pieces * rank, in, 1, number, number });
+    layer_add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, out, rank, 1, number, number });
+    layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, rank, out, 1, number, number });
+    layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, in, pieces * rank, 1, number, number });
+    layer_add_product(maker, ESTIMATE_W, rated, (struct product_size){ rank, out, tokens, 1, number, 8 });
+    layer_add_product(maker, ESTIMATE_W, rated, (struct product_size){ in, pieces * rank, tokens, 1, number, 8 });
+    layer_add_pass(maker, ESTIMATE_F, 3 * tokens * out);
+    layer_add_small_pass(maker, ESTIMATE_F, 2 * tokens * out);
+    layer_add_small_pass(maker, ESTIMATE_I, 2 * tokens * out);
+    layer_add_pass(maker, ESTIMATE_I, 3 * tokens * in);
+    layer_count_flops(maker, 2 * tokens * rank * (pieces * in + out));
+    layer_keep(maker, tokens * pieces * rank);
+    maker->layer->adapter_parameters += whole(rank * (pieces * in + out));
 }
 
 // --- tensor parallelism -------------------------------------------------------
@@ -163,9 +195,17 @@ void layer_keep(struct layer_maker *maker, double numbers)
     maker->layer->saved_bytes += layer_tensor_bytes(numbers * maker->number);
 }
 
+// What products read is kept for the gradient of their weights, or of LoRA's.
+bool layer_keeps_inputs(const struct layer_maker *maker)
+{
+    return maker->is_trained || maker->lora_rank > 0;
+}
+
 // What products read is kept in the narrow type in which they read it.
 void layer_keep_read(struct layer_maker *maker, double numbers)
 {
+    if (!layer_keeps_inputs(maker))
+        return;
     maker->layer->saved_bytes += layer_tensor_bytes(numbers * maker->product_number);
 }
 
@@ -194,6 +234,8 @@ void layer_hold(struct layer_maker *maker, double numbers)
 // W reads again what products read in F.
 void layer_hold_read(struct layer_maker *maker, double numbers)
 {
+    if (!layer_keeps_inputs(maker))
+        return;
     maker->layer->held_for_weight_bytes += layer_tensor_bytes(numbers * maker->product_number);
 }
 
@@ -201,6 +243,8 @@ void layer_hold_read(struct layer_maker *maker, double numbers)
 void layer_keep_norm(struct layer_maker *maker)
 {
     const double numbers = maker->local_tokens * (double)maker->model->hidden;
+    if (!layer_keeps_inputs(maker))
+        return;
     layer_hold_read(maker, numbers);
     if (!layer_is_recomputed(maker, RECOMPUTE_NORMS)) {
         layer_keep_read(maker, numbers);
@@ -235,7 +279,7 @@ void layer_add_norm(struct layer_maker *maker)
     const double numbers = maker->local_tokens * (double)maker->model->hidden;
     layer_add_pass(maker, ESTIMATE_F, 2 * numbers);
     layer_add_pass(maker, ESTIMATE_I, 3 * numbers);
-    if (!maker->model->has_layer_norm)
+    if (!maker->model->has_layer_norm || !maker->is_trained)
         return;
     layer_phase(maker, ESTIMATE_W)->launches += 1;
     layer_phase(maker, ESTIMATE_W)->passes_ns += pass_ns(maker->device, 0);
@@ -256,5 +300,6 @@ void layer_add_residual(struct layer_maker *maker)
 // The gradient of a bias takes a pass of its own.
 void layer_add_bias_gradient(struct layer_maker *maker, double numbers)
 {
-    layer_add_pass(maker, ESTIMATE_W, numbers);
+    if (maker->is_trained)
+        layer_add_pass(maker, ESTIMATE_W, numbers);
 }

@@ -12,6 +12,8 @@ void layer_add_product(struct layer_maker *maker, enum estimate_phase phase, con
                        struct product_size size);
 
 // tokens x in by in x out, `count` at once, forward and backward.
+void layer_leave_flops(struct layer_maker *maker, double flops);
+void layer_add_adapters(struct layer_maker *maker, double tokens, double in, double out, double pieces);
 void layer_add_linear(struct layer_maker *maker, double tokens, double in, double out, double count);
 
 // A pass over this many numbers of activations; a small one is fused by a compiler into the kernel beside it.
@@ -40,6 +42,7 @@ void layer_hide_exchanges(struct layer_maker *maker);
 // kept in the narrow type in which they read them.
 uint64_t layer_tensor_bytes(double bytes);
 void layer_keep(struct layer_maker *maker, double numbers);
+bool layer_keeps_inputs(const struct layer_maker *maker);
 void layer_keep_read(struct layer_maker *maker, double numbers);
 void layer_keep_mask(struct layer_maker *maker, double numbers);
 void layer_hold(struct layer_maker *maker, double numbers);

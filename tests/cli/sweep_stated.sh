@@ -35,6 +35,12 @@ for words in '--plan p' '--profile p' '--svg p' --csv '--megatron p' '--torchtit
     stated --tensor 2 --ranks 4 --recompute full $words | head -1
 done
 [ -e p ] || echo "nothing written"
+# Fine-tuning is judged, and not planned.
+stated --tensor 2 --ranks 4 --recompute none --lora 16 | grep -c "it fits\|^The best"
+stated --tensor 2 --ranks 4 --recompute none --frozen embedding,head --lengths 2048:50%,8192:50% --json | grep -c given_out
+stated --lora 16; echo "exit $?"
+stated --tensor 2 --ranks 4 --recompute none --lora 16 --products fp8; echo "exit $?"
+weir estimate config.json --device h100-sxm --frozen head -o p.json; echo "exit $?"
 # Over weeks, with failures: of one choice, or of all about broken devices.
 weeks() { stated --tensor 2 --ranks 4 --recompute none "$@"; }
 weeks --mtbf 10h --checkpoint-rate 10GB/s --restart 5min | grep -c "^Over weeks, with a failure every 10 h 0 min\|^Goodput is 9[0-9]"

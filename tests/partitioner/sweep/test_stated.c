@@ -444,6 +444,90 @@ static void the_best_of_a_sweep_is_judged_alike(void **state)
     config_sweep_free(sweep);
 }
 
+// --- fine-tuning -----------------------------------------------------------------
+
+// Frozen weights have no gradients and no states. A LoRA of rank 16 trains 16 (in + out) of each linear layer.
+static void what_is_frozen_has_weights_alone(void **state)
+{
+    (void)state;
+    struct question question;
+    struct error error = { 0 };
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.ranks = 2;
+    question.request.how.graphs = true;
+    question.request.how.said = SAID_GRAPHS;
+    struct judgement *full = judge(&question);
+    assert_true(fine_tuning_read_lora("16", &question.request.how.tuning, &error));
+    struct judgement *lora = judge(&question);
+    const double block = 16 * (3 * 2048 + 4096 + 2048 + 2048) + 16 * (2 * 2048 + 2 * 8192 + 8192 + 2048);
+    close_to(lora->bytes[0].gradients, 4 * 7 * block, 1e-6);
+    close_to(lora->bytes[0].optimizer, 12 * 7 * block, 1e-6);
+    close_to(lora->bytes[0].weights, full->bytes[0].weights + 2 * 7 * block, 1e-6);
+    assert_true(lora->time.products_ns < full->time.products_ns && lora->time.update_ns < full->time.update_ns / 20);
+    // Two thirds of the products of frozen layers are left.
+    assert_true(lora->time.products_ns > 0.66 * full->time.products_ns);
+    judgement_free(lora);
+    // With nothing in front of the head to train, blocks only run forward, and keep nothing.
+    question.request.how.tuning = (struct fine_tuning){ .frozen = TUNED_ALL & ~(unsigned)TUNED_HEAD };
+    struct judgement *head = judge(&question);
+    assert_true(head->bytes[0].gradients == 0 && head->bytes[0].optimizer == 0);
+    assert_true(head->bytes[0].activations < 0.3 * full->bytes[0].activations);
+    assert_true(head->time.attention_ns < 0.35 * full->time.attention_ns);
+    judgement_free(head);
+    judgement_free(full);
+}
+
+static void packed_sequences_see_their_own_tokens(void **state)
+{
+    (void)state;
+    struct question question;
+    struct error error = { 0 };
+    double ns[2];
+    ask(&question, small, "h100-sxm", "megatron");
+    question.request.how.sequence = 4096;
+    for (int packed = 0; packed < 2; packed++) {
+        if (packed)
+            assert_true(fine_tuning_read_lengths("512:50%,1536:50%", &question.request.how.tuning, &error));
+        struct judgement *judgement = judge(&question);
+        ns[packed] = judgement->time.attention_ns;
+        judgement_free(judgement);
+    }
+    // A token sees (512 512 + 1536 1536) / (512 + 1536) / 2 tokens, and not 4096 / 2; but for the kernels' own time.
+    close_to(ns[1], ns[0] * 1280 / 4096, 0.05);
+}
+
+static void what_cannot_be_tuned_is_a_sentence(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *sentence;
+        bool (*read)(const char *, struct fine_tuning *, struct error *);
+    } rows[] = {
+        { "attention,nose", "\"nose\" is none of embedding, attention, mlp, experts, head, all",
+          fine_tuning_read_frozen },
+        { "all", "with all parts frozen nothing is trained (--lora freezes them, and trains matrices beside them)",
+          fine_tuning_read_frozen },
+        { "0", "\"0\" is not a rank of 1 to 4096, and what has it, such as 16:attention,mlp", fine_tuning_read_lora },
+        { "16:experts", "\"16:experts\": LoRA is estimated for attention and mlp", fine_tuning_read_lora },
+        { "512:30%", "the shares are 30 % together, not 100", fine_tuning_read_lengths },
+        { "512:30%;", "\"512:30%;\": a comma is behind each share", fine_tuning_read_lengths },
+        { "0:100%", "\"0:100%\" is not a length in tokens and its share of sequences, such as 2048:70%",
+          fine_tuning_read_lengths },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fine_tuning tuning = { 0 };
+        struct error error = { 0 };
+        assert_false(rows[i].read(rows[i].text, &tuning, &error));
+        assert_error(error, rows[i].sentence);
+    }
+    struct question question;
+    struct error error = { 0 };
+    ask(&question, small, "h100-sxm", "megatron");
+    assert_true(fine_tuning_read_lengths("8192:100%", &question.request.how.tuning, &error));
+    assert_null(stated_judge(&question.request, &error));
+    assert_error(error, "sequences of 8192 tokens do not fit into packed ones of 4096 (--sequence)");
+}
+
 // --- over weeks -----------------------------------------------------------------
 
 static void choices_about_broken_devices_are_tried(void **state)
@@ -525,6 +609,9 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(recomputation_is_a_word_a_number_or_modules),
         cmocka_unit_test(the_best_of_a_sweep_is_judged_alike),
+        cmocka_unit_test(what_is_frozen_has_weights_alone),
+        cmocka_unit_test(packed_sequences_see_their_own_tokens),
+        cmocka_unit_test(what_cannot_be_tuned_is_a_sentence),
         cmocka_unit_test(choices_about_broken_devices_are_tried),
         cmocka_unit_test(the_page_shows_what_is_written),
     };
