@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "partitioner/experts/expert_report.h"
 #include "partitioner/tables/table_plan.h"
 #include "partitioner/tables/table_profile.h"
 #include "profiler/table_reads.h"
@@ -50,4 +51,21 @@ char *least_places(const struct least_request *request, struct error *error)
     table_plan_free(plan);
     table_set_free(set);
     return words;
+}
+
+char *least_expert_places(const struct profile *profile, uint32_t members, struct error *error)
+{
+    struct expert_plans plans;
+    struct text words = { 0 };
+    if (!profile->routing) {
+        error_set(error, "--experts least: the profile has no routing of experts: name a text with --data");
+        return NULL;
+    }
+    if (!expert_plans_make(profile, members, &plans, error))
+        return NULL;
+    for (size_t l = 0; l < profile->routing->layer_count; l++)
+        for (uint32_t e = 0; e < profile->routing->layers[l].experts; e++)
+            text_add(&words, "%s%u", e > 0 ? "+" : l > 0 ? "/" : "", plans.layers[l].member[e]);
+    expert_plans_clear(&plans);
+    return text_take(&words, error);
 }

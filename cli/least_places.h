@@ -1,5 +1,5 @@
-// The words of --tables for the placement that is least for what a profile's data read: `weir place` within `weir
-// profile`.
+// The words of --tables, and of --experts, for the placement that is least for what a profile's data read, or for what
+// its tokens chose: `weir place` within `weir profile`.
 #ifndef CLI_LEAST_PLACES_H
 #define CLI_LEAST_PLACES_H
 
@@ -19,5 +19,8 @@ const char *const *least_optimizers(void);  // "sgd", .., NULL
 // The placement is found without GLPK, so that it is there at once: weir place says how far from the least it can be.
 // The result has a word for each table (models/table_places.h). NULL with an error. free() the result.
 char *least_places(const struct least_request *request, struct error *error);
+
+// The same for the experts of a profile with a routing. The result has a word for each layer (models/expert_places.h).
+char *least_expert_places(const struct profile *profile, uint32_t members, struct error *error);
 
 #endif

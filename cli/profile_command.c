@@ -24,7 +24,7 @@
 #include "trainer/model_spec.h"
 
 enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE, KEY_SIZES, KEY_ROWS,
-       KEY_TABLES, KEY_DATA, KEY_BATCHES, KEY_OPTIMIZER, KEY_WEIGHTS };
+       KEY_TABLES, KEY_EXPERTS, KEY_DATA, KEY_BATCHES, KEY_OPTIMIZER, KEY_WEIGHTS };
 
 struct profile_arguments {
     const char *model, *lint, *device, *data, *weights;
@@ -33,7 +33,7 @@ struct profile_arguments {
     bool says_clock, is_links, is_calibration, verbose;
     uint32_t tensor[8], rows[8];  // each one a variant
     size_t tensor_count, row_count;
-    char *tables;  // with --rows: places of tables, each one a variant
+    char *tables, *experts;  // with --rows: places of tables, or of experts, each one a variant
     int optimizer;  // that `least` places for; below 0: not given
     uint32_t sizes[MEASURED_SIZES];  // 0: only the model's own micro-batch
     struct shared_options shared;
@@ -51,6 +51,7 @@ static const struct argp_option options[] = {
     { "tensor", KEY_TENSOR, "N,...", 0, "Also layers split over N devices (variants)", 0 },
     { "rows", KEY_ROWS, "N,...", 0, "Also whole layers on N that share samples", 0 },
     { "tables", KEY_TABLES, "P,...", 0, "With --rows: also tables split as P says", 0 },
+    { "experts", KEY_EXPERTS, "P,...", 0, "With --rows: experts split as P says", 0 },
     { "data", KEY_DATA, "D", 0, "Clicks, or a text for experts, that is counted", 0 },
     { "batches", KEY_BATCHES, "N", 0, "How many micro-batches of them (200)", 0 },
     { "weights", KEY_WEIGHTS, "F", 0, "With a text: the checkpoint of the experts", 0 },
@@ -77,10 +78,10 @@ static bool has_variants(const struct profile_arguments *given)
     return given->tensor_count + given->row_count > 0 || given->tables;
 }
 
-// Whether --tables has the word that stands for the placement of `weir place`.
-static bool places_least(const struct profile_arguments *given)
+// Whether --tables or --experts has the word that stands for the placement of `weir place`.
+static bool places_least(const char *places)
 {
-    for (const char *word = given->tables; word; word = strchr(word, ',')) {
+    for (const char *word = places; word; word = strchr(word, ',')) {
         word += *word == ',';
         if (strcspn(word, ",") == strlen("least") && strncmp(word, "least", strlen("least")) == 0)
             return true;
@@ -91,11 +92,14 @@ static bool places_least(const struct profile_arguments *given)
 static void check_least(const struct profile_arguments *given, struct argp_state *state)
 {
     const bool has_all = given->data && given->shared.cluster && given->shared.micro_batches > 0;
-    if (!places_least(given) && (given->shared.micro_batches > 0 || given->optimizer >= 0))
+    const bool is_least = places_least(given->tables);
+    if (!is_least && (given->shared.micro_batches > 0 || given->optimizer >= 0))
         argp_error(state, "%s is for --tables least", given->optimizer >= 0 ? "--optimizer" : "--micro-batches");
-    if (places_least(given) && (!has_all || given->row_count != 1))
+    if (is_least && (!has_all || given->row_count != 1))
         argp_error(state, "--tables least places by what is read: it needs --data, --cluster, --micro-batches and one"
                    " number of --rows");
+    if (places_least(given->experts) && !given->data)
+        argp_error(state, "--experts least places by what tokens choose: it needs --data");
 }
 
 static error_t parse_profile_option(int key, char *argument, struct argp_state *state)
@@ -115,6 +119,9 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
         break;
     case KEY_TABLES:
         given->tables = argument;
+        break;
+    case KEY_EXPERTS:
+        given->experts = argument;
         break;
     case KEY_SIZES:
         if (option_counts(argument, "--sizes", 1, 1024, given->sizes, MEASURED_SIZES, state) != MEASURED_SIZES
@@ -172,6 +179,8 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
             argp_error(state, "--tables is for --rows: which of the devices has which table; or host50000 for room");
         if (given->tables && given->row_count > 0 && strstr(given->tables, "host"))
             argp_error(state, "--tables: tables on the host are for one device: leave --rows out");
+        if (given->experts && (given->row_count == 0 || given->tables))
+            argp_error(state, "--experts is for --rows, without --tables: which of the devices has which expert");
         if (given->data && (!given->model || given->sizes[0] > 0 || given->tensor_count > 0))
             argp_error(state, "--data is for a model, without --sizes and --tensor");
         if (given->batches > 0 && !given->data)
@@ -198,7 +207,7 @@ static const struct argp argp = {
            " parallel, \"tensor2sp\", ..; their sums take what they take here, or over the innermost link of --cluster."
            " --rows 2 adds \"rows2\": whole layers on two devices, which share the samples."
            " --tables slots,rows,columns adds \"rows2:slots\", ..: tables split; least: as weir place would on"
-           " --cluster; alone, host50000: on the host.\n\n"
+           " --cluster; alone, host50000: on the host. --experts blocks,dealt,least does so with experts.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one;"
            " the document is what --cluster takes.\n\n"
            "Exit code 1: a finding makes the profile untrusted.\n\n"
@@ -292,17 +301,31 @@ static bool add_least(const struct profile_arguments *given, const char *spec, s
     return good;
 }
 
-// A variant for each of the places of --tables.
+// Experts where they make the slowest member least busy.
+static bool add_least_experts(const struct profile_arguments *given, const char *spec, struct device *device,
+                              uint32_t members, const struct cluster *cluster, struct profile *profile,
+                              struct error *error)
+{
+    char *places = least_expert_places(profile, members, error);
+    const bool good = places && measure_own_rows(profile, spec, device, members, places, cluster, NULL, &given->how,
+                                                 error);
+    free(places);
+    return good;
+}
+
+// A variant for each of the places of --tables, or of --experts.
 static bool add_places(const struct profile_arguments *given, const char *spec, struct device *device, uint32_t members,
                        const struct cluster *cluster, const struct sample_data *data, struct profile *profile,
                        struct error *error)
 {
-    char *all = given->tables ? strdup(given->tables) : NULL, *rest = NULL;
-    bool good = all || !given->tables || error_no_memory(error, "the places of tables");
+    const char *words = given->experts ? given->experts : given->tables;
+    char *all = words ? strdup(words) : NULL, *rest = NULL;
+    bool good = all || !words || error_no_memory(error, "the places of tables and experts");
     for (char *places = all ? strtok_r(all, ",", &rest) : NULL; good && places; places = strtok_r(NULL, ",", &rest))
-        good = strcmp(places, "least") == 0
-             ? add_least(given, spec, device, cluster, data, profile, error)
-             : measure_own_rows(profile, spec, device, members, places, cluster, data, &given->how, error);
+        good = strcmp(places, "least") != 0
+             ? measure_own_rows(profile, spec, device, members, places, cluster, data, &given->how, error)
+             : given->experts ? add_least_experts(given, spec, device, members, cluster, profile, error)
+                              : add_least(given, spec, device, cluster, data, profile, error);
     free(all);
     return good;
 }
@@ -318,7 +341,8 @@ static bool add_variants(const struct profile_arguments *given, const char *spec
     for (size_t i = 0; good && i < given->tensor_count; i++)
         good = measure_shards(profile, spec, device, given->tensor[i], cluster, &given->how, error);
     for (size_t i = 0; good && i < given->row_count; i++)
-        good = measure_own_rows(profile, spec, device, given->rows[i], NULL, cluster, data, &given->how, error)
+        good = (given->experts  // which have no places in a plain variant
+                || measure_own_rows(profile, spec, device, given->rows[i], NULL, cluster, data, &given->how, error))
             && add_places(given, spec, device, given->rows[i], cluster, data, profile, error);
     cluster_free(cluster);
     return good;
@@ -352,7 +376,8 @@ static bool load_data(const struct profile_arguments *given, const char *spec, c
     if (data->is_text && !takes_text(given, spec, device, error))
         return false;
     if (data->is_text)
-        return (!has_variants(given) || error_set(error, "--data: a text is counted without --rows and --tables"))
+        return (!has_variants(given) || given->experts
+                || error_set(error, "--data: a text is counted without --rows and --tables"))
             && text_data_load(given->data, &data->text, error);
     if (!sample_data_load(given->data, &data->samples, error))
         return false;
@@ -422,7 +447,7 @@ static int measure(const struct profile_arguments *given)
     struct text said = { 0 };
     if (device && has_that_clock(device, given, &error) && load_data(given, spec, device, &data, &error))
         profile = profile_of(given, spec, device, &data, &measurement, &said, &error);
-    const struct sample_data *ran_on = given->data ? &data.samples : NULL;
+    const struct sample_data *ran_on = given->data && !data.is_text ? &data.samples : NULL;
     const bool good = profile && (!has_variants(given) || add_variants(given, spec, device, ran_on, profile, &error));
     progress_end(given->how.self);
     const int code = good ? write_result(given, profile, measurement, &said) : command_fail(&error);

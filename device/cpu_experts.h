@@ -24,7 +24,7 @@ static struct router_sums choose_row(const struct routing *routing, size_t row, 
 }
 
 // Chooses for every row, and counts the pairs of each expert.
-static void choose_experts(const struct routing *routing, size_t *counts)
+static void choose_experts(const struct routing *routing, struct routing_block block)
 {
     const struct router *router = &routing->router;
     const size_t top = router->top;
@@ -34,8 +34,9 @@ static void choose_experts(const struct routing *routing, size_t *counts)
         routing->log_sums[row] = sums.log_sum;
         if (routing->scores)
             routing->scores[row] = sums.scores;
+        block.firsts[routing->choices[row * top]]++;
         for (size_t k = 0; k < top; k++)
-            counts[routing->choices[row * top + k]]++;
+            block.counts[routing->choices[row * top + k]]++;
     }
     for (size_t row = routing->counted; row < routing->rows; row++) {
         routing->log_sums[row] = 0;
@@ -48,17 +49,64 @@ static void choose_experts(const struct routing *routing, size_t *counts)
     }
 }
 
-// Gives slots to the pairs, in the order of the tokens. Returns how many are dropped.
-static size_t place_pairs(const struct routing *routing, const size_t *counts)
+// What the losses are made of.
+static void add_probabilities(const struct routing *routing, struct routing_block block)
 {
-    size_t next[ROUTER_EXPERTS], end = 0, dropped = 0;
-    for (size_t e = 0; e < routing->router.experts; e++) {
-        const bool is_full = routing->capacity > 0 && counts[e] > routing->capacity;
-        next[e] = end;
-        end += is_full ? routing->capacity : counts[e];
-        dropped += is_full ? counts[e] - routing->capacity : 0;
-        routing->ends[e] = (int32_t)end;
+    const struct router *router = &routing->router;
+    for (size_t row = 0; row < routing->counted; row++) {
+        const struct router_sums sums = sums_of_row(routing, row);
+        for (size_t e = 0; e < router->experts; e++)
+            block.means[e] += (double)router_share(router, routing->logits[row * router->experts + e], sums);
+        *block.squares += (double)sums.log_sum * (double)sums.log_sum;
     }
+}
+
+static void cpu_route_own(struct queue *queue, const struct routing *routing, void *own)
+{
+    const struct routing_block block = routing_block_in(own, routing->router.experts, 0);
+    (void)queue;
+    memset(own, 0, routing_block_bytes(routing->router.experts));
+    choose_experts(routing, block);
+    add_probabilities(routing, block);
+}
+
+// How many of a member's pairs an expert takes, of which so many come before.
+static size_t pairs_kept(const struct routing *routing, size_t before, size_t count)
+{
+    const size_t room = before < routing->capacity ? routing->capacity - before : 0;
+    return routing->capacity > 0 && count > room ? room : count;
+}
+
+// The counts of one expert, of all members.
+struct expert_counts {
+    size_t pairs, firsts, kept, own;  // own: those of `kept` that are this member's
+    double mean;
+};
+
+static struct expert_counts count_expert(const struct routing *routing, const struct routing_members *members, size_t e)
+{
+    const size_t experts = routing->router.experts;
+    struct expert_counts all = { 0 };
+    for (size_t m = 0; m < members->members; m++) {
+        const struct routing_block block = routing_block_in(members->blocks, experts, m);
+        const size_t count = (size_t)block.counts[e], kept = pairs_kept(routing, all.pairs, count);
+        if (members->kept)
+            members->kept[m * experts + e] = (int32_t)kept;
+        all.own = m == members->member ? kept : all.own;
+        all.kept += kept;
+        all.pairs += count;
+        all.firsts += (size_t)block.firsts[e];
+        all.mean += block.means[e];
+    }
+    return all;
+}
+
+// Gives slots to the pairs, in the order of the tokens.
+static void place_pairs(const struct routing *routing)
+{
+    size_t next[ROUTER_EXPERTS];
+    for (size_t e = 0; e < routing->router.experts; e++)
+        next[e] = e > 0 ? (size_t)routing->ends[e - 1] : 0;
     for (size_t pair = 0; pair < routing->counted * routing->router.top; pair++) {
         const int32_t e = routing->choices[pair];
         const bool has_room = next[e] < (size_t)routing->ends[e];
@@ -66,59 +114,54 @@ static size_t place_pairs(const struct routing *routing, const size_t *counts)
         if (has_room)
             routing->pairs[next[e]++] = (int32_t)pair;
     }
-    return dropped;
 }
 
-static void share_choices(const struct routing *routing, const size_t *counts)
+static double sum_of_squares(const struct routing *routing, const struct routing_members *members)
 {
-    const struct router *router = &routing->router;
-    const bool is_first = router->kind == ROUTER_GSHARD;
-    size_t firsts[ROUTER_EXPERTS] = { 0 };
-    for (size_t row = 0; is_first && row < routing->counted; row++)
-        firsts[routing->choices[row * router->top]]++;
-    const size_t all = routing->counted * (is_first ? 1 : router->top);
-    for (size_t e = 0; e < router->experts; e++)
-        routing->shares[e] = all > 0 ? (float)(is_first ? firsts[e] : counts[e]) / (float)all : 0;
+    double sum = 0;
+    for (size_t m = 0; m < members->members; m++)
+        sum += *routing_block_in(members->blocks, routing->router.experts, m).squares;
+    return sum;
 }
 
-// The auxiliary loss and the z loss, without their coefficients.
-struct router_losses {
-    float auxiliary, z;
-};
-
-static struct router_losses router_losses_of(const struct routing *routing)
+static void cpu_route_all(struct queue *queue, const struct routing *routing, const struct routing_members *members,
+                          float *statistics, float *loss)
 {
-    const struct router *router = &routing->router;
-    double means[ROUTER_EXPERTS] = { 0 }, squares = 0, balance = 0;
-    for (size_t row = 0; row < routing->counted; row++) {
-        const struct router_sums sums = sums_of_row(routing, row);
-        for (size_t e = 0; e < router->experts; e++)
-            means[e] += (double)router_share(router, routing->logits[row * router->experts + e], sums);
-        squares += (double)sums.log_sum * (double)sums.log_sum;
+    const size_t experts = routing->router.experts, tokens = routing->counted + routing->elsewhere;
+    const bool is_first = routing->router.kind == ROUTER_GSHARD;
+    const size_t choices = tokens * (is_first ? 1 : routing->router.top);
+    const double counted = tokens > 0 ? (double)tokens : 1;
+    size_t end = 0, taken = 0, taken_end = 0, dropped = 0;
+    double balance = 0;
+    (void)queue;
+    for (size_t e = 0; e < experts; e++) {
+        const struct expert_counts all = count_expert(routing, members, e);
+        routing->ends[e] = (int32_t)(end += all.own);
+        if (members->taken && (members->own[e / 64] >> e % 64 & 1))
+            members->taken[taken++] = (int32_t)(taken_end += all.kept);
+        routing->shares[e] = choices > 0 ? (float)(is_first ? all.firsts : all.pairs) / (float)choices : 0;
+        balance += (double)routing->shares[e] * all.mean;
+        dropped += all.pairs - all.kept;
+        if (statistics)
+            statistics[e] = (float)all.pairs;
     }
-    for (size_t e = 0; e < router->experts; e++)
-        balance += (double)routing->shares[e] * means[e];
-    const double counted = routing->counted > 0 ? (double)routing->counted : 1;
-    return (struct router_losses){ (float)(balance * (double)router->experts / counted), (float)(squares / counted) };
+    place_pairs(routing);
+    const float auxiliary = (float)(balance * (double)experts / counted);
+    const float z = (float)(sum_of_squares(routing, members) / counted);
+    *loss = routing->auxiliary * auxiliary + routing->z * z;
+    if (!statistics)
+        return;
+    statistics[experts] = (float)dropped;
+    statistics[experts + 1] = auxiliary;
+    statistics[experts + 2] = z;
+    statistics[experts + 3] = 1;
 }
 
 static void cpu_route(struct queue *queue, const struct routing *routing, float *statistics, float *loss)
 {
-    size_t counts[ROUTER_EXPERTS] = { 0 };
-    (void)queue;
-    choose_experts(routing, counts);
-    const size_t experts = routing->router.experts, dropped = place_pairs(routing, counts);
-    share_choices(routing, counts);
-    const struct router_losses losses = router_losses_of(routing);
-    *loss = routing->auxiliary * losses.auxiliary + routing->z * losses.z;
-    if (!statistics)
-        return;
-    for (size_t e = 0; e < experts; e++)
-        statistics[e] = (float)counts[e];
-    statistics[experts] = (float)dropped;
-    statistics[experts + 1] = losses.auxiliary;
-    statistics[experts + 2] = losses.z;
-    statistics[experts + 3] = 1;
+    double block[2 * ROUTER_EXPERTS + 1];
+    cpu_route_own(queue, routing, block);
+    cpu_route_all(queue, routing, &(struct routing_members){ .members = 1, .blocks = block }, statistics, loss);
 }
 
 static void cpu_route_backward(struct queue *queue, const struct routing *routing, struct values *logits_gradient,
@@ -126,7 +169,8 @@ static void cpu_route_backward(struct queue *queue, const struct routing *routin
 {
     const struct router *router = &routing->router;
     const size_t experts = router->experts, top = router->top;
-    const float counted = routing->counted > 0 ? (float)routing->counted : 1;
+    const size_t tokens = routing->counted + routing->elsewhere;
+    const float counted = tokens > 0 ? (float)tokens : 1;
     struct router_slopes slopes = { .shares = routing->shares,
                                     .balance = weight * routing->auxiliary * (float)experts / counted,
                                     .log_sum = weight * routing->z * 2 / counted };

@@ -26,6 +26,7 @@ struct routing {
     size_t rows, counted;
     size_t capacity;        // pairs of one expert; 0: no limit
     size_t most;            // room for slots
+    size_t elsewhere;       // tokens of the micro-batch that other members have
     float auxiliary, z;     // coefficients of the losses
     const float *logits;    // [rows][experts]
     const float *bias;      // [experts], of deepseek; NULL: none
@@ -68,6 +69,39 @@ static inline struct routing_sums routing_sums(const float *statistics, size_t e
 }
 // `loss` is what both losses count together. `statistics` may be NULL.
 void kernel_route(struct queue *queue, const struct routing *routing, float *statistics, float *loss);
+
+// The same for the tokens of a micro-batch that several members have, each a run of them, in the order of members.
+// Each member chooses for its own, and leaves a block of what it has counted. All blocks then give each member the
+// positions of its pairs in the whole micro-batch, and all of them the same shares, losses and statistics:
+//
+//     kernel_route_own()   block 0 | block 1 | ..   each member writes its own, and members gather all of them
+//     kernel_route_all()   slots of own pairs; how many rows each member sends to each expert; where those end that
+//                          this member's experts take
+struct routing_block {
+    double *means, *squares;   // sums of probabilities, by expert, and of squared log_sums
+    int32_t *counts, *firsts;  // pairs, and those of first choices, by expert
+};
+static inline size_t routing_block_bytes(size_t experts)
+{
+    return (2 * experts + 1) * sizeof(double);
+}
+ROUTER_RULE struct routing_block routing_block_in(void *blocks, size_t experts, size_t member)
+{
+    double *at = (double *)blocks + member * (2 * experts + 1);
+    int32_t *counts = (int32_t *)(at + experts + 1);
+    const struct routing_block block = { at, at + experts, counts, counts + experts };
+    return block;
+}
+struct routing_members {
+    uint32_t members, member;
+    uint64_t own[ROUTER_EXPERTS / 64];  // bit e: this member has expert e
+    void *blocks;
+    int32_t *kept;   // [members][experts], rows that go to each expert, without those that are dropped
+    int32_t *taken;  // for each of this member's experts, in order: the end of the rows that it takes
+};
+void kernel_route_own(struct queue *queue, const struct routing *routing, void *block);
+void kernel_route_all(struct queue *queue, const struct routing *routing, const struct routing_members *members,
+                      float *statistics, float *loss);
 // The gradient of the logits, from that of the gates. Both losses add theirs, times `weight`.
 void kernel_route_backward(struct queue *queue, const struct routing *routing, struct values *logits_gradient,
                            const float *gates_gradient, float weight);

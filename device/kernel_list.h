@@ -140,6 +140,9 @@
 #define PARAMETERS_binary_cross_entropy(V, S) S(struct binary_cross_entropy, loss) V(float *, sum) V(float *, losses) \
     V(struct values *, logits_gradient)
 #define PARAMETERS_route(V, S) S(struct routing, routing) V(float *, statistics) V(float *, loss)
+#define PARAMETERS_route_own(V, S) S(struct routing, routing) V(void *, block)
+#define PARAMETERS_route_all(V, S) S(struct routing, routing) S(struct routing_members, members) \
+    V(float *, statistics) V(float *, loss)
 #define PARAMETERS_route_backward(V, S) S(struct routing, routing) V(struct values *, logits_gradient) \
     V(const float *, gates_gradient) V(float, weight)
 #define PARAMETERS_move_bias(V, S) V(float *, bias) V(const float *, counts) V(size_t, experts) V(float, speed)
@@ -195,6 +198,8 @@
 // Those of experts (expert_kernels.h).
 #define KERNELS_OF_EXPERTS(K) \
     K(route, SUMMING, "routing to experts") \
+    K(route_own, ONE_PASS, "routing of a member's tokens") \
+    K(route_all, ONE_PASS, "routing of the tokens of all members") \
     K(route_backward, ONE_PASS, "the backward of routing to experts") \
     K(move_bias, ONE_PASS, "moving the bias of a router") \
     K(permute, ONE_PASS, "sorting rows by expert") \
@@ -296,12 +301,14 @@
 #define MEMBERS_binary_cross_entropy(M) M(logits) M(targets) M(rows) M(scale)
 #define MEMBERS_routing(M) M(router.kind) M(router.experts) M(router.top) M(router.groups) M(router.best_groups) \
     M(router.scale) M(rows) M(counted) M(capacity) M(most) M(auxiliary) M(z) M(logits) M(bias) M(choices) M(slots) \
-    M(pairs) M(ends) M(gates) M(shares) M(log_sums) M(scores)
+    M(pairs) M(ends) M(gates) M(shares) M(log_sums) M(scores) M(elsewhere)
+#define MEMBERS_routing_members(M) M(members) M(member) M(own[0]) M(own[1]) M(own[2]) M(own[3]) M(blocks) M(kept) \
+    M(taken)
 #define MEMBERS_activation(M) M(is_swiglu) M(rows) M(columns) M(used)
 #define KERNEL_STRUCTS(T) T(matmul) T(layer_norm) T(embedding) T(attention) T(cross_entropy) T(cross_entropy_parts) \
     T(clip) T(optimizer_span) T(dropout) T(adamw) T(sgd) T(adagrad) T(factored_span) T(eight_bit_span) T(lars) \
     T(lamb) T(adafactor) T(convolution) T(pooling) T(batch_norm) T(upsampling) T(bags) T(row_list) T(interaction) \
-    T(binary_cross_entropy) T(routing) T(activation)
+    T(binary_cross_entropy) T(routing) T(routing_members) T(activation)
 
 // What varies in a struct from pass to pass: V(struct, address, type, word, condition). The word, which is made of the
 // struct x, is stored on the device, and the member `address` says where. Nothing varies without the condition.

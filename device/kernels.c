@@ -320,6 +320,8 @@ static bool may_route(struct queue *queue, const char *wrong)
             kernels_of(queue)->kernel(queue PARAMETERS_##kernel(ARGUMENT, ARGUMENT));           \
     }
 IF_ROUTED(route, wrong_routing(routing))
+IF_ROUTED(route_own, wrong_routing(routing))
+IF_ROUTED(route_all, wrong_routing(routing))
 IF_ROUTED(route_backward, wrong_routing(routing))
 IF_ROUTED(move_bias, NULL)
 IF_ROUTED(permute, wrong_routing(routing))

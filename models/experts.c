@@ -12,11 +12,27 @@
 //
 // The wide rows before the activation are saved, and what the experts give, from which the gates get their gradient. No
 // pass knows how many rows an expert has. Sizes are those of the most that there can be.
+//
+// Members that own rows have some of the experts each (expert_places.h). Rows then go to the members of their experts
+// and back, twice in F and twice in I:
+//
+//     F    choose .. gather counts .. slots, rows sorted -> experts' products -> added up
+//     I                             gradients sorted -> back through the products -> added up
+//
+// What experts have received in F and I stays for W, which exchanges nothing.
 #include <math.h>
 
+#include "models/expert_places.h"
 #include "models/router.h"
 
-enum { GAIN, OFFSET, ROUTER, EXPERTS };  // tensors; then those of the experts, and of the shared one
+// Tensors; then those of the experts, and of the shared one. Members have the shared one first, since what they alone
+// have comes last.
+enum { GAIN, OFFSET, ROUTER, EXPERTS };
+
+static bool has_places(const struct layer *layer)
+{
+    return layer->shape.experts.have_places;
+}
 
 // Numbers of the tensors of one MLP: those without biases follow each other.
 struct mlp_tensors {
@@ -34,9 +50,20 @@ static struct mlp_tensors mlp_tensors_from(const struct layer *layer, size_t fir
                              : (struct mlp_tensors){ .up = first, .down = first + 1 };
 }
 
+static size_t mlp_tensor_count(const struct layer *layer)
+{
+    return has_biases(layer) ? 4 : 2;
+}
+
 static struct mlp_tensors shared_tensors(const struct layer *layer)
 {
-    return mlp_tensors_from(layer, EXPERTS + (has_biases(layer) ? 4 : 2));
+    return mlp_tensors_from(layer, EXPERTS + (has_places(layer) ? 0 : mlp_tensor_count(layer)));
+}
+
+static struct mlp_tensors own_tensors(const struct layer *layer)
+{
+    const bool are_behind = has_places(layer) && layer->shape.experts.shared > 0;
+    return mlp_tensors_from(layer, EXPERTS + (are_behind ? mlp_tensor_count(layer) : 0));
 }
 
 static size_t up_width(const struct layer *layer, size_t inner)
@@ -59,6 +86,16 @@ static void add_mlp(const struct layer *layer, const char *const names[4], size_
         tensor_add(tensors, count, (struct tensor){ .name = names[3], .rows = experts, .columns = width });
 }
 
+// Tensors of members have their numbers in the whole layer, and those of experts are split.
+static void number_tensors(const struct layer *layer, struct tensor *tensors, size_t count)
+{
+    const size_t own = own_tensors(layer).up, each = mlp_tensor_count(layer);
+    for (size_t i = 0; i < count; i++) {
+        tensors[i].number = i < EXPERTS ? i : i < own ? i + each : i - (own - EXPERTS);
+        tensors[i].split = i < own ? SPLIT_NONE : SPLIT_EXPERTS;
+    }
+}
+
 static void experts_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     static const char *const own[] = { "up.weight", "up.bias", "down.weight", "down.bias" };
@@ -69,9 +106,13 @@ static void experts_tensors(const struct layer *layer, struct tensor *tensors, s
     tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
     tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
     router_tensor(layer, tensors, count);
-    add_mlp(layer, own, shape->router.experts, shape->inner, tensors, count);
-    if (shape->shared > 0)
+    if (has_places(layer) && shape->shared > 0)
         add_mlp(layer, shared, 1, shape->shared, tensors, count);
+    add_mlp(layer, own, layer_own_experts(layer), shape->inner, tensors, count);
+    if (!has_places(layer) && shape->shared > 0)
+        add_mlp(layer, shared, 1, shape->shared, tensors, count);
+    if (has_places(layer))
+        number_tensors(layer, tensors, *count);
 }
 
 // --- memory ----------------------------------------------------------------------
@@ -80,6 +121,7 @@ static void experts_tensors(const struct layer *layer, struct tensor *tensors, s
 struct kept {
     float *mean, *rstd;
     struct routing routing;
+    int32_t *taken;  // ends of the rows that this layer's experts take
 };
 
 static struct kept experts_kept(const struct layer *layer, const struct layer_pass *pass, struct walk *walk)
@@ -88,22 +130,35 @@ static struct kept experts_kept(const struct layer *layer, const struct layer_pa
     kept.mean = walk_floats(walk, layer_rows(layer));
     kept.rstd = walk_floats(walk, layer_rows(layer));
     kept.routing = router_kept(layer, pass, walk);
+    kept.taken = kept.routing.ends;
+    if (has_places(layer))
+        kept.taken = walk_bytes(walk, layer->shape.experts.most * sizeof(int32_t));
     return kept;
+}
+
+// The rows that a member's experts take. Without places there are none, since experts take what is sorted.
+static struct values *taken_rows(const struct layer *layer, struct walk *walk)
+{
+    return has_places(layer) ? walk_values(walk, layer, router_taken(layer) * layer->shape.out) : NULL;
 }
 
 struct experts_saved {
     struct kept kept;  // comes first
+    struct values *received;
+    int32_t *counts;   // of members: the rows that each sends to each expert
     struct values *wide, *given, *shared;
 };
 
 static struct experts_saved experts_saved(const struct layer *layer, const struct layer_pass *pass, struct walk *walk)
 {
     const struct expert_shape *shape = &layer->shape.experts;
-    const size_t slots = router_slots(layer);
     struct experts_saved saved = { .kept = experts_kept(layer, pass, walk) };
+    saved.received = taken_rows(layer, walk);
+    if (has_places(layer))
+        saved.counts = walk_bytes(walk, layer->shape.members * shape->router.experts * sizeof(int32_t));
     router_saved(layer, &saved.kept.routing, walk);
-    saved.wide = walk_values(walk, layer, slots * up_width(layer, shape->inner));
-    saved.given = walk_values(walk, layer, slots * layer->shape.out);
+    saved.wide = walk_values(walk, layer, router_taken(layer) * up_width(layer, shape->inner));
+    saved.given = walk_values(walk, layer, router_slots(layer) * layer->shape.out);
     saved.shared = shape->shared > 0 ? walk_values(walk, layer, layer_rows(layer) * up_width(layer, shape->shared))
                                      : NULL;
     return saved;
@@ -112,39 +167,52 @@ static struct experts_saved experts_saved(const struct layer *layer, const struc
 // For W: the inputs and output gradients of the products. `bent` is the output of an activation.
 struct experts_held {
     struct values *bent, *wide_gradient, *shared_bent, *shared_gradient, *logits_gradient, *normed_gradient;
-    struct kept kept;  // comes last: a copy
+    struct values *received_gradient;
+    struct kept kept;         // copies come last
+    struct values *received;
 };
 
 static struct experts_held experts_held(const struct layer *layer, const struct layer_pass *pass, struct walk *walk)
 {
     const struct expert_shape *shape = &layer->shape.experts;
-    const size_t rows = layer_rows(layer), slots = router_slots(layer), shared = shape->shared;
+    const size_t rows = layer_rows(layer), taken = router_taken(layer), shared = shape->shared;
     struct experts_held held = { 0 };
-    held.bent = walk_values(walk, layer, slots * shape->inner);
-    held.wide_gradient = walk_values(walk, layer, slots * up_width(layer, shape->inner));
+    held.bent = walk_values(walk, layer, taken * shape->inner);
+    held.wide_gradient = walk_values(walk, layer, taken * up_width(layer, shape->inner));
     held.shared_bent = shared > 0 ? walk_values(walk, layer, rows * shared) : NULL;
     held.shared_gradient = shared > 0 ? walk_values(walk, layer, rows * up_width(layer, shared)) : NULL;
     held.logits_gradient = walk_values(walk, layer, rows * shape->router.experts);
     held.normed_gradient = walk_values(walk, layer, rows * layer->shape.out);
+    held.received_gradient = taken_rows(layer, walk);
     held.kept = experts_kept(layer, pass, walk);
+    held.received = taken_rows(layer, walk);
     return held;
 }
 
 // Rows of all tokens and of all slots. The forward also has what is between the products, and the loss of the router.
-// I has the gradients of the gates.
+// I has the gradients of the gates. Members have what their experts give, and blocks of what all have counted.
 struct experts_work {
-    struct values *rows, *slots, *bent, *shared;
+    struct values *rows, *slots, *bent, *shared, *given;
     float *loss, *gates;
+    void *blocks;
 };
+
+static uint64_t blocks_bytes(const struct layer *layer)
+{
+    return layer->shape.members * routing_block_bytes(layer->shape.experts.router.experts);
+}
 
 static struct experts_work forward_work(const struct layer *layer, struct walk *walk)
 {
     const size_t rows = layer_rows(layer), slots = router_slots(layer), width = layer->shape.out;
     struct experts_work work = { .rows = walk_values(walk, layer, rows * width) };
     work.slots = walk_values(walk, layer, slots * width);
-    work.bent = walk_values(walk, layer, slots * layer->shape.experts.inner);
+    work.bent = walk_values(walk, layer, router_taken(layer) * layer->shape.experts.inner);
     work.shared = walk_values(walk, layer, rows * layer->shape.experts.shared);
     work.loss = walk_floats(walk, 1);
+    work.given = taken_rows(layer, walk);
+    if (has_places(layer))
+        work.blocks = walk_bytes(walk, blocks_bytes(layer));
     return work;
 }
 
@@ -154,6 +222,7 @@ static struct experts_work backward_work(const struct layer *layer, struct walk 
     struct experts_work work = { .rows = walk_values(walk, layer, rows * width) };
     work.slots = walk_values(walk, layer, router_slots(layer) * width);
     work.gates = walk_floats(walk, rows * layer->shape.experts.router.top);
+    work.given = taken_rows(layer, walk);
     return work;
 }
 
@@ -164,10 +233,18 @@ static uint64_t kept_bytes(const struct layer *layer)
     return walk.bytes;
 }
 
+// What W needs of F: the first tensors of what is saved, and the last of what is held.
+static uint64_t copied_bytes(const struct layer *layer)
+{
+    struct walk walk = { NULL, kept_bytes(layer) };
+    taken_rows(layer, &walk);
+    return walk.bytes;
+}
+
 static uint64_t flops_of(const struct layer *layer)
 {
     const struct expert_shape *shape = &layer->shape.experts;
-    const uint64_t rows = layer_rows(layer), width = layer->shape.out, slots = router_slots(layer);
+    const uint64_t rows = layer_rows(layer), width = layer->shape.out, slots = router_taken(layer);
     return 2 * rows * width * shape->router.experts
          + 2 * slots * width * (up_width(layer, shape->inner) + shape->inner)
          + 2 * rows * width * (up_width(layer, shape->shared) + shape->shared);
@@ -185,7 +262,7 @@ static struct kind_sizes experts_sizes(const struct layer *layer)
         .saved_bytes = saved.bytes,
         .input = INPUT_FOR_BOTH,
         .held_bytes = held.bytes,
-        .copied_bytes = kept_bytes(layer),
+        .copied_bytes = copied_bytes(layer),
         .forward_workspace_bytes = forward.bytes,
         .input_workspace_bytes = backward.bytes,
         .weight_workspace_bytes = backward.bytes,
@@ -203,8 +280,10 @@ static struct experts_saved saved_of(const struct layer *layer, const struct lay
 static struct experts_held held_of(const struct layer *layer, const struct layer_pass *pass)
 {
     struct experts_held held = experts_held(layer, pass, &(struct walk){ pass->base.held, 0 });
-    if (pass->is_both)
+    if (pass->is_both) {
         held.kept = saved_of(layer, pass).kept;
+        held.received = saved_of(layer, pass).received;
+    }
     return held;
 }
 
@@ -219,24 +298,54 @@ static struct layer_norm experts_norm(const struct layer *layer, const struct la
     };
 }
 
-// The activation of the experts' rows. Without a routing it is that of the shared expert's.
-static struct activation activation_of(const struct layer *layer, const struct routing *routing)
+// The activation of the experts' rows. Without what is kept it is that of the shared expert's.
+static struct activation activation_of(const struct layer *layer, const struct kept *kept)
 {
     const struct expert_shape *shape = &layer->shape.experts;
-    return routing ? (struct activation){ shape->is_swiglu, routing->most, shape->inner,
-                                          routing->ends + routing->router.experts - 1 }
-                   : (struct activation){ shape->is_swiglu, layer_rows(layer), shape->shared, NULL };
+    return kept ? (struct activation){ shape->is_swiglu, router_taken(layer), shape->inner,
+                                       kept->taken + layer_own_experts(layer) - 1 }
+                : (struct activation){ shape->is_swiglu, layer_rows(layer), shape->shared, NULL };
 }
 
 // The rows of the experts through one product. With is_back through its transpose.
-static void multiply_groups(const struct layer_pass *pass, const struct routing *routing, struct values *out,
-                            const struct values *in, const struct values *weight, const struct values *bias,
-                            size_t in_width, size_t out_width, bool is_back)
+static void multiply_groups(const struct layer *layer, const struct layer_pass *pass, const struct kept *kept,
+                            struct values *out, const struct values *in, const struct values *weight,
+                            const struct values *bias, size_t in_width, size_t out_width, bool is_back)
 {
     kernel_grouped_matmul(pass->base.queue, &(struct matmul){
-        .m = routing->most, .n = out_width, .k = in_width, .transpose_b = is_back, .a = in, .b = weight, .c = out,
+        .m = router_taken(layer), .n = out_width, .k = in_width, .transpose_b = is_back, .a = in, .b = weight, .c = out,
         .bias = bias,
-    }, routing->ends, routing->router.experts);
+    }, kept->taken, layer_own_experts(layer));
+}
+
+// --- exchanges --------------------------------------------------------------------
+
+static struct routing_members members_of(const struct layer *layer, const struct experts_saved *saved, void *blocks)
+{
+    struct routing_members members = {
+        .members = (uint32_t)layer->shape.members, .member = (uint32_t)layer->shape.member, .blocks = blocks,
+        .kept = saved->counts, .taken = saved->kept.taken,
+    };
+    for (size_t i = 0; i < layer_own_experts(layer); i++) {
+        const size_t expert = layer_own_expert(layer, i);
+        members.own[expert / 64] |= (uint64_t)1 << expert % 64;
+    }
+    return members;
+}
+
+// Rows to the members of their experts, or back.
+static struct shard_part rows_to_exchange(const struct layer *layer, const struct layer_pass *pass, struct values *from,
+                                          struct values *to, bool is_back)
+{
+    const struct expert_shape *shape = &layer->shape.experts;
+    if (!has_places(layer))
+        return (struct shard_part){ 0 };
+    return (struct shard_part){
+        .numbers = from, .count = layer->shape.out, .exchange = SHARD_ROWS, .received = to,
+        .rows = { .kept = saved_of(layer, pass).counts, .owners = shape->owners, .is_back = is_back,
+                  .experts = (uint32_t)shape->router.experts, .members = (uint32_t)layer->shape.members,
+                  .room = router_taken(layer) },
+    };
 }
 
 // The products of the shared expert, whose output overwrites the normed rows.
@@ -257,29 +366,72 @@ static const struct values *shared_forward(const struct layer *layer, const stru
     return work->rows;
 }
 
-static void experts_forward(const struct layer *layer, const struct layer_pass *pass)
+static struct experts_work forward_work_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->base.queue;
-    const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
+    return forward_work(layer, &(struct walk){ pass->base.workspace, 0 });
+}
+
+static void experts_choose(const struct layer *layer, const struct layer_pass *pass)
+{
     const struct layer_norm norm = experts_norm(layer, pass);
     const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    const struct mlp_tensors own = mlp_tensors_from(layer, EXPERTS);
     const struct experts_saved saved = saved_of(layer, pass);
-    const struct experts_work work = forward_work(layer, &(struct walk){ pass->base.workspace, 0 });
-    const struct routing *routing = &saved.kept.routing;
-    const struct activation activation = activation_of(layer, routing);
+    const struct experts_work work = forward_work_of(layer, pass);
+    kernel_layer_norm(pass->base.queue, &norm, work.rows, saved.kept.mean, saved.kept.rstd);
+    router_forward(layer, pass, &saved.kept.routing, weights.at[ROUTER], work.rows, work.blocks, work.loss);
+}
 
-    kernel_layer_norm(queue, &norm, work.rows, saved.kept.mean, saved.kept.rstd);
-    router_forward(layer, pass, routing, weights.at[ROUTER], work.rows, work.loss);
-    kernel_permute(queue, routing, work.slots, work.rows, width, false);
-    multiply_groups(pass, routing, saved.wide, work.slots, weights.at[own.up],
-                    has_biases(layer) ? weights.at[own.up_bias] : NULL, width, up_width(layer, inner), false);
-    kernel_activate(queue, &activation, work.bent, saved.wide);
-    multiply_groups(pass, routing, saved.given, work.bent, weights.at[own.down],
-                    has_biases(layer) ? weights.at[own.down_bias] : NULL, inner, width, false);
+static struct shard_part gathered_counts(const struct layer *layer, const struct layer_pass *pass)
+{
+    if (!has_places(layer))
+        return (struct shard_part){ 0 };
+    return (struct shard_part){ .numbers = forward_work_of(layer, pass).blocks, .are_floats = true,
+                                .count = blocks_bytes(layer) / sizeof(float), .exchange = SHARD_ALL_GATHER };
+}
+
+static void experts_sort(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct experts_saved saved = saved_of(layer, pass);
+    const struct experts_work work = forward_work_of(layer, pass);
+    const struct routing_members members = members_of(layer, &saved, work.blocks);
+    router_join(layer, pass, &saved.kept.routing, &members, work.loss);
+    kernel_permute(pass->base.queue, &saved.kept.routing, work.slots, work.rows, layer->shape.out, false);
+}
+
+static struct shard_part rows_to_experts(const struct layer *layer, const struct layer_pass *pass)
+{
+    return rows_to_exchange(layer, pass, forward_work_of(layer, pass).slots, saved_of(layer, pass).received, false);
+}
+
+static void experts_multiply(const struct layer *layer, const struct layer_pass *pass)
+{
+    const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    const struct mlp_tensors own = own_tensors(layer);
+    const struct experts_saved saved = saved_of(layer, pass);
+    const struct experts_work work = forward_work_of(layer, pass);
+    const struct activation activation = activation_of(layer, &saved.kept);
+    multiply_groups(layer, pass, &saved.kept, saved.wide, has_places(layer) ? saved.received : work.slots,
+                    weights.at[own.up], has_biases(layer) ? weights.at[own.up_bias] : NULL, width,
+                    up_width(layer, inner), false);
+    kernel_activate(pass->base.queue, &activation, work.bent, saved.wide);
+    multiply_groups(layer, pass, &saved.kept, has_places(layer) ? work.given : saved.given, work.bent,
+                    weights.at[own.down], has_biases(layer) ? weights.at[own.down_bias] : NULL, inner, width, false);
+}
+
+static struct shard_part rows_from_experts(const struct layer *layer, const struct layer_pass *pass)
+{
+    return rows_to_exchange(layer, pass, forward_work_of(layer, pass).given, saved_of(layer, pass).given, true);
+}
+
+static void experts_add_up(const struct layer *layer, const struct layer_pass *pass)
+{
+    const size_t width = layer->shape.out;
+    const struct experts_saved saved = saved_of(layer, pass);
+    const struct experts_work work = forward_work_of(layer, pass);
     const struct values *shared = shared_forward(layer, pass, &saved, &work);
-    kernel_combine(queue, routing, work.rows, saved.given, shared, width, true);
-    kernel_add_branch(queue, pass->base.output, pass->base.input, work.rows, NULL, layer_rows(layer), width,
+    kernel_combine(pass->base.queue, &saved.kept.routing, work.rows, saved.given, shared, width, true);
+    kernel_add_branch(pass->base.queue, pass->base.output, pass->base.input, work.rows, NULL, layer_rows(layer), width,
                       dropout_of(layer, pass));
 }
 
@@ -311,49 +463,97 @@ static void shared_backward_end(const struct layer *layer, const struct layer_pa
     kernel_add(pass->base.queue, held->normed_gradient, held->normed_gradient, place, rows * width);
 }
 
-static void experts_backward_input(const struct layer *layer, const struct layer_pass *pass)
+static struct experts_work backward_work_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    struct queue *queue = pass->base.queue;
+    return backward_work(layer, &(struct walk){ pass->base.workspace, 0 });
+}
+
+static void experts_sort_back(const struct layer *layer, const struct layer_pass *pass)
+{
+    const size_t width = layer->shape.out;
+    const struct experts_saved saved = saved_of(layer, pass);
+    const struct experts_work work = backward_work_of(layer, pass);
+    const struct values *gradient = gradient_behind_dropout(layer, pass, work.rows);
+    kernel_gate_gradients(pass->base.queue, &saved.kept.routing, work.gates, gradient, saved.given, width);
+    kernel_permute(pass->base.queue, &saved.kept.routing, work.slots, gradient, width, true);
+}
+
+static struct shard_part gradients_to_experts(const struct layer *layer, const struct layer_pass *pass)
+{
+    return rows_to_exchange(layer, pass, backward_work_of(layer, pass).slots, held_of(layer, pass).received_gradient,
+                            false);
+}
+
+static void experts_multiply_back(const struct layer *layer, const struct layer_pass *pass)
+{
     const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
-    const struct layer_norm norm = experts_norm(layer, pass);
     const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    const struct mlp_tensors own = mlp_tensors_from(layer, EXPERTS);
+    const struct mlp_tensors own = own_tensors(layer);
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_held held = held_of(layer, pass);
-    const struct experts_work work = backward_work(layer, &(struct walk){ pass->base.workspace, 0 });
-    const struct routing *routing = &saved.kept.routing;
-    const struct activation activation = activation_of(layer, routing);
-    const struct values *gradient = gradient_behind_dropout(layer, pass, work.rows);
+    const struct experts_work work = backward_work_of(layer, pass);
+    const struct activation activation = activation_of(layer, &saved.kept);
+    multiply_groups(layer, pass, &saved.kept, held.bent, has_places(layer) ? held.received_gradient : work.slots,
+                    weights.at[own.down], NULL, width, inner, true);
+    kernel_activate_backward(pass->base.queue, &activation, held.wide_gradient, held.bent, held.bent, saved.wide);
+    multiply_groups(layer, pass, &saved.kept, has_places(layer) ? work.given : work.slots, held.wide_gradient,
+                    weights.at[own.up], NULL, up_width(layer, inner), width, true);
+}
 
-    kernel_gate_gradients(queue, routing, work.gates, gradient, saved.given, width);
-    kernel_permute(queue, routing, work.slots, gradient, width, true);
-    multiply_groups(pass, routing, held.bent, work.slots, weights.at[own.down], NULL, width, inner, true);
-    kernel_activate_backward(queue, &activation, held.wide_gradient, held.bent, held.bent, saved.wide);
-    multiply_groups(pass, routing, work.slots, held.wide_gradient, weights.at[own.up], NULL, up_width(layer, inner),
-                    width, true);
-    shared_backward(layer, pass, &held, gradient);
+static struct shard_part gradients_from_experts(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct experts_work work = backward_work_of(layer, pass);
+    return rows_to_exchange(layer, pass, work.given, work.slots, true);
+}
+
+static void experts_add_up_back(const struct layer *layer, const struct layer_pass *pass)
+{
+    struct queue *queue = pass->base.queue;
+    const struct layer_norm norm = experts_norm(layer, pass);
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    const struct experts_saved saved = saved_of(layer, pass);
+    const struct experts_held held = held_of(layer, pass);
+    const struct experts_work work = backward_work_of(layer, pass);
+    const struct routing *routing = &saved.kept.routing;
+    const bool has_dropout = dropout_of(layer, pass).probability > 0;
+    shared_backward(layer, pass, &held, has_dropout ? work.rows : pass->base.output_gradient);
     router_backward_input(layer, pass, routing, weights.at[ROUTER], work.gates, held.logits_gradient,
                           held.normed_gradient);
     shared_backward_end(layer, pass, &held, work.rows);
-    kernel_combine(queue, routing, held.normed_gradient, work.slots, held.normed_gradient, width, false);
+    kernel_combine(queue, routing, held.normed_gradient, work.slots, held.normed_gradient, layer->shape.out, false);
     kernel_layer_norm_backward_input(queue, &norm, pass->base.input_gradient, held.normed_gradient,
                                      pass->base.output_gradient, saved.kept.mean, saved.kept.rstd);
-    if (!pass->is_both)
-        queue_copy(queue, held.kept.mean, saved.kept.mean, kept_bytes(layer));
+    if (pass->is_both)
+        return;
+    queue_copy(queue, held.kept.mean, saved.kept.mean, kept_bytes(layer));
+    if (has_places(layer))
+        queue_copy(queue, held.received, saved.received, copied_bytes(layer) - kept_bytes(layer));
 }
 
 // The gradient of each expert's matrix, and of its bias.
-static void add_groups(const struct layer *layer, const struct layer_pass *pass, const struct routing *routing,
+static void add_groups(const struct layer *layer, const struct layer_pass *pass, const struct kept *kept,
                        float *sums, float *bias, const struct values *in, const struct values *out_gradient,
                        size_t in_width, size_t out_width)
 {
+    const size_t experts = layer_own_experts(layer);
     kernel_grouped_matmul(pass->base.queue, &(struct matmul){
-        .m = in_width, .n = out_width, .k = routing->most, .transpose_a = true, .a = in, .b = out_gradient,
+        .m = in_width, .n = out_width, .k = router_taken(layer), .transpose_a = true, .a = in, .b = out_gradient,
         .sums = sums,
-    }, routing->ends, routing->router.experts);
+    }, kept->taken, experts);
     if (has_biases(layer))
-        kernel_grouped_sum_columns(pass->base.queue, bias, out_gradient, routing->ends, routing->router.experts,
-                                   out_width);
+        kernel_grouped_sum_columns(pass->base.queue, bias, out_gradient, kept->taken, experts, out_width);
+}
+
+// Rows as the experts have received them. Without places they are sorted once more.
+static const struct values *sorted_again(const struct layer *layer, const struct layer_pass *pass,
+                                         const struct values *received, const struct values *rows, bool is_gated)
+{
+    const struct experts_work work = backward_work_of(layer, pass);
+    const struct experts_held held = held_of(layer, pass);
+    if (has_places(layer))
+        return received;
+    kernel_permute(pass->base.queue, &held.kept.routing, work.slots, rows, layer->shape.out, is_gated);
+    return work.slots;
 }
 
 static void add_shared(const struct layer *layer, const struct layer_pass *pass, float *sums, float *bias,
@@ -372,20 +572,19 @@ static void experts_backward_weight(const struct layer *layer, const struct laye
     const struct gradients to = layer_gradients(layer, pass->base.gradients);
     const struct layer_norm norm = experts_norm(layer, pass);
     const struct experts_held held = held_of(layer, pass);
-    const struct experts_work work = backward_work(layer, &(struct walk){ pass->base.workspace, 0 });
-    const struct routing *routing = &held.kept.routing;
-    const struct mlp_tensors own = mlp_tensors_from(layer, EXPERTS), shared = shared_tensors(layer);
+    const struct experts_work work = backward_work_of(layer, pass);
+    const struct mlp_tensors own = own_tensors(layer), shared = shared_tensors(layer);
     const struct values *gradient = gradient_behind_dropout(layer, pass, work.rows);
 
-    kernel_permute(queue, routing, work.slots, gradient, width, true);
-    add_groups(layer, pass, routing, to.at[own.down], to.at[own.down_bias], held.bent, work.slots, shape->inner, width);
+    add_groups(layer, pass, &held.kept, to.at[own.down], to.at[own.down_bias], held.bent,
+               sorted_again(layer, pass, held.received_gradient, gradient, true), shape->inner, width);
     if (shape->shared > 0)
         add_shared(layer, pass, to.at[shared.down], to.at[shared.down_bias], held.shared_bent, gradient, shape->shared,
                    width);
     // The normed input overwrites the gradient after dropout, which is no longer needed.
     kernel_layer_norm_again(queue, &norm, work.rows, held.kept.mean, held.kept.rstd);
-    kernel_permute(queue, routing, work.slots, work.rows, width, false);
-    add_groups(layer, pass, routing, to.at[own.up], to.at[own.up_bias], work.slots, held.wide_gradient, width,
+    add_groups(layer, pass, &held.kept, to.at[own.up], to.at[own.up_bias],
+               sorted_again(layer, pass, held.received, work.rows, false), held.wide_gradient, width,
                up_width(layer, shape->inner));
     if (shape->shared > 0)
         add_shared(layer, pass, to.at[shared.up], to.at[shared.up_bias], work.rows, held.shared_gradient, width,
@@ -408,8 +607,13 @@ const struct layer_kind layer_experts = {
     .takes_whole_sequences = true,
     .tensors = experts_tensors,
     .sizes = experts_sizes,
-    .forward = { { experts_forward, NULL } },
-    .backward_input = { { experts_backward_input, NULL } },
+    .forward = { { experts_choose, gathered_counts },
+                 { experts_sort, rows_to_experts },
+                 { experts_multiply, rows_from_experts },
+                 { experts_add_up, NULL } },
+    .backward_input = { { experts_sort_back, gradients_to_experts },
+                        { experts_multiply_back, gradients_from_experts },
+                        { experts_add_up_back, NULL } },
     .backward_weight = { { experts_backward_weight, NULL } },
     .initialize_state = router_initialize_state,
     .fold = router_fold,

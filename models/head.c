@@ -226,8 +226,8 @@ static struct shard_part loss_summed(const struct layer *layer, const struct lay
 {
     if (!layer_splits_words(layer))
         return (struct shard_part){ 0 };
-    return (struct shard_part){ head_work(layer, pass->base.workspace).parts,
-                                (layer->shape.shards + 1) * layer_rows(layer), true, SHARD_ALL_REDUCE, NULL };
+    return (struct shard_part){ .numbers = head_work(layer, pass->base.workspace).parts, .are_floats = true,
+                                .count = (layer->shape.shards + 1) * layer_rows(layer) };
 }
 
 // Computes the loss from the table, for shards that split words. A shard's gradient is that of its own logits.

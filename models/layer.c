@@ -4,7 +4,7 @@
 
 #include "common/number.h"
 #include "common/random.h"
-#include "models/layer_kind.h"
+#include "models/expert_places.h"
 
 const char *layer_kind_name(const struct layer *layer)
 {
@@ -54,12 +54,13 @@ static uint64_t own_numbers(const struct layer *layer)
     return count > 0 ? tensor_end(layer, &tensors[count - 1]) : 0;
 }
 
-// Numbers of the parameters. If members have parts of tables, all of them have as many as the one with most.
+// Numbers of the parameters. If members have tables or experts of their own, all of them have as many as the one with
+// most.
 static uint64_t numbers_of(const struct layer *layer)
 {
     struct layer other = *layer;
     uint64_t most = own_numbers(layer);
-    for (size_t m = 0; layer->shape.tables.places.are_given && m < layer->shape.members; m++) {
+    for (size_t m = 0; layer_has_places(layer) && m < layer->shape.members; m++) {
         other.shape.member = m;
         most = max_u64(most, own_numbers(&other));
     }
@@ -151,13 +152,50 @@ static struct layer part_of(const struct layer *layer, const struct layer_pass *
     return layer_part(layer, pass->base.split, pass->base.splits);
 }
 
-// Measured alone, a shard goes on with its own part of a sum, and with what it would send to others.
-static void exchange(const struct layer_pass *pass, const struct shard_part *part)
+// The rows of this member, as if all others sent and took as many.
+static void keep_rows(const struct layer *layer, struct queue *queue, const struct shard_part *part)
 {
-    if (pass->sum && part->count > 0)
-        pass->sum->add(pass->sum->self, pass->base.queue, part);
+    const uint64_t bytes = part->count * precision_bytes(layer->shape.precision);
+    struct error reason = { 0 };
+    struct row_walk walk;
+    struct row_run run;
+    if (!row_walk_begin(&walk, queue, &part->rows, &reason)) {
+        queue_fail(queue, reason.text);
+        return;
+    }
+    while (row_walk_next(&walk, &run)) {
+        char *to = (char *)part->received + run.to_row * bytes;
+        if (run.to == layer->shape.member && run.from == layer->shape.member)
+            queue_copy(queue, to, (char *)part->numbers + run.from_row * bytes, run.count * bytes);
+        else if (run.to == layer->shape.member)
+            queue_zero(queue, to, run.count * bytes);
+    }
+}
+
+// And what others have counted.
+static void repeat_own(const struct layer *layer, struct queue *queue, const struct shard_part *part)
+{
+    const uint64_t members = layer->shape.members, bytes = part->count / members * sizeof(float);
+    char *all = part->numbers;
+    for (size_t m = 0; m < members; m++)
+        if (m != layer->shape.member)
+            queue_copy(queue, all + m * bytes, all + layer->shape.member * bytes, bytes);
+}
+
+// Measured alone, a shard goes on with its own part of a sum, and with what it would send to others.
+static void exchange(const struct layer *layer, const struct layer_pass *pass, const struct shard_part *part)
+{
+    struct queue *queue = pass->base.queue;
+    if (part->count == 0)
+        return;
+    if (pass->sum)
+        pass->sum->add(pass->sum->self, queue, part);
     else if (part->exchange == SHARD_ALL_TO_ALL)
-        queue_copy(pass->base.queue, part->received, part->numbers, part->count * sizeof(float));
+        queue_copy(queue, part->received, part->numbers, part->count * sizeof(float));
+    else if (part->exchange == SHARD_ROWS)
+        keep_rows(layer, queue, part);
+    else if (part->exchange == SHARD_ALL_GATHER && layer->shape.experts.have_places)
+        repeat_own(layer, queue, part);
 }
 
 static void run(const struct layer *part, const struct layer_pass *pass, const struct kind_step steps[KIND_STEPS])
@@ -167,13 +205,13 @@ static void run(const struct layer *part, const struct layer_pass *pass, const s
         if (!steps[i].part || !layer_exchanges(part))
             continue;
         const struct shard_part shard_part = steps[i].part(part, pass);
-        exchange(pass, &shard_part);
+        exchange(part, pass, &shard_part);
     }
 }
 
 struct shard_part layer_loss_part(const struct layer *layer, const struct layer_pass *pass)
 {
-    return (struct shard_part){ layer->kind->loss(layer, pass), 1, true, SHARD_ALL_REDUCE, NULL };
+    return (struct shard_part){ .numbers = layer->kind->loss(layer, pass), .count = 1, .are_floats = true };
 }
 
 void layer_hand_loss_on(const struct layer *layer, const struct layer_pass *pass)
@@ -291,7 +329,7 @@ size_t layer_tensors(const struct layer *layer, struct tensor tensors[LAYER_TENS
     size_t count = 0;
     if (layer->kind->tensors)
         layer->kind->tensors(layer, tensors, &count);
-    for (size_t i = 0; i < count && !layer->shape.tables.places.are_given; i++)
+    for (size_t i = 0; i < count && !layer_has_places(layer); i++)
         tensors[i].number = i;
     for (size_t i = 1; i < count; i++)
         tensors[i].offset = tensors[i].adjoins
@@ -350,10 +388,22 @@ static bool piece_run(const struct tensor *tensor, size_t run, struct tensor_run
     return run < (is_adjacent ? 1 : tensor->rows);
 }
 
+// All rows of one expert are one span.
+static bool expert_run(const struct layer *layer, const struct tensor *tensor, size_t run, struct tensor_run *found)
+{
+    const size_t own = layer_own_experts(layer), count = tensor->rows / own * tensor->columns;
+    *found = (struct tensor_run){ .own = run * count, .count = count, .drawn_count = count };
+    if (run < own)
+        found->whole = found->drawn = layer_own_expert(layer, run) * count;
+    return run < own;
+}
+
 bool tensor_run(const struct layer *layer, const struct tensor *tensor, size_t run, struct tensor_run *found)
 {
     if (tensor->split == SPLIT_PIECE)
         return piece_run(tensor, run, found);
+    if (tensor->split == SPLIT_EXPERTS)
+        return expert_run(layer, tensor, run, found);
 
     const bool is_split = tensor->split != SPLIT_NONE && layer->shape.shards > 1;
     const size_t shards = is_split ? layer->shape.shards : 1, shard = is_split ? layer->shape.shard : 0;
@@ -393,7 +443,7 @@ static void draw_normal(const struct layer *layer, const struct tensor *tensor, 
 static void draw(const struct layer *layer, const struct tensor *tensor, struct queue *queue, struct values *place,
                  uint64_t key)
 {
-    if (tensor->split == SPLIT_PIECE || (layer->shape.shards > 1 && tensor->split != SPLIT_NONE))
+    if (layer_exchanges(layer) && tensor->split != SPLIT_NONE)
         draw_shard(layer, tensor, queue, place, key);
     else
         draw_normal(layer, tensor, queue, place, key);

@@ -38,7 +38,7 @@
 
 #include "common/public/weir_layer.h"
 #include "device/picture_kernels.h"
-#include "device/routing.h"
+#include "device/row_exchange.h"
 #include "device/table_kernels.h"
 
 // What only layers of pictures have. The rows of their shape are the pixels of the output.
@@ -85,12 +85,17 @@ struct table_shape {
 // What only layers of experts have (experts.c).
 struct expert_shape {
     struct router router;
+    size_t number;         // of this layer among those of experts in its model
     size_t inner, shared;  // widths inside of an expert, and of the shared one; shared 0: there is none
     bool is_swiglu;
     // How many times the even share of a micro-batch's choices an expert takes; 0: all that come (dropless)
     double capacity;
     float auxiliary, z;    // coefficients of the losses
     float speed;           // of deepseek's bias: how far an update moves it
+    // If members own rows: the member that has each expert (expert_places.h), and the most that one of them has
+    bool have_places;
+    uint8_t owners[ROUTER_EXPERTS];
+    size_t most;
 };
 
 struct layer_shape {
@@ -167,6 +172,12 @@ const char *layer_kind_name(const struct layer *layer);  // "attention"
 enum layer_data { DATA_NONE, DATA_TOKENS, DATA_PIXELS, DATA_NUMBERS, DATA_IDS, DATA_TARGETS };
 enum layer_data layer_data(const struct layer *layer);
 
+// Whether members that own rows have parts of the layer's weights each: some of its tables, or of its experts.
+static inline bool layer_has_places(const struct layer *layer)
+{
+    return layer->shape.tables.places.are_given || layer->shape.experts.have_places;
+}
+
 // Whether the layer has a share of the samples of a micro-batch, with rows of its own (shards.h).
 static inline bool layer_owns_rows(const struct layer *layer)
 {
@@ -211,6 +222,7 @@ enum shard_exchange {
     SHARD_REDUCE_SCATTER,  // each gets its share of that sum, in its place; the other shares become undefined
     SHARD_ALL_GATHER,      // each has its share, in its place, and gets the shares of all
     SHARD_ALL_TO_ALL,      // share i of each goes to member i, which finds them in `received`, in the order of members
+    SHARD_ROWS,            // rows of `count` numbers each go to the members that have their experts, or back
 };
 
 // A shard's contribution: numbers of the layer's precision, or floats. count 0: there is nothing to exchange.
@@ -219,7 +231,8 @@ struct shard_part {
     size_t count;
     bool are_floats;
     enum shard_exchange exchange;
-    void *received;  // of an all-to-all: as many numbers, elsewhere
+    void *received;  // of an all-to-all: as many numbers, elsewhere; of rows: where they go
+    struct row_exchange rows;
 };
 
 // How the shards of a layer communicate, in the order of the queue. A sum is part 0 + part 1 + .., rounded after each
@@ -263,6 +276,7 @@ struct layer_pass {
     const float *numbers;    // likewise, of a source of numbers
     struct id_lists ids;     // likewise, F of tables
     const int32_t *targets;  // on the device; F of a head
+    size_t whole_samples;    // of the whole micro-batch that count, if members share it; 0: all
     float loss_weight;       // F of a head: one over the number of samples of the whole step
     // F of a head: the logits stay for layer_logits(), and no backward may follow. Otherwise their gradient overwrites
     // them.
@@ -297,8 +311,8 @@ struct layer_choices layer_choices(const struct layer *layer, const void *saved)
 
 enum tensor_start { START_ZERO, START_ONE, START_NORMAL };
 // The part of a tensor that a shard has: all of it, or a number of its rows, or of its columns.
-// A piece is some of its rows and columns.
-enum tensor_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS, SPLIT_PIECE };
+// A piece is some of its rows and columns. With experts it is the rows of those that a member has.
+enum tensor_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS, SPLIT_PIECE, SPLIT_EXPERTS };
 
 // Rows first_row, first_row + row_step, .. of a tensor, and the columns from first_column on.
 struct tensor_piece {

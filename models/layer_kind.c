@@ -9,13 +9,14 @@ struct shard_part gathered_rows(const struct layer *layer, void *numbers)
 {
     if (!layer_shares_rows(layer))
         return (struct shard_part){ 0 };
-    return (struct shard_part){ numbers, layer_rows(layer) * layer->shape.in, false, SHARD_ALL_GATHER, NULL };
+    return (struct shard_part){ .numbers = numbers, .count = layer_rows(layer) * layer->shape.in,
+                                .exchange = SHARD_ALL_GATHER };
 }
 
 struct shard_part summed_rows(const struct layer *layer, void *numbers)
 {
-    return (struct shard_part){ numbers, layer_rows(layer) * layer->shape.in, false,
-                                layer_shares_rows(layer) ? SHARD_REDUCE_SCATTER : SHARD_ALL_REDUCE, NULL };
+    return (struct shard_part){ .numbers = numbers, .count = layer_rows(layer) * layer->shape.in,
+                                .exchange = layer_shares_rows(layer) ? SHARD_REDUCE_SCATTER : SHARD_ALL_REDUCE };
 }
 
 struct shard_part workspace_gathered(const struct layer *layer, const struct layer_pass *pass)
@@ -95,7 +96,7 @@ struct shard_part norm_gradients_part(const struct layer *layer, const struct la
     if (!layer_shares_rows(layer))
         return (struct shard_part){ 0 };
     float *sums = normed_work(layer, pass->base.workspace).sums;
-    return (struct shard_part){ sums, 2 * layer->shape.in, true, SHARD_ALL_REDUCE, NULL };
+    return (struct shard_part){ .numbers = sums, .count = 2 * layer->shape.in, .are_floats = true };
 }
 
 void norm_gradients_end(const struct layer *layer, const struct layer_pass *pass, struct norm_gradients gradients)

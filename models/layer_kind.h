@@ -25,7 +25,7 @@ struct kind_step {
     void (*run)(const struct layer *layer, const struct layer_pass *pass);  // NULL: there are no more steps
     struct shard_part (*part)(const struct layer *layer, const struct layer_pass *pass);  // NULL: they do not
 };
-enum { KIND_STEPS = 3 };
+enum { KIND_STEPS = 4 };
 
 // In both backwards, pass->output_gradient is the output's gradient, wherever it is, and pass->held is what follows
 // it in `held`. If pass->is_both, that is without the copies.
@@ -59,10 +59,10 @@ struct shard_part layer_loss_part(const struct layer *layer, const struct layer_
 void layer_hand_loss_on(const struct layer *layer, const struct layer_pass *pass);
 
 // Whether the layer is one of several that communicate in its passes. Members that own rows do so only if they have
-// parts of tables. (The loss is added up behind F.)
+// parts of its weights. (The loss is added up behind F.)
 static inline bool layer_exchanges(const struct layer *layer)
 {
-    return layer->shape.shards > 1 || layer->shape.tables.places.are_given;
+    return layer->shape.shards > 1 || layer_has_places(layer);
 }
 
 // This shard's share of something that is split evenly.
@@ -122,10 +122,11 @@ static inline size_t layer_input_elements(const struct layer *layer, size_t inpu
     return layer->shape.batch * picture->height * picture->width * layer->input_widths[input];
 }
 
-// A kind that can be split has steps after which shards communicate. Tables are split over members that own rows only.
+// A kind that can be split has steps after which shards communicate. Tables and experts are split over members that own
+// rows only.
 static inline bool kind_can_be_split(const struct layer_kind *kind)
 {
-    return kind->forward[0].part != NULL && kind->data != DATA_IDS;
+    return kind->forward[0].part != NULL && kind->data != DATA_IDS && kind != &layer_experts;
 }
 
 static inline bool layer_is_part(const struct layer *layer)

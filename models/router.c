@@ -20,26 +20,56 @@ size_t router_capacity(const struct layer *layer, size_t tokens)
     return factor > 0 ? (size_t)fmax(1, ceil(even * factor)) : 0;
 }
 
-size_t router_slots(const struct layer *layer)
+static bool has_places(const struct layer *layer)
 {
-    const size_t rows = layer_rows(layer);
-    const struct router *router = router_of(layer);
-    return routing_most(rows, router->experts, router->top, router_capacity(layer, rows));
+    return layer->shape.experts.have_places;
 }
 
-// Rows of samples that count. Others are not routed.
-static size_t tokens_of(const struct layer *layer, const struct layer_pass *pass)
+// Rows of a micro-batch, of all members.
+static size_t whole_rows(const struct layer *layer)
 {
-    const uint64_t samples = pass ? pass->base.samples : 0, batch = layer->shape.batch;
-    return (samples > 0 && samples < batch ? (size_t)samples : batch) * layer->shape.sequence;
+    return (has_places(layer) ? layer->shape.whole_batch : layer->shape.batch) * layer->shape.sequence;
+}
+
+size_t router_slots(const struct layer *layer)
+{
+    const struct router *router = router_of(layer);
+    return routing_most(layer_rows(layer), router->experts, router->top, router_capacity(layer, whole_rows(layer)));
+}
+
+// As many as the member with most experts may take.
+size_t router_taken(const struct layer *layer)
+{
+    const struct router *router = router_of(layer);
+    const size_t rows = whole_rows(layer), most = layer->shape.experts.most;
+    if (!has_places(layer))
+        return router_slots(layer);
+    return routing_most(rows, most, most < router->top ? most : router->top, router_capacity(layer, rows));
+}
+
+// Samples that count, of all members and of this one. Rows of others are not routed.
+struct counted_samples {
+    size_t all, own;
+};
+
+static struct counted_samples samples_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct sample_share share = layer_samples(layer);
+    const size_t batch = has_places(layer) ? layer->shape.whole_batch : layer->shape.batch;
+    const uint64_t given = !pass ? 0 : has_places(layer) ? pass->whole_samples : pass->base.samples;
+    const size_t all = given > 0 && given < batch ? (size_t)given : batch;
+    const size_t behind = all > share.first ? all - share.first : 0;
+    return (struct counted_samples){ all, behind < share.count ? behind : share.count };
 }
 
 struct routing router_kept(const struct layer *layer, const struct layer_pass *pass, struct walk *walk)
 {
     const struct router *router = router_of(layer);
-    const size_t rows = layer_rows(layer), pairs = rows * router->top, tokens = tokens_of(layer, pass);
+    const size_t rows = layer_rows(layer), pairs = rows * router->top, sequence = layer->shape.sequence;
+    const struct counted_samples samples = samples_of(layer, pass);
     struct routing routing = {
-        .router = *router, .rows = rows, .counted = tokens, .capacity = router_capacity(layer, tokens),
+        .router = *router, .rows = rows, .counted = samples.own * sequence,
+        .elsewhere = (samples.all - samples.own) * sequence, .capacity = router_capacity(layer, samples.all * sequence),
         .most = router_slots(layer), .auxiliary = layer->shape.experts.auxiliary, .z = layer->shape.experts.z,
     };
     routing.pairs = walk_bytes(walk, routing.most * sizeof(int32_t));
@@ -68,8 +98,14 @@ void router_tensor(const struct layer *layer, struct tensor *tensors, size_t *co
 
 // --- passes ----------------------------------------------------------------------
 
+static void hand_loss_on(const struct layer_pass *pass, const float *loss)
+{
+    if (pass->base.auxiliary_loss)
+        queue_download(pass->base.queue, pass->base.auxiliary_loss, loss, sizeof *loss);
+}
+
 void router_forward(const struct layer *layer, const struct layer_pass *pass, const struct routing *routing,
-                    const struct values *weight, const struct values *normed, float *loss)
+                    const struct values *weight, const struct values *normed, void *blocks, float *loss)
 {
     struct queue *queue = pass->base.queue;
     const size_t rows = routing->rows, experts = routing->router.experts;
@@ -80,9 +116,21 @@ void router_forward(const struct layer *layer, const struct layer_pass *pass, co
     kernel_matmul(queue, &(struct matmul){
         .m = rows, .n = experts, .k = layer->shape.in, .a = normed, .b = weight, .sums = logits,
     });
+    if (has_places(layer)) {
+        kernel_route_own(queue, &own, (char *)blocks + layer->shape.member * routing_block_bytes(experts));
+        return;
+    }
     kernel_route(queue, &own, pass->base.statistics, loss);
-    if (pass->base.auxiliary_loss)
-        queue_download(queue, pass->base.auxiliary_loss, loss, sizeof *loss);
+    hand_loss_on(pass, loss);
+}
+
+void router_join(const struct layer *layer, const struct layer_pass *pass, const struct routing *routing,
+                 const struct routing_members *members, float *loss)
+{
+    if (!has_places(layer))
+        return;
+    kernel_route_all(pass->base.queue, routing, members, pass->base.statistics, loss);
+    hand_loss_on(pass, loss);
 }
 
 void router_backward_input(const struct layer *layer, const struct layer_pass *pass, const struct routing *routing,

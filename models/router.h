@@ -11,8 +11,9 @@
 
 // How many pairs one expert takes of so many tokens; 0: no limit.
 size_t router_capacity(const struct layer *layer, size_t tokens);
-// Room for the slots of a micro-batch.
+// Room for the slots of this layer's tokens, and for the rows that its experts take: without places they are the same.
 size_t router_slots(const struct layer *layer);
+size_t router_taken(const struct layer *layer);
 
 // The routing of a pass, in memory that is laid out by the walk: the part that W needs, and the rest. The pass may be
 // NULL if the walk only counts.
@@ -20,8 +21,11 @@ struct routing router_kept(const struct layer *layer, const struct layer_pass *p
 void router_saved(const struct layer *layer, struct routing *routing, struct walk *walk);
 
 void router_tensor(const struct layer *layer, struct tensor *tensors, size_t *count);
+// Chooses. With places, members then gather their blocks (expert_kernels.h), and router_join() gives slots to pairs.
 void router_forward(const struct layer *layer, const struct layer_pass *pass, const struct routing *routing,
-                    const struct values *weight, const struct values *normed, float *loss);
+                    const struct values *weight, const struct values *normed, void *blocks, float *loss);
+void router_join(const struct layer *layer, const struct layer_pass *pass, const struct routing *routing,
+                 const struct routing_members *members, float *loss);
 // Writes the gradient of the logits, and that of the normed input as far as it goes through them.
 void router_backward_input(const struct layer *layer, const struct layer_pass *pass, const struct routing *routing,
                            const struct values *weight, const float *gates_gradient, struct values *logits_gradient,

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "models/expert_places.h"
+#include "models/router.h"
 #include "models/table_places.h"
 
 static bool has_words(const struct layer *layer)
@@ -15,7 +17,7 @@ bool layer_can_be_split(const struct layer *layer, struct sharding sharding)
     if (sharding.room > 0)
         return layer->kind->data == DATA_IDS;
     if (sharding.owns_rows)
-        return !layer->kind->fold;
+        return !layer->kind->fold || layer->kind == &layer_experts;
     return kind_can_be_split(layer->kind)
         && (!has_words(layer) || sharding.shares_rows || layer_can_split_words(layer, sharding.shards));
 }
@@ -30,7 +32,7 @@ static bool is_even(const struct layer *layer, size_t shards, struct error *erro
 
 static bool has_places(const struct layer *layer, struct sharding sharding)
 {
-    return layer->kind->data == DATA_IDS && sharding.places;
+    return (layer->kind->data == DATA_IDS || layer->kind == &layer_experts) && sharding.places;
 }
 
 static bool exchanges_vectors(const struct layer *layer)
@@ -47,6 +49,8 @@ bool layer_weights_are_split(const struct layer *layer, struct sharding sharding
 uint64_t layer_exchanged_bytes(const struct layer *shard)
 {
     const bool exchanges = exchanges_vectors(shard) || !shard->shape.tables.has_exchange;
+    if (shard->shape.experts.have_places)
+        return layer_bytes(shard, router_slots(shard) * shard->shape.out);
     return shard->shape.tables.places.are_given && exchanges ? placed_input_bytes(shard) : 0;
 }
 
@@ -62,6 +66,11 @@ static bool own_rows(const struct layer *whole, struct sharding sharding, size_t
     layer->shape.batch = (batch + members - 1) / members;
     layer->shape.members = members;
     layer->shape.member = member;
+    if (whole->kind == &layer_experts)
+        return sharding.places
+            ? expert_places_read(sharding.places, members, whole->name, &layer->shape.experts, error)
+            : error_set(error, "layer %s: say where its experts are on %zu devices: add --experts blocks", whole->name,
+                        members);
     return !(has_places(whole, sharding) || (exchanges_vectors(whole) && sharding.places))
         || table_places_read(sharding.places, sharding.shards, whole->name, &layer->shape.tables, error);
 }
@@ -79,13 +88,15 @@ static bool make_room(const struct layer *whole, size_t room, struct layer *laye
     return true;
 }
 
-size_t layer_looked_up(const struct layer *whole, struct sharding sharding, size_t member)
+size_t layer_own_work(const struct layer *whole, struct sharding sharding, size_t member)
 {
     struct layer shard;
     struct error error = { 0 };
     size_t numbers = 0;
     if (!has_places(whole, sharding) || !own_rows(whole, sharding, member, &shard, &error))
         return 0;
+    if (shard.shape.experts.have_places)
+        return layer_own_experts(&shard);
     for (size_t slot = 0; slot < whole->shape.tables.slots; slot++) {
         struct table_part part;
         if (table_part(&shard.shape, slot, member, &part))
@@ -203,9 +214,26 @@ static void exchange_parts(const struct layer *layer, struct queue *queue, const
                        bytes);
 }
 
+static void move_rows(const struct layer *layer, struct queue *queue, const struct shard_part *parts)
+{
+    const uint64_t bytes = parts[0].count * precision_bytes(layer->shape.precision);
+    struct error reason = { 0 };
+    struct row_walk walk;
+    struct row_run run;
+    if (!row_walk_begin(&walk, queue, &parts[0].rows, &reason)) {
+        queue_fail(queue, reason.text);
+        return;
+    }
+    while (row_walk_next(&walk, &run))
+        queue_copy(queue, (char *)parts[run.to].received + run.to_row * bytes,
+                   (char *)parts[run.from].numbers + run.from_row * bytes, run.count * bytes);
+}
+
 static void meet(const struct layer *layer, struct queue *queue, const struct shard_part *parts, size_t count)
 {
-    if (parts[0].exchange == SHARD_ALL_TO_ALL)
+    if (parts[0].exchange == SHARD_ROWS)
+        move_rows(layer, queue, parts);
+    else if (parts[0].exchange == SHARD_ALL_TO_ALL)
         exchange_parts(layer, queue, parts, count);
     else if (parts[0].exchange == SHARD_ALL_GATHER)
         gather_parts(layer, queue, parts, count);
@@ -331,7 +359,7 @@ static void copy_between(const struct layer *shard, size_t bytes, size_t each, c
     struct tensor tensors[LAYER_TENSORS], of_whole[LAYER_TENSORS];
     struct tensor_run run;
     entire.shape.shards = entire.shape.shard = 0;
-    entire.shape.shares_rows = entire.shape.tables.places.are_given = false;
+    entire.shape.shares_rows = entire.shape.tables.places.are_given = entire.shape.experts.have_places = false;
     const size_t count = layer_tensors(shard, tensors);
     layer_tensors(&entire, of_whole);
     for (size_t t = 0; t < count; t++)

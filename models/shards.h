@@ -33,7 +33,8 @@
 //     samples 0, 1    F, I, W with all weights ---+
 //     samples 2       F, I, W with all weights ---+--- gradients 0 + gradients 1 + .., at each update
 //
-// Tables may then have places (table_places.h): each member has some of them, and F and I exchange vectors.
+// Tables and experts then have places (table_places.h, expert_places.h): each member has some of them, and F and I
+// exchange vectors, or the rows of tokens.
 #ifndef MODELS_SHARDS_H
 #define MODELS_SHARDS_H
 
@@ -45,11 +46,13 @@ enum { SHARDS_MOST = 64 };
 struct sharding {
     size_t shards;
     bool shares_rows, owns_rows;
-    const char *places;  // with own rows: where tables are, in the words of table_places.h; NULL: whole on each member
+    // With own rows: where tables or experts are, in the words of table_places.h and expert_places.h. NULL: tables are
+    // whole on each member
+    const char *places;
     size_t room;         // of one shard: rows of tables on the device, which are otherwise on the host; 0: all
 };
 
-// Members can own rows of any layer, except of one that keeps statistics over its rows.
+// Members can own rows of any layer, except of one that keeps statistics over its rows. Experts need places.
 //
 // layer_can_be_split() says whether a layer is split like this: its kind must allow it. An embedding or a head also
 // needs a vocabulary that can be divided evenly, with all of its padding on the last shard. Without that they stay
@@ -65,10 +68,11 @@ bool layer_shard(const struct layer *whole, struct sharding sharding, size_t sha
 // Whether each shard of a layer has weights of its own.
 bool layer_weights_are_split(const struct layer *layer, struct sharding sharding);
 
-// A member with a part of the tables has so many bytes of vectors for all members, in F as in I. It looks up so many
-// numbers for one sample of each member. Both are 0 for other layers.
+// A member with a part of the tables has so many bytes of vectors for all members, in F as in I. One with a part of the
+// experts has so many bytes of tokens' rows, if all experts are chosen as often. A member's work is the numbers that it
+// looks up for one sample of each member, or how many experts it has. Both are 0 for other layers.
 uint64_t layer_exchanged_bytes(const struct layer *shard);
-size_t layer_looked_up(const struct layer *whole, struct sharding sharding, size_t member);
+size_t layer_own_work(const struct layer *whole, struct sharding sharding, size_t member);
 
 // Whether `shards` shards can share the rows of all layers: each layer can be split, and its rows divided evenly.
 bool model_can_share_rows(const struct model *model, size_t shards);

@@ -306,6 +306,12 @@ static struct vectors vectors_of(const struct layer *layer, const struct layer_p
     return vectors_in(layer, &(struct walk){ pass->base.workspace, 0 });
 }
 
+static struct shard_part to_all(void *sent, size_t count, void *received)
+{
+    return (struct shard_part){ .numbers = sent, .count = count, .are_floats = true, .exchange = SHARD_ALL_TO_ALL,
+                                .received = received };
+}
+
 void placed_forward(const struct layer *layer, const struct layer_pass *pass, const struct bags *bags)
 {
     kernel_bag(pass->base.queue, bags, vectors_of(layer, pass).vectors, pass->base.parameters);
@@ -314,8 +320,7 @@ void placed_forward(const struct layer *layer, const struct layer_pass *pass, co
 struct shard_part placed_vectors(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct vectors vectors = vectors_of(layer, pass);
-    return (struct shard_part){ vectors.vectors, layer->shape.members * block(layer), true, SHARD_ALL_TO_ALL,
-                                vectors.received };
+    return to_all(vectors.vectors, layer->shape.members * block(layer), vectors.received);
 }
 
 // The vectors of one part, as they lie among those of a sample.
@@ -415,8 +420,7 @@ void placed_spread_gradient(const struct layer *layer, const struct layer_pass *
 
 struct shard_part placed_gradients(const struct layer *layer, const struct layer_pass *pass)
 {
-    return (struct shard_part){ pass->base.workspace, layer->shape.members * block(layer), true, SHARD_ALL_TO_ALL,
-                                pass->base.held };
+    return to_all(pass->base.workspace, layer->shape.members * block(layer), pass->base.held);
 }
 
 // --- an exchange behind the tables -------------------------------------------------
@@ -449,7 +453,7 @@ uint64_t exchanged_input_bytes(const struct layer *layer)
 static struct shard_part exchanged(const struct layer *layer, void *sent, void *received)
 {
     const size_t count = layer->shape.tables.is_message ? 0 : layer->shape.members * block(layer);
-    return (struct shard_part){ sent, count, true, SHARD_ALL_TO_ALL, received };
+    return to_all(sent, count, received);
 }
 
 struct shard_part exchanged_vectors(const struct layer *layer, const struct layer_pass *pass)

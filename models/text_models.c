@@ -39,6 +39,7 @@ static void add_experts(struct building *building, long block)
     const struct expert_sizes *experts = &sizes->experts;
     const size_t inner = inner_width(sizes);
     const struct expert_shape shape = {
+        .number = (size_t)block / 2,
         .router = { experts->router, experts->experts, experts->top, experts->groups, experts->best_groups,
                     experts->scale },
         .inner = inner, .shared = experts->shared * inner, .is_swiglu = experts->is_swiglu,

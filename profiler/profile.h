@@ -86,6 +86,9 @@ struct profile_variant {
     bool shares_output;  // whether each device has a share of the layer's output and input
     uint64_t communication_ns;
     uint64_t update_ns;  // for which its devices add up gradients at each update
+    // If its devices have some of the experts each, what the profile's routing says of them: the rows of the slowest
+    // device in thousandths of the even share, and the choices that are dropped in millionths. slowest_milli 0: nothing
+    uint64_t slowest_milli, dropped_ppm;
 };
 
 struct edge {

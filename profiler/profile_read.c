@@ -176,6 +176,14 @@ static void read_update(struct json *object, struct profile_variant *variant)
         variant->update_ns = json_u64(object, "update_ns", 1, JSON_MAX);
 }
 
+static void read_experts(struct json *object, struct profile_variant *variant)
+{
+    if (!json_has(object, "slowest_milli"))
+        return;
+    variant->slowest_milli = json_u64(object, "slowest_milli", 1, UINT32_MAX);
+    variant->dropped_ppm = json_u64(object, "dropped_ppm", 0, 1000000);
+}
+
 static void read_rows_of_variant(struct reader *reader, struct json *object, struct profile_layer *layer)
 {
     if (!json_has(object, "touched_rows"))
@@ -203,6 +211,7 @@ static void read_variants(struct reader *reader, struct json *object, struct pro
             variant->devices = (uint32_t)json_u64(&item, "devices", 1, PROFILE_MOST_DEVICES);
         read_shares_output(&item, variant);
         read_update(&item, variant);
+        read_experts(&item, variant);
         json_end(&item);
     }
 }

@@ -117,6 +117,8 @@ static bool copy_layer(struct profile_layer *to, const struct profile_layer *fro
         const struct profile_variant *variant = &from->variants[to->variant_count];
         to->variants[to->variant_count].communication_ns = variant->communication_ns;
         to->variants[to->variant_count].update_ns = variant->update_ns;
+        to->variants[to->variant_count].slowest_milli = variant->slowest_milli;
+        to->variants[to->variant_count].dropped_ppm = variant->dropped_ppm;
         to->variants[to->variant_count].devices = variant->devices;
         to->variants[to->variant_count].shares_output = variant->shares_output;
         if (!copy_layer(&to->variants[to->variant_count].layer, &variant->layer, place)) {

@@ -107,6 +107,10 @@ static void write_variants(const struct profile_layer *layer, struct json_writer
         json_put_u64(writer, "communication_ns", layer->variants[i].communication_ns);
         if (layer->variants[i].update_ns > 0)
             json_put_u64(writer, "update_ns", layer->variants[i].update_ns);
+        if (layer->variants[i].slowest_milli > 0) {
+            json_put_u64(writer, "slowest_milli", layer->variants[i].slowest_milli);
+            json_put_u64(writer, "dropped_ppm", layer->variants[i].dropped_ppm);
+        }
         write_numbers(&layer->variants[i].layer, writer);
         if (layer->variants[i].layer.touched_rows)
             write_shapes(&layer->variants[i].layer, writer);

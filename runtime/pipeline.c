@@ -476,12 +476,22 @@ bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_
     return good;
 }
 
+// All members in this process get it, since they have it alike.
+static bool write_layer_state(const struct pipeline *pipeline, uint32_t layer, const void *host, struct error *error)
+{
+    const struct pipeline_shards *shards = pipeline->shards;
+    const struct state_span state = state_span_of(pipeline, layer);
+    bool good = shards || session_write_state(pipeline->session, &state, host, error);
+    for (uint32_t m = 0; good && shards && m < shards->grid->members; m++)
+        good = !shards->of[m] || session_write_state(shards->of[m]->session, &state, host, error);
+    return good;
+}
+
 bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
                          struct error *error)
 {
-    const struct state_span state = part == LAYER_STATE ? state_span_of(pipeline, layer) : (struct state_span){ 0 };
     if (part == LAYER_STATE)
-        return session_write_state(pipeline->session, &state, host, error);
+        return write_layer_state(pipeline, layer, host, error);
     return pipeline->shards ? shards_write_part(pipeline, layer, part, host, error)
                             : pipeline_write_own(pipeline, layer, part, host, error);
 }

@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "runtime/updates/clipping.h"
+
 // --- all members of this process, a thread each -------------------------------------------
 
 struct doing {
@@ -108,13 +110,23 @@ static struct session_settings settings_of(const struct shard_pipelines *pipelin
     return settings;
 }
 
+// Layers are numbered by their places in the plan there.
+static bool sets_alike(const struct shard_request *request, size_t layer)
+{
+    const struct split_norms *split = request->settings->split;
+    uint32_t place = 0;
+    while (request->plan->order && request->plan->order[place] != layer)
+        place++;
+    return split && split->layers[request->plan->order ? place : layer].sets_alike;
+}
+
 static bool make_one(struct shard_pipelines *pipelines, uint32_t member, void *self, struct error *error)
 {
     const struct shard_request *request = self;
     const struct session_settings settings = settings_of(pipelines, member, request);
     for (size_t l = 0; l < request->layer_count && pipelines->count > 1; l++) {
         const struct weir_layer *layer = &request->layers[member][l];
-        if (layer->state_bytes > 0 || layer->has_auxiliary_loss)
+        if ((layer->state_bytes > 0 || layer->has_auxiliary_loss) && !sets_alike(request, l))
             return error_set(error, "layer %s has %s, and layers are split over groups: plan without tensor"
                              " parallelism", layer->name,
                              layer->state_bytes > 0 ? "a state without a gradient" : "an auxiliary loss");

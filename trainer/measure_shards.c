@@ -1,5 +1,6 @@
 #include "trainer/measure_shards.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,9 @@
 #include "common/number.h"
 #include "common/text.h"
 #include "device/kernels.h"
+#include "device/expert_kernels.h"
 #include "models/shards.h"
+#include "trainer/expert_share.h"
 #include "trainer/host_tables.h"
 #include "trainer/measure_model.h"
 #include "trainer/model_spec.h"
@@ -118,6 +121,7 @@ struct collective_times {
     uint64_t sum_ns;              // all-reduce of F and of I
     // W with shared rows: gathering what was normed, adding up the gradients of gain and offset
     uint64_t gather_ns, norm_ns;
+    uint64_t counts_ns;           // F of experts: gathering what members have counted
 };
 
 static bool add_variant(struct profile_layer *layer, const struct profile_layer *shard, struct sharding sharding,
@@ -139,6 +143,7 @@ static bool add_variant(struct profile_layer *layer, const struct profile_layer 
     *variant = (struct profile_variant){ .layer = *shard, .devices = (uint32_t)sharding.shards,
                                          .shares_output = sharding.shares_rows || sharding.owns_rows,
                                          .communication_ns = times->sum_ns, .update_ns = update_ns };
+    variant->layer.forward_ns += times->counts_ns;
     const uint64_t weight_ns = sharding.shares_rows ? times->gather_ns + times->norm_ns : 0;
     variant->layer.backward_weight_ns += weight_ns;
     variant->layer.backward_ns += weight_ns;
@@ -190,14 +195,50 @@ static bool time_update(const struct collective_place *place, const struct layer
 }
 
 // The time in which members that have parts of tables send each other their vectors; a gather sends as many bytes.
+// Tokens' rows go to the members of their experts and back. The slowest member has more of them than others.
 static bool time_exchange(const struct collective_place *place, const struct layer *layer, struct sharding sharding,
-                          uint64_t *ns, struct error *error)
+                          const struct profile_routing *routing, struct collective_times *times, struct error *error)
 {
     const uint64_t bytes = layer_exchanged_bytes(layer);
-    return bytes == 0 || time_collective(place, bytes, sharding.shards, false, ns, error);
+    const size_t experts = layer->shape.experts.router.experts;
+    const bool good = bytes == 0 || time_collective(place, bytes, sharding.shards, false, &times->sum_ns, error);
+    if (!good || !layer->shape.experts.have_places)
+        return good;
+    times->sum_ns = (uint64_t)(2 * (double)times->sum_ns * expert_share_of(layer, routing).slowest);
+    return time_collective(place, sharding.shards * routing_block_bytes(experts), sharding.shards, false,
+                           &times->counts_ns, error);
 }
 
-static bool add_variants(struct profile *profile, const struct profile *of_shard, const struct model *model,
+static uint64_t stretched(uint64_t ns, double by)
+{
+    return (uint64_t)((double)ns * by);
+}
+
+// Times of experts were measured with about as many rows as are chosen if all experts are chosen alike.
+static void price_experts(struct profile_layer *layer, const struct layer *shard, const struct profile_routing *routing)
+{
+    if (!shard->shape.experts.have_places)
+        return;
+    const struct expert_share share = expert_share_of(shard, routing);
+    const double by = 1 + share.products * (share.slowest / expert_share_of(shard, NULL).slowest - 1);
+    layer->forward_ns = stretched(layer->forward_ns, by);
+    layer->backward_input_ns = stretched(layer->backward_input_ns, by);
+    layer->backward_weight_ns = stretched(layer->backward_weight_ns, by);
+    layer->backward_ns = stretched(layer->backward_ns, by);
+}
+
+// What the last variant's experts have to do.
+static void note_experts(struct profile_layer *layer, const struct layer *shard, const struct profile_routing *routing)
+{
+    struct profile_variant *variant = &layer->variants[layer->variant_count - 1];
+    if (!shard->shape.experts.have_places || !routing)
+        return;
+    const struct expert_share share = expert_share_of(shard, routing);
+    variant->slowest_milli = (uint64_t)llround(1000 * share.slowest);
+    variant->dropped_ppm = (uint64_t)llround(1e6 * share.dropped);
+}
+
+static bool add_variants(struct profile *profile, struct profile *of_shard, const struct model *model,
                          struct sharding sharding, const struct collective_place *place,
                          const struct collective_times *times, struct error *error)
 {
@@ -207,18 +248,36 @@ static bool add_variants(struct profile *profile, const struct profile *of_shard
         uint64_t update_ns = 0;
         if (!layer_can_be_split(&model->layers[l], sharding))
             continue;
+        price_experts(&of_shard->layers[l], &model->layers[l], profile->routing);
         good = time_update(place, &model->layers[l], sharding, &update_ns, error)
-            && time_exchange(place, &model->layers[l], sharding, &own.sum_ns, error)
+            && time_exchange(place, &model->layers[l], sharding, profile->routing, &own, error)
             && add_variant(&profile->layers[l], &of_shard->layers[l], sharding, &own, update_ns, error);
+        if (good)
+            note_experts(&profile->layers[l], &model->layers[l], profile->routing);
     }
     return good && profile_rehash(profile, error);
 }
 
-static const struct layer *first_to_split(const struct model *model, size_t shards)
+static bool has_experts(const struct model *model)
 {
+    for (size_t l = 0; l < model->layer_count; l++)
+        if (model->layers[l].kind == &layer_experts)
+            return true;
+    return false;
+}
+
+static const struct layer *first_to_split(const struct model *model, size_t shards, struct error *error)
+{
+    if (has_experts(model)) {
+        error_set(error, "model %s has experts, which are not split as tensors are: leave out --tensor, and name --rows"
+                  " and --experts", model->name);
+        return NULL;
+    }
     for (size_t l = 0; l < model->layer_count; l++)
         if (layer_can_be_split(&model->layers[l], (struct sharding){ .shards = shards }))
             return &model->layers[l];
+    error_set(error, "model %s has no layer that %zu devices can share: take a number that divides its heads, or its"
+              " words", model->name, shards);
     return NULL;
 }
 
@@ -232,14 +291,14 @@ static bool time_collectives(const struct collective_place *place, const struct 
         && time_collective(place, norm, shards, true, &times->norm_ns, error);
 }
 
-// The member that looks up most. All have the same sizes.
+// The member that looks up most, or has most experts. All have the same sizes.
 static size_t slowest_member(const struct model *model, struct sharding sharding)
 {
     size_t slowest = 0, most = 0;
     for (size_t m = 0; sharding.places && m < sharding.shards; m++) {
         size_t units = 0;
         for (size_t l = 0; l < model->layer_count; l++)
-            units += layer_looked_up(&model->layers[l], sharding, m);
+            units += layer_own_work(&model->layers[l], sharding, m);
         if (units > most) {
             most = units;
             slowest = m;
@@ -268,11 +327,9 @@ bool measure_shards(struct profile *profile, const char *spec, struct device *de
     const struct collective_place place = { device, cluster, NULL, options, NULL };
     const struct sharding tensors = { .shards = shards }, rows = { .shards = shards, .shares_rows = true };
     struct model *model = model_from_spec(spec, device_precision(device), error);
-    const struct layer *first = model ? first_to_split(model, shards) : NULL;
+    const struct layer *first = model ? first_to_split(model, shards, error) : NULL;
     struct collective_times times = { 0 };
-    bool good = first || (model && error_set(error, "model %s has no layer that %u devices can share: take a number"
-                                             " that divides its heads, or its words", model->name, shards));
-    good = good && time_collectives(&place, first, shards, &times, error)
+    const bool good = first && time_collectives(&place, first, shards, &times, error)
         && measure_sharding(profile, spec, tensors, &place, &times, error)
         && (!model_can_share_rows(model, shards)
             || measure_sharding(profile, spec, rows, &place, &times, error));
@@ -285,7 +342,8 @@ static bool has_tables(const struct model *model, struct error *error)
     for (size_t l = 0; l < model->layer_count; l++)
         if (layer_data(&model->layers[l]) == DATA_IDS)
             return true;
-    return error_set(error, "model %s has no tables to place: leave out --tables", model->name);
+    return error_set(error, "model %s has no tables or experts to place: leave out --tables and --experts",
+                     model->name);
 }
 
 bool measure_own_rows(struct profile *profile, const char *spec, struct device *device, uint32_t members,
@@ -295,7 +353,8 @@ bool measure_own_rows(struct profile *profile, const char *spec, struct device *
     const struct collective_place place = { device, cluster, data, options, NULL };
     const struct sharding sharding = { .shards = members, .owns_rows = true, .places = places };
     struct model *model = model_from_spec(spec, device_precision(device), error);
-    const bool good = model && (!places || has_tables(model, error)) && model_can_own_rows(model, sharding, error)
+    const bool good = model && (!places || has_experts(model) || has_tables(model, error))
+        && model_can_own_rows(model, sharding, error)
         && measure_sharding(profile, spec, sharding, &place, &(struct collective_times){ 0 }, error);
     model_free(model);
     return good;

@@ -337,7 +337,8 @@ struct layer_pass binding_pass_of(const struct layer_binding *binding, const str
         .loss_weight = (float)(1 / samples),
         .sum = binding->sums ? &binding->sums[pass->copy].sum : NULL,
     };
-    layer_pass.base.samples = binding_samples_of(&binding->layer, binding_samples(binding, pass));
+    layer_pass.whole_samples = binding_samples(binding, pass);
+    layer_pass.base.samples = binding_samples_of(&binding->layer, layer_pass.whole_samples);
     return layer_pass;
 }
 
@@ -353,10 +354,11 @@ static void add_up(void *self, struct queue *queue, const struct shard_part *par
         [SHARD_REDUCE_SCATTER] = MEET_REDUCE_SCATTER,
         [SHARD_ALL_GATHER] = MEET_ALL_GATHER,
         [SHARD_ALL_TO_ALL] = MEET_ALL_TO_ALL,
+        [SHARD_ROWS] = MEET_ROWS,
     };
     const struct summing *summing = self;
     const struct shard_numbers numbers = { part->numbers, part->count, part->are_floats, meets[part->exchange],
-                                           part->received };
+                                           part->received, part->rows };
     shard_group_meet(summing->group, &summing->at, queue, &numbers);
 }
 

@@ -156,13 +156,27 @@ static uint64_t most_bytes(const struct split_layers *layers)
     return most;
 }
 
+// The most runs of rows that a member sends and receives at once: one for each expert, and one of each member for each
+// expert that it has.
+static uint32_t most_runs(const struct split_layers *layers)
+{
+    uint32_t most = 0;
+    for (uint32_t l = 0; l < layers->model->layer_count; l++) {
+        const struct layer *layer = &layers->model->layers[l];
+        const struct expert_shape shape = is_split((void *)(uintptr_t)layers, l) && layer->kind == &layer_experts
+            ? shard_of(layers, l, 0).shape.experts : (struct expert_shape){ .most = 0 };
+        most = max_u64(most, shape.router.experts + shape.most * layers->members);
+    }
+    return most;
+}
+
 // The group's collectives. If each member has a device of its own, they run over connections between these devices.
 static bool open_group(struct split_layers *layers, const struct plan *plan, struct device *device, uint32_t copies,
                          struct error *error)
 {
     const uint32_t sums = (uint32_t)layers->model->layer_count * copies + proxy_stages_places(plan, copies);
     const struct shard_wire_settings settings = { .grid = &layers->grid, .device = device,
-                                                  .most_bytes = most_bytes(layers) };
+                                                  .most_bytes = most_bytes(layers), .most_runs = most_runs(layers) };
     struct shard_wire *wire = NULL;
     layers->first_norm_place = sums;
     layers->group = shard_group_create(device, layers->members, sums + plan->ranks, 0, error);
@@ -286,6 +300,7 @@ static void note_split(struct split_layers *layers, uint32_t layer, uint32_t pla
                                    .adds_up = layers->how.owns_rows };
     if (!is_split(layers, layer))
         return;
+    split->sets_alike = layers->model->layers[layer].kind == &layer_experts;
     const struct layer shard = shard_of(layers, layer, 0);
     split->members = layers->shards[layer];
     shard_own_range(&shard, &split->first, &split->end);
@@ -439,7 +454,7 @@ static void add_up(void *self, uint32_t rank, uint32_t member, struct queue *que
 {
     const struct split_layers *layers = self;
     const struct rank_grid *grid = &layers->grid;
-    const struct shard_numbers all = { numbers, count, true, MEET_ALL_REDUCE, NULL };
+    const struct shard_numbers all = { .at = numbers, .count = count, .are_floats = true };
     const uint32_t group = grid->group ? rank_grid_group(grid, rank) : 1;
     struct attendance attendance = { layers->first_norm_place + rank, layers->members, member };
     if (grid->group) {

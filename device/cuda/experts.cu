@@ -4,9 +4,9 @@
 // Routing takes four passes. No sum depends on the order of blocks:
 //
 //     1. choose    a thread per token: its choices and gates
-//     2. rank      a block per expert walks over all pairs in order: the place of each of its own, and the
-//                  expert's mean probability
-//     3. join      one block: where each expert ends, shares, losses and statistics
+//     2. rank      a block per expert walks over all pairs in order: the place of each of its own, and the sum of the
+//                  expert's probabilities. It leaves the block of a member
+//     3. join      one block: from the blocks of all members where each expert ends, shares, losses and statistics
 //     4. place     a thread per pair: its slot, and that slot's pair
 #include "device/cuda/reduce.cuh"
 
@@ -39,12 +39,6 @@ static __global__ void __launch_bounds__(BLOCK) choose_kernel(const struct routi
     }
 }
 
-// What the second pass leaves for the third, in the scratch.
-struct counted {
-    double mean;           // the sum of the expert's probabilities
-    uint32_t pairs, firsts;
-};
-
 // How many threads in front of this one have a flag, and how many there are in the block.
 static __device__ inline uint32_t flags_before(bool flag, uint32_t *all)
 {
@@ -68,12 +62,14 @@ static __device__ inline uint32_t flags_before(bool flag, uint32_t *all)
     return before;
 }
 
-static __global__ void __launch_bounds__(BLOCK) rank_pairs_kernel(const struct routing routing, counted *counts)
+// The first block also adds up the squares of all log_sums.
+static __global__ void __launch_bounds__(BLOCK) rank_pairs_kernel(const struct routing routing, void *own)
 {
+    const struct routing_block block = routing_block_in(own, routing.router.experts, 0);
     const size_t top = routing.router.top, pairs = routing.counted * top;
     const int32_t expert = (int32_t)blockIdx.x;
     uint32_t done = 0, firsts = 0, all;
-    double mean = 0;
+    double mean = 0, squares = 0;
     for (size_t begin = 0; begin < pairs; begin += BLOCK) {
         const size_t pair = begin + threadIdx.x;
         const bool is_own = pair < pairs && routing.choices[pair] == expert;
@@ -88,55 +84,90 @@ static __global__ void __launch_bounds__(BLOCK) rank_pairs_kernel(const struct r
         mean += (double)router_share(&routing.router, routing.logits[row * routing.router.experts + blockIdx.x],
                                      sums_of(routing, row));
     mean = over_group<BLOCK>(mean, added());
-    if (threadIdx.x == 0)
-        counts[blockIdx.x] = { mean, done, firsts };
-}
-
-struct joined {
-    double balance;
-    size_t dropped;
-};
-
-// Ends and shares of all experts.
-static __device__ inline joined join_counts(const struct routing &routing, const counted *counts)
-{
-    const bool is_first = routing.router.kind == ROUTER_GSHARD;
-    const double all = (double)routing.counted * (double)(is_first ? 1 : routing.router.top);
-    joined joined = { 0, 0 };
-    int32_t end = 0;
-#pragma unroll 1
-    for (size_t e = 0; e < routing.router.experts; e++) {
-        const size_t pairs = counts[e].pairs;
-        const bool is_full = routing.capacity > 0 && pairs > routing.capacity;
-        const float share = all > 0 ? (float)(is_first ? counts[e].firsts : counts[e].pairs) / (float)all : 0;
-        routing.ends[e] = end += (int32_t)(is_full ? routing.capacity : pairs);
-        routing.shares[e] = share;
-        joined.dropped += is_full ? pairs - routing.capacity : 0;
-        joined.balance += (double)share * counts[e].mean;
-    }
-    return joined;
-}
-
-static __global__ void __launch_bounds__(BLOCK) join_kernel(const struct routing routing, const counted *counts,
-                                                            float *statistics, float *loss)
-{
-    const size_t experts = routing.router.experts;
-    const double rows = routing.counted > 0 ? (double)routing.counted : 1;
-    double squares = 0;
-    for (size_t row = threadIdx.x; row < routing.counted; row += BLOCK)
+    for (size_t row = threadIdx.x; blockIdx.x == 0 && row < routing.counted; row += BLOCK)
         squares += (double)routing.log_sums[row] * (double)routing.log_sums[row];
     squares = over_group<BLOCK>(squares, added());
     if (threadIdx.x > 0)
         return;
-    const joined joined = join_counts(routing, counts);
-    const float balance = (float)(joined.balance * (double)experts / rows), z = (float)(squares / rows);
-    *loss = __fadd_rn(__fmul_rn(routing.auxiliary, balance), __fmul_rn(routing.z, z));
+    block.means[expert] = mean;
+    block.counts[expert] = (int32_t)done;
+    block.firsts[expert] = (int32_t)firsts;
+    if (expert == 0)
+        *block.squares = squares;
+}
+
+// How many of a member's pairs an expert takes, of which so many come before.
+static __device__ inline size_t pairs_kept(const struct routing &routing, size_t before, size_t count)
+{
+    const size_t room = before < routing.capacity ? routing.capacity - before : 0;
+    return routing.capacity > 0 && count > room ? room : count;
+}
+
+// The counts of one expert, of all members.
+struct expert_counts {
+    uint32_t pairs, firsts, kept, own;  // own: those of `kept` that are this member's
+    double mean;
+};
+static_assert((int)ROUTER_EXPERTS <= (int)BLOCK, "a thread counts an expert");
+
+static __device__ inline expert_counts count_expert(const struct routing &routing,
+                                                    const struct routing_members &members, size_t e)
+{
+    const size_t experts = routing.router.experts;
+    expert_counts all = {};
+#pragma unroll 1
+    for (size_t m = 0; m < members.members; m++) {
+        const struct routing_block block = routing_block_in(members.blocks, experts, m);
+        const uint32_t count = (uint32_t)block.counts[e], kept = (uint32_t)pairs_kept(routing, all.pairs, count);
+        if (members.kept)
+            members.kept[m * experts + e] = (int32_t)kept;
+        all.own = m == members.member ? kept : all.own;
+        all.kept += kept;
+        all.pairs += count;
+        all.firsts += (uint32_t)block.firsts[e];
+        all.mean += block.means[e];
+    }
+    return all;
+}
+
+// A thread for each expert, then one for all.
+static __global__ void __launch_bounds__(BLOCK) join_kernel(const struct routing routing,
+                                                            const struct routing_members members, float *statistics,
+                                                            float *loss)
+{
+    const size_t experts = routing.router.experts, tokens = routing.counted + routing.elsewhere;
+    const bool is_first = routing.router.kind == ROUTER_GSHARD;
+    const double choices = (double)tokens * (double)(is_first ? 1 : routing.router.top);
+    const double rows = tokens > 0 ? (double)tokens : 1;
+    size_t end = 0, taken = 0, taken_end = 0, dropped = 0;
+    double balance = 0, squares = 0;
+    SHARED(expert_counts, counts, [ROUTER_EXPERTS]);
+    if (threadIdx.x < experts)
+        counts[threadIdx.x] = count_expert(routing, members, threadIdx.x);
+    __syncthreads();
+    if (threadIdx.x > 0)
+        return;
+#pragma unroll 1
+    for (size_t e = 0; e < experts; e++) {
+        const expert_counts &all = counts[e];
+        const float share = choices > 0 ? (float)(is_first ? all.firsts : all.pairs) / (float)choices : 0;
+        routing.ends[e] = (int32_t)(end += all.own);
+        if (members.taken && (members.own[e / 64] >> e % 64 & 1))
+            members.taken[taken++] = (int32_t)(taken_end += all.kept);
+        routing.shares[e] = share;
+        balance += (double)share * all.mean;
+        dropped += all.pairs - all.kept;
+        if (statistics)
+            statistics[e] = (float)all.pairs;
+    }
+    for (size_t m = 0; m < members.members; m++)
+        squares += *routing_block_in(members.blocks, experts, m).squares;
+    const float even = (float)(balance * (double)experts / rows), z = (float)(squares / rows);
+    *loss = __fadd_rn(__fmul_rn(routing.auxiliary, even), __fmul_rn(routing.z, z));
     if (!statistics)
         return;
-    for (size_t e = 0; e < experts; e++)
-        statistics[e] = (float)counts[e].pairs;
-    statistics[experts] = (float)joined.dropped;
-    statistics[experts + 1] = balance;
+    statistics[experts] = (float)dropped;
+    statistics[experts + 1] = even;
     statistics[experts + 2] = z;
     statistics[experts + 3] = 1;
 }
@@ -477,17 +508,29 @@ static cudaError_t activate(const struct cuda_launch *launch, const struct activ
                           activation->rows * activation->columns, 0);
 }
 
+cudaError_t cuda_route_own(const struct cuda_launch *launch, const struct routing *routing, void *block)
+{
+    const cudaError_t status = launch_blocks(launch, choose_kernel, blocks_for(routing->rows, BLOCK), BLOCK, 0,
+                                             *routing);
+    return status == cudaSuccess
+        ? launch_blocks(launch, rank_pairs_kernel, routing->router.experts, BLOCK, 0, *routing, block) : status;
+}
+
+cudaError_t cuda_route_all(const struct cuda_launch *launch, const struct routing *routing,
+                           const struct routing_members *members, float *statistics, float *loss)
+{
+    const cudaError_t status = launch_blocks(launch, join_kernel, 1, BLOCK, 0, *routing, *members, statistics, loss);
+    return status == cudaSuccess
+        ? launch_each<1>(launch, place_body{ *routing }, routing->rows * routing->router.top, 0) : status;
+}
+
 cudaError_t cuda_route(const struct cuda_launch *launch, const struct routing *routing, float *statistics, float *loss)
 {
-    counted *const counts = (counted *)launch->scratch;
-    cudaError_t status = launch_blocks(launch, choose_kernel, blocks_for(routing->rows, BLOCK), BLOCK, 0, *routing);
-    if (status == cudaSuccess)
-        status = launch_blocks(launch, rank_pairs_kernel, routing->router.experts, BLOCK, 0, *routing, counts);
-    if (status == cudaSuccess)
-        status = launch_blocks(launch, join_kernel, 1, BLOCK, 0, *routing, counts, statistics, loss);
-    if (status == cudaSuccess)
-        status = launch_each<1>(launch, place_body{ *routing }, routing->rows * routing->router.top, 0);
-    return status;
+    struct routing_members alone = {};
+    alone.members = 1;
+    alone.blocks = launch->scratch;
+    const cudaError_t status = cuda_route_own(launch, routing, alone.blocks);
+    return status == cudaSuccess ? cuda_route_all(launch, routing, &alone, statistics, loss) : status;
 }
 
 template <class T>
@@ -499,7 +542,8 @@ static cudaError_t route_backward(const struct cuda_launch *launch, const slopes
 cudaError_t cuda_route_backward(const struct cuda_launch *launch, const struct routing *routing,
                                 struct values *logits_gradient, const float *gates_gradient, float weight)
 {
-    const float counted = routing->counted > 0 ? (float)routing->counted : 1;
+    const size_t tokens = routing->counted + routing->elsewhere;
+    const float counted = tokens > 0 ? (float)tokens : 1;
     const slopes_body slopes = { *routing, gates_gradient,
                                  weight * routing->auxiliary * (float)routing->router.experts / counted,
                                  weight * routing->z * 2 / counted };

@@ -55,6 +55,24 @@ static bool find_layer_of(const struct plan *plan, const struct profile *profile
     return good;
 }
 
+static void find_experts(const struct explain_request *request, struct uneven_experts *experts)
+{
+    const struct plan *plan = request->plan;
+    for (uint32_t s = 0; s < plan->stage_count; s++)
+        for (uint32_t l = plan->stages[s].first; plan->stages[s].variant && l < plan->stages[s].end; l++) {
+            const struct profile_layer *layer = &request->profile->layers[l];
+            for (size_t v = 0; v < layer->variant_count; v++) {
+                const struct profile_variant *variant = &layer->variants[v];
+                if (strcmp(variant->layer.name, plan->stages[s].variant) != 0
+                    || variant->slowest_milli <= experts->slowest_milli)
+                    continue;
+                *experts = (struct uneven_experts){ .stage = s, .slowest_milli = variant->slowest_milli,
+                                                    .dropped_ppm = variant->dropped_ppm };
+                snprintf(experts->name, sizeof experts->name, "%s", layer->name);
+            }
+        }
+}
+
 static bool find_layer(const struct explain_request *request, struct explanation *explanation, struct error *error)
 {
     const struct plan *plan = request->plan;
@@ -190,6 +208,7 @@ static bool plan_unchanged(const struct explain_request *request, struct explana
 static bool fill(const struct explain_request *request, struct explanation *explanation, struct error *error)
 {
     struct plan *best = NULL;
+    find_experts(request, &explanation->experts);
     const bool good = balance_read(request->plan, &explanation->balance, error)
                    && plan_path_read(request->plan, &explanation->path, error)
                    && find_layer(request, explanation, error) && look_around(request, explanation, error)

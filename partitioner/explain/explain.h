@@ -43,6 +43,13 @@ struct largest_layer {
     double share;    // of the iteration time
 };
 
+// The layer of experts over the devices of a group whose slowest device is busiest (profile.h). slowest_milli 0: none.
+struct uneven_experts {
+    char name[64];
+    uint32_t stage;
+    uint64_t slowest_milli, dropped_ppm;
+};
+
 struct explanation {
     const struct plan *plan;    // borrowed from the request
     uint64_t budget;
@@ -58,6 +65,7 @@ struct explanation {
     struct balance balance;
     struct plan_path path;
     struct largest_layer layer;
+    struct uneven_experts experts;
     struct neighbour *neighbours;  // of the busiest rank's stages
     size_t neighbour_count;
     struct what_if *changes;       // by gain; impossible changes are left out

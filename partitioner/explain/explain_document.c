@@ -136,6 +136,14 @@ static void write_facts(struct json_writer *writer, const struct explanation *ex
     json_put_u64(writer, "ns", explanation->layer.ns);
     json_put_fraction(writer, "share", explanation->layer.share);
     json_close(writer);
+    if (explanation->experts.slowest_milli == 0)
+        return;
+    json_begin_object(writer, "experts", JSON_INLINE);
+    json_put_string(writer, "name", explanation->experts.name);
+    json_put_u64(writer, "stage", explanation->experts.stage);
+    json_put_u64(writer, "slowest_milli", explanation->experts.slowest_milli);
+    json_put_u64(writer, "dropped_ppm", explanation->experts.dropped_ppm);
+    json_close(writer);
 }
 
 void explanation_write(const struct explanation *explanation, struct text *text)

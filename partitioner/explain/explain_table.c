@@ -210,6 +210,15 @@ static void print_layer_and_memory(const struct explanation *explanation, struct
              bytes_format(tightest->capacity_bytes, capacity));
 }
 
+static void print_experts(const struct uneven_experts *experts, struct text *text)
+{
+    if (experts->slowest_milli == 0)
+        return;
+    shown_add(text, "  experts        of %s, on stage %u: the slowest device takes %.2f times its even share, and",
+              experts->name, experts->stage, (double)experts->slowest_milli / 1000);
+    text_add(text, " %.1f %% of all choices are dropped\n", (double)experts->dropped_ppm / 1e4);
+}
+
 // --- small steps ------------------------------------------------------------------------------
 
 static void print_neighbour(const struct explanation *explanation, const struct neighbour *neighbour, struct text *text)
@@ -343,6 +352,7 @@ void explanation_print(const struct explanation *explanation, struct text *text)
     print_busiest(explanation, text);
     print_path(explanation, text);
     print_layer_and_memory(explanation, text);
+    print_experts(&explanation->experts, text);
     print_neighbours(explanation, text);
     print_changes(explanation, text);
 }

@@ -71,6 +71,43 @@ static struct split_tables split_tables_of(const struct search_request *request)
     return tables;
 }
 
+static bool has_variant(const struct profile_layer *layer, const char *name)
+{
+    bool has = false;
+    for (size_t v = 0; v < layer->variant_count; v++)
+        has |= strcmp(layer->variants[v].layer.name, name) == 0;
+    return has;
+}
+
+// The name of a variant of other layers that a stage may take, on several devices, and that this one does not have.
+static const char *lacks(const struct search_request *request, const struct profile_layer *layer)
+{
+    for (size_t l = 0; l < request->profile->layer_count; l++) {
+        const struct profile_layer *other = &request->profile->layers[l];
+        for (size_t v = 0; v < other->variant_count; v++) {
+            const char *name = other->variants[v].layer.name;
+            if (other->variants[v].devices > 1 && may_take(request, name) && !has_variant(layer, name))
+                return name;
+        }
+    }
+    return NULL;
+}
+
+// Experts are split over the devices of a group, or the group has one device: what their routers count is of the whole
+// micro-batch.
+static bool experts_have_variants(const struct search_request *request, struct error *error)
+{
+    for (size_t l = 0; l < request->profile->layer_count; l++) {
+        const struct profile_layer *layer = &request->profile->layers[l];
+        const char *name = layer->kind && strcmp(layer->kind, "experts") == 0 ? lacks(request, layer) : NULL;
+        if (name && layer->state_bytes > 0)
+            return error_set(error, "layer %.60s has experts, which the variant \"%.60s\" does not split: measure the"
+                             " profile with weir profile --rows 2 --experts blocks, or plan without variants",
+                             layer->name, name);
+    }
+    return true;
+}
+
 bool search_check_size(const struct search_request *request, struct error *error)
 {
     const struct generator *generator = search_generator(request);
@@ -99,6 +136,7 @@ bool search_check(const struct search_request *request, struct error *error)
         return error_set(error, "%s passes each sequence through the stages in parts, and the profile does not say that"
                          " there are any (\"sequences\": true in it does)", generator->name);
     return variants_are_given_well(request, error)
+        && experts_have_variants(request, error)
         && (!may_split_layers(request)
             || optimizer_check_split(request->storage.optimizer, split_tables_of(request), error))
         && storage_check(&request->storage, request->profile, request->cluster, generator->weights == WEIGHTS_FLUSH,

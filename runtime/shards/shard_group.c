@@ -259,6 +259,25 @@ static void receive_shares(const struct shard_group *group, const struct attenda
                    share_of(group, attendance, m, attendance->member).at, bytes);
 }
 
+// The runs that come to this member. Those of a failed walk are left out: the queue has failed.
+static void receive_rows(const struct shard_group *group, const struct attendance *attendance, struct queue *queue)
+{
+    const struct guest *guests = group->places[attendance->place].guests;
+    const struct shard_numbers *mine = &guests[attendance->member].has;
+    const uint64_t bytes = mine->count * shard_number_bytes(mine, group->device);
+    struct error reason = { 0 };
+    struct row_walk walk;
+    struct row_run run;
+    if (!row_walk_begin(&walk, queue, &mine->rows, &reason)) {
+        queue_fail(queue, reason.text);
+        return;
+    }
+    while (row_walk_next(&walk, &run))
+        if (run.to == attendance->member)
+            queue_copy(queue, (char *)mine->received + run.to_row * bytes,
+                       (char *)guests[run.from].has.at + run.from_row * bytes, run.count * bytes);
+}
+
 static void take_first(const struct shard_group *group, const struct attendance *attendance, struct queue *queue)
 {
     const struct guest *guests = group->places[attendance->place].guests;
@@ -322,7 +341,8 @@ void shard_group_meet_here(struct shard_group *group, const struct attendance *a
                              const struct shard_numbers *part)
 {
     static collective_work *const works[] = { [MEET_ALL_REDUCE] = add_share, [MEET_REDUCE_SCATTER] = add_share,
-                                              [MEET_ALL_GATHER] = spread_share, [MEET_ALL_TO_ALL] = receive_shares };
+                                              [MEET_ALL_GATHER] = spread_share, [MEET_ALL_TO_ALL] = receive_shares,
+                                              [MEET_ROWS] = receive_rows };
     attend(group, attendance, queue, part, works[part->meet]);
 }
 

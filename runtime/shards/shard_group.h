@@ -1,7 +1,7 @@
 // Collectives of a tensor-parallel group whose members are threads of one process with memory on one device. They are
-// all-reduce, reduce-scatter, all-gather, all-to-all, and handing data over from a smaller group to a larger one. If
-// members have a device each, all but the last go over a wire (shard_wire.h); members that hand over are on one device
-// then, too.
+// all-reduce, reduce-scatter, all-gather, all-to-all, rows on their way to experts and back (device/row_exchange.h),
+// and handing data over from a smaller group to a larger one. If members have a device each, all but the last go over a
+// wire (shard_wire.h); members that hand over are on one device then, too.
 //
 //     host of member 0    part 0 there -+-             -+- first share  added and copied -+-               -+- go on
 //     host of member 1    part 1 there -+- all are here -+- second share added and copied -+- all are given -+- go on
@@ -9,7 +9,7 @@
 // Each member adds one share of the elements of all parts, ((part 0 + part 1) + part 2) + .., and copies it to the
 // others. So no memory is needed beside the parts, and no two members touch the same element. For a reduce-scatter, a
 // member copies its share to its own part only. For an all-gather, it adds nothing. For an all-to-all, it copies its
-// shares of all parts to where it receives. Hosts meet when they give the
+// shares of all parts to where it receives. Of rows it copies those that come to it. Hosts meet when they give the
 // work to their queues, not when it is done; the queues wait for each other by events.
 //
 // All members start their collectives in the same order, since they run the same schedule. When one fails the others

@@ -159,9 +159,34 @@ static bool exchange_shares(struct shard_wire *wire, struct queue *queue, const 
     return await_ready(wire, error);
 }
 
+// Rows that stay here are copied; each run of others is a message.
+static bool exchange_rows(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
+                          struct error *error)
+{
+    const uint64_t bytes = part->count * shard_number_bytes(part, wire->settings.device);
+    struct row_walk walk;
+    struct row_run run;
+    size_t used = 0;
+    if (!row_walk_begin(&walk, queue, &part->rows, error))
+        return false;
+    while (row_walk_next(&walk, &run)) {
+        char *sent = (char *)part->at + run.from_row * bytes, *received = (char *)part->received + run.to_row * bytes;
+        if (run.from == wire->member && run.to == wire->member)
+            queue_copy(queue, received, sent, run.count * bytes);
+        else if (run.from == wire->member)
+            add_end(wire, &used, true, run.to, sent, run.count * bytes);
+        else if (run.to == wire->member)
+            add_end(wire, &used, false, run.from, received, run.count * bytes);
+    }
+    communicator_exchange(wire->communicator, queue, wire->ends, used);
+    return await_ready(wire, error);
+}
+
 bool shard_wire_meet(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
                      struct error *error)
 {
+    if (part->meet == MEET_ROWS)
+        return group_is_well(wire, error) && exchange_rows(wire, queue, part, error);
     if (part->meet == MEET_ALL_TO_ALL)
         return group_is_well(wire, error) && exchange_shares(wire, queue, part, error);
     const size_t most = most_of_piece(wire, part);
@@ -190,7 +215,7 @@ static bool open_room(struct shard_wire *wire, struct error *error)
     wire->row_bytes = round_to_256(max_u64(min_u64(wanted, most), least));
     wire->room_bytes = wire->row_bytes * others;
     wire->room = device_allocate(settings->device, wire->room_bytes, error);
-    wire->ends = calloc(2 * (size_t)wire->members, sizeof wire->ends[0]);
+    wire->ends = calloc(2 * (size_t)wire->members + settings->most_runs, sizeof wire->ends[0]);
     return wire->room && (wire->ends || error_no_memory(error, "the sums over shards"));
 }
 

@@ -14,6 +14,7 @@
 #define RUNTIME_SHARDS_SHARD_WIRE_H
 
 #include "device/kernels.h"
+#include "device/row_exchange.h"
 #include "runtime/groups/rank_grid.h"
 
 enum { SHARE_MULTIPLE = 64 };  // elements: shares begin at the start of a cache line
@@ -26,7 +27,8 @@ static inline size_t share_begin(size_t count, uint32_t share, uint32_t shares)
 // The collectives. MEET_ALL_REDUCE gives each member the sum of what all bring. MEET_REDUCE_SCATTER gives each member
 // only its share of the sum, in its place. MEET_ALL_GATHER gives all members all shares, each in its place.
 // MEET_ALL_TO_ALL gives member i share i of all members, in their order. The shares of the latter three are equal.
-enum shard_meet { MEET_ALL_REDUCE, MEET_REDUCE_SCATTER, MEET_ALL_GATHER, MEET_ALL_TO_ALL };
+// MEET_ROWS moves rows of `count` numbers to the members that have their experts, or back (row_exchange.h).
+enum shard_meet { MEET_ALL_REDUCE, MEET_REDUCE_SCATTER, MEET_ALL_GATHER, MEET_ALL_TO_ALL, MEET_ROWS };
 
 // What a member brings: numbers of the device's precision, or floats whatever the precision is.
 struct shard_numbers {
@@ -34,7 +36,8 @@ struct shard_numbers {
     size_t count;
     bool are_floats;
     enum shard_meet meet;
-    void *received;  // of an all-to-all: what this member gets, elsewhere than at `at`
+    void *received;  // of an all-to-all, or of rows: what this member gets, elsewhere than at `at`
+    struct row_exchange rows;
 };
 
 static inline size_t shard_number_bytes(const struct shard_numbers *numbers, const struct device *device)
@@ -46,8 +49,9 @@ static inline size_t shard_number_bytes(const struct shard_numbers *numbers, con
 static inline struct shard_numbers shard_numbers_behind(struct shard_numbers all, const struct device *device,
                                                         size_t first, size_t count)
 {
-    return (struct shard_numbers){ (char *)all.at + first * shard_number_bytes(&all, device), count, all.are_floats,
-                                   all.meet, all.received };
+    all.at = (char *)all.at + first * shard_number_bytes(&all, device);
+    all.count = count;
+    return all;
 }
 
 // sum += other.
@@ -65,6 +69,7 @@ struct shard_wire_settings {
     const struct rank_grid *grid;  // they have a process group
     struct device *device;
     uint64_t most_bytes;   // of the largest part
+    uint32_t most_runs;    // of rows that this place sends and receives at once; 0: none
     uint64_t room_bytes;   // limit of the device memory for what others send; 0: 32 MiB
     uint64_t deadline_ns;  // for one wait; 0: ten minutes
 };

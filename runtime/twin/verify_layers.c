@@ -104,21 +104,28 @@ static const struct pipeline *member_of(const struct pair *pair, uint32_t member
     return pair->all ? pair->all->of[member] : pair->pipeline;
 }
 
-// Layers that are split have none.
+static void compare_auxiliary_of(struct pair *pair, const struct pipeline *pipeline, uint32_t layer,
+                                 struct verification *result)
+{
+    pipeline_auxiliary_losses(pipeline, layer, pair->own_auxiliary);
+    for (uint32_t i = 0; i < pipeline->schedule->micro_batches; i++) {
+        if (memcmp(&pair->own_auxiliary[i], &pair->their_auxiliary[i], sizeof(float)) == 0)
+            continue;
+        if (result->auxiliary_differing++ == 0)
+            snprintf(result->auxiliary_layer, sizeof result->auxiliary_layer, "%s", pair->what->ours[layer].name);
+    }
+}
+
 static void compare_auxiliary(struct pair *pair, struct verification *result)
 {
     for (uint32_t l = 0; l < pair->what->layer_count; l++) {
-        const struct weir_layer *layer = &pair->what->ours[l];
-        if (!layer->has_auxiliary_loss)
+        if (!pair->what->ours[l].has_auxiliary_loss)
             continue;
-        pipeline_auxiliary_losses(pair->pipeline, l, pair->own_auxiliary);
+        const uint32_t members = members_with(pair, stage_of(pair, pair->pipeline->place[l]));
         twin_auxiliary_losses(pair->twin, pair->pipeline->place[l], pair->their_auxiliary);
-        for (uint32_t i = 0; i < pair->pipeline->schedule->micro_batches; i++) {
-            if (memcmp(&pair->own_auxiliary[i], &pair->their_auxiliary[i], sizeof(float)) == 0)
-                continue;
-            if (result->auxiliary_differing++ == 0)
-                snprintf(result->auxiliary_layer, sizeof result->auxiliary_layer, "%s", layer->name);
-        }
+        for (uint32_t m = 0; m < members; m++)
+            if (member_of(pair, m))
+                compare_auxiliary_of(pair, member_of(pair, m), l, result);
     }
 }
 
@@ -221,11 +228,14 @@ static bool compare_state(struct pair *pair, uint32_t layer, struct queue *queue
         queue_download(queue, their, twin_state(pair->twin, pair->pipeline->place[layer]), theirs->state_bytes);
         good = queue_wait(queue, error);
     }
-    for (uint32_t copy = 0; good && copy < pipeline_state_copies(pair->pipeline, layer); copy++) {
-        good = pipeline_read_state(pair->pipeline, layer, copy, ours, error);
-        if (good)
-            compare(theirs, theirs->state_bytes, PRECISION_FP32, copy, ours, their, false, &states);
-    }
+    const uint32_t members = members_with(pair, stage_of(pair, pair->pipeline->place[layer]));
+    for (uint32_t m = 0; m < members; m++)
+        for (uint32_t copy = 0; member_of(pair, m) && good && copy < pipeline_state_copies(pair->pipeline, layer);
+             copy++) {
+            good = pipeline_read_state(member_of(pair, m), layer, copy, ours, error);
+            if (good)
+                compare(theirs, theirs->state_bytes, PRECISION_FP32, copy, ours, their, false, &states);
+        }
     if (result->states_differing == 0)
         memcpy(result->state_layer, states.layer, sizeof states.layer);
     result->states_differing += states.differing;

@@ -32,6 +32,7 @@ struct split_layer {
     // Members own rows: gradients of what all of them have are added up at each update. What they have alone, if
     // anything, comes last.
     bool adds_up;
+    bool sets_alike;  // all members set the statistics and the auxiliary loss of the whole micro-batch
 };
 
 struct split_norms {

@@ -79,8 +79,3 @@ for sizes in gpt-nano,experts=4 mlp,top=1 gpt-moe-nano,experts=0 gpt-moe-nano,ex
 done
 plan --schedule seq1f1b --ranks 2; weir partition profile.json --cluster "2 devices, 1GiB, 5GB/s 2us" --micro-batches 4 \
     --schedule seq1f1b --ranks 2 -o plan.json; echo "exit $?"
-weir profile $small --rows 2 -o profile.json; echo "exit $?"
-profile $small --tensor 2
-weir partition profile.json --cluster "4 devices, 1GiB, 5GB/s 2us" --micro-batches 4 --schedule 1f1b \
-    --variants tensor2,tensor2 -o plan.json >/dev/null 2>&1
-weir verify plan.json; echo "exit $?"

@@ -765,6 +765,23 @@ static void run_routing(struct trial *t)
     kernel_route_backward(t->queue, &routing, output(t, VALUES, t->rows * EXPERTS, "gradient of logits"), gates, 0.5f);
 }
 
+// Two members with half of the rows each, of which the second one has all experts.
+static void run_members(struct trial *t)
+{
+    struct routing routing = routing_of(t);
+    const size_t block = routing_block_bytes(EXPERTS) / sizeof(float);
+    float *room = output(t, FLOATS, 2 * block + 1, NULL), *blocks = room + (uintptr_t)room / sizeof(float) % 2;
+    const struct routing_members members = { .members = 2, .member = 1, .own = { (1 << EXPERTS) - 1 },
+                                             .blocks = blocks, .kept = output(t, FLOATS, 2 * EXPERTS, NULL),
+                                             .taken = output(t, FLOATS, EXPERTS, NULL) };
+    routing.elsewhere = routing.counted;
+    routing.capacity = t->rows / 2 + 1;
+    kernel_route_own(t->queue, &routing, blocks);
+    kernel_route_own(t->queue, &routing, blocks + block);
+    kernel_route_all(t->queue, &routing, &members, output(t, FLOATS, routing_statistics(EXPERTS), "statistics"),
+                     output(t, FLOATS, 1, "loss"));
+}
+
 // Groups of any size, the last one empty.
 static int32_t *ends_of(struct trial *t)
 {
@@ -946,6 +963,7 @@ static const struct {
     { "convolution in groups", run_groups, PICTURES, true },
     { "norm, clip", run_clip, SUMS, false },
     { "routing to experts", run_routing, ROWS, false },
+    { "routing of members", run_members, ROWS, false },
     { "grouped products", run_grouped, ROWS, false },
     { "gelu of experts", run_activation, ROWS, false },
     { "swiglu of experts", run_swiglu, ROWS, false },

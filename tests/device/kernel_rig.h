@@ -15,7 +15,7 @@
 #include "device/kernels.h"
 #include "tests/test.h"
 
-enum { RIG_BUFFERS = 48, RIG_GUARD = 64 };
+enum { RIG_BUFFERS = 96, RIG_GUARD = 64 };
 
 struct rig {
     struct device *device;

@@ -53,6 +53,102 @@ static void tokens_take_their_best_experts_and_late_ones_are_dropped(void **stat
     rig_try_everywhere(check_route, test_trials(200, 5000));
 }
 
+// The rows of one member, from `first` on.
+static struct routing rows_of(struct rig *rig, const struct routing *whole, size_t first, size_t rows)
+{
+    const size_t experts = whole->router.experts, top = whole->router.top;
+    const size_t behind = whole->counted > first ? whole->counted - first : 0;
+    struct routing r = *whole;
+    r.rows = rows;
+    r.counted = behind < rows ? behind : rows;
+    r.elsewhere = whole->counted - r.counted;
+    r.most = routing_most(rows, experts, top, r.capacity);
+    r.logits = whole->logits + first * experts;
+    r.choices = some_places(rig, rows * top), r.slots = some_places(rig, rows * top);
+    r.pairs = some_places(rig, r.most), r.ends = some_places(rig, experts);
+    r.gates = rig_output(rig, rows * top), r.shares = rig_output(rig, experts);
+    r.log_sums = rig_output(rig, rows);
+    r.scores = whole->scores ? rig_output(rig, rows) : NULL;
+    return r;
+}
+
+static size_t first_slot(const struct routing *r, size_t expert)
+{
+    return expert > 0 ? (size_t)r->ends[expert - 1] : 0;
+}
+
+// The slots of a member lie behind those of the members before it, expert by expert.
+static void must_be_behind(const struct routing *whole, const struct routing *own, size_t first, const int32_t *kept,
+                           size_t member)
+{
+    const size_t experts = whole->router.experts, top = whole->router.top;
+    for (size_t pair = 0; pair < own->counted * top; pair++) {
+        const size_t of_whole = first * top + pair;
+        assert_int_equal(own->choices[pair], whole->choices[of_whole]);
+        assert_true(own->gates[pair] == whole->gates[of_whole]);
+        const size_t expert = (size_t)own->choices[pair];
+        size_t before = 0;
+        for (size_t m = 0; m < member; m++)
+            before += (size_t)kept[m * experts + expert];
+        const int32_t slot = own->slots[pair];
+        assert_int_equal(slot < 0 ? -1 : (int64_t)(before + (size_t)slot - first_slot(own, expert)),
+                         whole->slots[of_whole] < 0
+                             ? -1 : (int64_t)((size_t)whole->slots[of_whole] - first_slot(whole, expert)));
+        assert_true(slot < 0 || own->pairs[slot] == (int32_t)pair);
+    }
+    for (size_t e = 0; e < experts; e++)
+        assert_int_equal((size_t)own->ends[e] - first_slot(own, e), kept[member * experts + e]);
+    assert_true((size_t)own->ends[experts - 1] <= own->most);
+}
+
+static void check_members(struct rig *rig, uint64_t trial)
+{
+    const struct routed routed = some_routing(rig, trial);
+    const struct routing *whole = &routed.r;
+    const size_t experts = whole->router.experts, statistics = routing_statistics(experts);
+    const size_t members = 1 + random_below(&rig->seed, whole->rows < 5 ? whole->rows : 5);
+    void *blocks = rig_buffer(rig, members * routing_block_bytes(experts) / sizeof(float), true);
+    struct routing own[5];
+    for (size_t m = 0; m < members; m++) {
+        const size_t first = whole->rows * m / members, end = whole->rows * (m + 1) / members;
+        own[m] = rows_of(rig, whole, first, end - first);
+        kernel_route_own(rig->queue, &own[m], (char *)blocks + m * routing_block_bytes(experts));
+    }
+    for (size_t m = 0; m < members; m++) {
+        struct routing_members all = { .members = (uint32_t)members, .member = (uint32_t)m, .blocks = blocks,
+                                       .kept = some_places(rig, members * experts),
+                                       .taken = some_places(rig, experts) };
+        float *numbers = rig_output(rig, statistics), *loss = rig_output(rig, 1);
+        size_t taken = 0, end = 0;
+        for (size_t e = 0; e < experts; e++)
+            all.own[e / 64] |= (uint64_t)(e % members == m) << e % 64;
+        kernel_route_all(rig->queue, &own[m], &all, numbers, loss);
+        rig_settle(rig);
+        must_be_behind(whole, &own[m], whole->rows * m / members, all.kept, m);
+        for (size_t e = 0; e < experts; e++) {
+            assert_true(own[m].shares[e] == whole->shares[e]);
+            if (e % members == m) {
+                end += (size_t)whole->ends[e] - first_slot(whole, e);
+                assert_int_equal(all.taken[taken++], end);
+            }
+        }
+        for (; taken < experts; taken++)
+            all.taken[taken] = 0;  // no output
+        assert_memory_equal(numbers, routed.statistics, (experts + 1) * sizeof *numbers);
+        for (size_t i = experts + 1; i < statistics; i++)
+            rig_close_to(numbers[i], (double)routed.statistics[i], 1e-6, "loss", i);
+        rig_close_to(*loss, (double)*routed.loss, 1e-6, "both losses", 0);
+        for (size_t slot = (size_t)own[m].ends[experts - 1]; slot < own[m].most; slot++)
+            own[m].pairs[slot] = 0;
+    }
+}
+
+static void members_give_the_slots_of_the_whole_micro_batch(void **state)
+{
+    (void)state;
+    rig_try_everywhere(check_members, test_trials(200, 5000));
+}
+
 // What is behind the last slot is no output: of numbers that a check has read, those that must be the same again.
 static void must_repeat(struct rig *rig, const float *numbers, size_t count)
 {
@@ -294,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_take_their_best_experts_and_late_ones_are_dropped),
+        cmocka_unit_test(members_give_the_slots_of_the_whole_micro_batch),
         cmocka_unit_test(rows_go_to_their_slots_and_back),
         cmocka_unit_test(each_group_has_the_bits_of_its_product),
         cmocka_unit_test(gradients_of_matrices_and_biases_are_added_by_group),

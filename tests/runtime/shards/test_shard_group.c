@@ -50,7 +50,8 @@ static void *add_up(void *argument)
     for (uint32_t turn = 0; turn < TURNS; turn++) {
         kernel_fill_normal(member->queue, member->part, 1, member->number * TURNS + turn, 0, member->count);
         const struct attendance at = { turn % PLACES, member->members, member->number };
-        const struct shard_numbers part = { member->part, member->count, false, member->meet, member->received };
+        const struct shard_numbers part = { .at = member->part, .count = member->count, .meet = member->meet,
+                                            .received = member->received };
         shard_group_meet(member->group, &at, member->queue, &part);
         queue_download(member->queue, member->sums[turn],
                        member->meet == MEET_ALL_TO_ALL ? member->received : member->part, bytes);

@@ -65,7 +65,7 @@ static bool add_turns(struct place *place, struct device *device, struct shard_w
     bool good = true;
     for (uint32_t turn = 0; good && turn < TURNS; turn++) {
         kernel_fill_normal(queue, part, 1, key_of(place->group.rank, turn), 0, count);
-        const struct shard_numbers own = { part, count, false, place->row->meet, received };
+        const struct shard_numbers own = { .at = part, .count = count, .meet = place->row->meet, .received = received };
         good = !wire || shard_wire_meet(wire, queue, &own, &place->error);
         queue_download(queue, place->sums[turn], result, count * precision_bytes(device_precision(device)));
     }

@@ -1,0 +1,51 @@
+#include "device/row_exchange.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/error.h"
+
+static bool has_room(const struct row_walk *walk, struct error *error)
+{
+    const struct row_exchange *exchange = walk->exchange;
+    uint64_t rows[ROW_MEMBERS] = { 0 };
+    for (uint32_t m = 0; m < exchange->members; m++)
+        for (uint32_t e = 0; e < exchange->experts; e++)
+            rows[exchange->owners[e]] += (uint64_t)walk->counts[m * exchange->experts + e];
+    for (uint32_t m = 0; m < exchange->members; m++)
+        if (rows[m] > exchange->room)
+            return error_set_kind(error, ERROR_MACHINE, "the experts of device %u of its group take %llu rows of a"
+                                  " micro-batch, and there is room for %llu: plan with a larger --most-rows, or without"
+                                  " it", m, (unsigned long long)rows[m], (unsigned long long)exchange->room);
+    return true;
+}
+
+bool row_walk_begin(struct row_walk *walk, struct queue *queue, const struct row_exchange *exchange,
+                    struct error *error)
+{
+    assert(exchange->members <= ROW_MEMBERS && exchange->experts <= ROUTER_EXPERTS);
+    walk->exchange = exchange;
+    walk->expert = walk->member = 0;
+    memset(walk->given, 0, sizeof walk->given);
+    memset(walk->taken, 0, sizeof walk->taken);
+    queue_download(queue, walk->counts, exchange->kept,
+                   (uint64_t)exchange->members * exchange->experts * sizeof walk->counts[0]);
+    return queue_wait(queue, error) && has_room(walk, error);
+}
+
+bool row_walk_next(struct row_walk *walk, struct row_run *run)
+{
+    const struct row_exchange *exchange = walk->exchange;
+    const uint32_t expert = walk->expert, member = walk->member;
+    if (expert == exchange->experts)
+        return false;
+    const uint32_t owner = exchange->owners[expert];
+    const uint64_t count = (uint64_t)walk->counts[member * exchange->experts + expert];
+    *run = exchange->is_back ? (struct row_run){ owner, member, walk->taken[owner], walk->given[member], count }
+                             : (struct row_run){ member, owner, walk->given[member], walk->taken[owner], count };
+    walk->given[member] += count;
+    walk->taken[owner] += count;
+    walk->member = (member + 1) % exchange->members;
+    walk->expert += walk->member == 0;
+    return true;
+}

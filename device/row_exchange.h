@@ -1,0 +1,46 @@
+// Rows of tokens on their way to the members that have their experts, and back.
+//
+// Each member has its rows packed by expert, and sends each run of them to the member that has the expert. That one has
+// them packed by expert, too, and those of an expert in the order of members. So they are in the order of the tokens
+// of the whole micro-batch:
+//
+//     members have      0: a a b c    1: a b b c      expert a and c are on member 1, b on member 0
+//     experts take      0: b b b      1: a a a c c
+//
+// How many rows there are is on the device, and the same on all members. A host that moves rows waits for that.
+#ifndef DEVICE_ROW_EXCHANGE_H
+#define DEVICE_ROW_EXCHANGE_H
+
+#include "device/device.h"
+#include "device/routing.h"
+
+enum { ROW_MEMBERS = 64, ROW_COUNTS = ROW_MEMBERS * ROUTER_EXPERTS };  // the most
+
+struct row_exchange {
+    const int32_t *kept;    // on the device, [members][experts]: rows of each member that go to each expert
+    const uint8_t *owners;  // the member that has each expert
+    uint32_t experts, members;
+    bool is_back;           // from experts to the members that have the tokens
+    uint64_t room;          // for the rows that a member's experts take
+};
+
+// Rows that lie next to each other, on the member that sends and on the one that receives.
+struct row_run {
+    uint32_t from, to;
+    uint64_t from_row, to_row, count;
+};
+
+struct row_walk {
+    const struct row_exchange *exchange;
+    uint32_t expert, member;
+    uint64_t given[ROW_MEMBERS], taken[ROW_MEMBERS];  // rows that are done, of those with tokens and of those with experts
+    int32_t counts[ROW_COUNTS];
+};
+
+// Fetches the counts, for which it waits. False with the queue's error, or if there is no room.
+bool row_walk_begin(struct row_walk *walk, struct queue *queue, const struct row_exchange *exchange,
+                    struct error *error);
+// The next run, by expert and then by member; false after the last. Runs may be empty.
+bool row_walk_next(struct row_walk *walk, struct row_run *run);
+
+#endif

@@ -1,0 +1,25 @@
+// Experts that are split over members with rows of their own (shards.h). Each expert is on one member. Router and
+// shared expert are whole on each of them:
+//
+//     member 0 has tokens 0 .. 7 and experts 0 2    ---+ rows to their experts,  +---   each token's sum, in the order
+//     member 1 has tokens 8 .. 15 and experts 1 3   ---+ and what these give back+---   of its choices
+//
+// Members choose for their own tokens, and gather what all of them have counted. Capacity, positions, shares and losses
+// are therefore those of the whole micro-batch. An expert takes its rows in the order of the tokens, wherever they come
+// from and wherever it is. So its bits, and those of its gradient, do not depend on the places.
+#ifndef MODELS_EXPERT_PLACES_H
+#define MODELS_EXPERT_PLACES_H
+
+#include "models/layer_kind.h"
+
+// The places in words: one word for each layer of experts of a model, or one for all, with slashes between them. A word
+// is `blocks` (the first experts are on the first member, as even as possible), `dealt` (expert e is on member e modulo
+// the members), or the member of each expert: 0+1+1+0. False with the reason if they do not fit.
+bool expert_places_read(const char *words, size_t members, const char *layer, struct expert_shape *experts,
+                        struct error *error);
+
+// How many experts this member has, and which they are, in ascending order. Without places it has all of them.
+size_t layer_own_experts(const struct layer *layer);
+size_t layer_own_expert(const struct layer *layer, size_t number);
+
+#endif

@@ -1,0 +1,18 @@
+// How uneven the tokens of real micro-batches make a placement of experts (models/expert_places.h).
+#ifndef TRAINER_EXPERT_SHARE_H
+#define TRAINER_EXPERT_SHARE_H
+
+#include "models/layer.h"
+#include "profiler/expert_routing.h"
+
+struct expert_share {
+    double slowest;   // rows that the slowest member takes, in the mean of all micro-batches, over the even share
+    double products;  // the share of the layer's operations that experts do for these rows
+    double dropped;   // of all choices of tokens
+};
+
+// Of a member's layer with places, by a routing that has counted the layer. Without one (NULL) all experts are chosen
+// alike: then the slowest member is the one with most experts, and nothing is dropped.
+struct expert_share expert_share_of(const struct layer *shard, const struct profile_routing *routing);
+
+#endif
