@@ -24,7 +24,7 @@
 #include "trainer/model_spec.h"
 
 enum { KEY_LINT = KEY_OWN, KEY_REPEATS, KEY_CLOCK, KEY_LINKS, KEY_TENSOR, KEY_CALIBRATE, KEY_SIZES, KEY_ROWS,
-       KEY_TABLES, KEY_EXPERTS, KEY_DATA, KEY_BATCHES, KEY_OPTIMIZER, KEY_WEIGHTS };
+       KEY_TABLES, KEY_EXPERTS, KEY_MOST_ROWS, KEY_DATA, KEY_BATCHES, KEY_OPTIMIZER, KEY_WEIGHTS };
 
 struct profile_arguments {
     const char *model, *lint, *device, *data, *weights;
@@ -34,6 +34,7 @@ struct profile_arguments {
     uint32_t tensor[8], rows[8];  // each one a variant
     size_t tensor_count, row_count;
     char *tables, *experts;  // with --rows: places of tables, or of experts, each one a variant
+    uint64_t most_rows;  // that a device's experts take; 0: all that there can be
     int optimizer;  // that `least` places for; below 0: not given
     uint32_t sizes[MEASURED_SIZES];  // 0: only the model's own micro-batch
     struct shared_options shared;
@@ -52,6 +53,7 @@ static const struct argp_option options[] = {
     { "rows", KEY_ROWS, "N,...", 0, "Also whole layers on N that share samples", 0 },
     { "tables", KEY_TABLES, "P,...", 0, "With --rows: also tables split as P says", 0 },
     { "experts", KEY_EXPERTS, "P,...", 0, "With --rows: experts split as P says", 0 },
+    { "most-rows", KEY_MOST_ROWS, "N", 0, "Dropless experts: room for N rows a device", 0 },
     { "data", KEY_DATA, "D", 0, "Clicks, or a text for experts, that is counted", 0 },
     { "batches", KEY_BATCHES, "N", 0, "How many micro-batches of them (200)", 0 },
     { "weights", KEY_WEIGHTS, "F", 0, "With a text: the checkpoint of the experts", 0 },
@@ -123,6 +125,9 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
     case KEY_EXPERTS:
         given->experts = argument;
         break;
+    case KEY_MOST_ROWS:
+        given->most_rows = option_count(argument, "--most-rows", 1, INT32_MAX, state);
+        break;
     case KEY_SIZES:
         if (option_counts(argument, "--sizes", 1, 1024, given->sizes, MEASURED_SIZES, state) != MEASURED_SIZES
             || given->sizes[0] >= given->sizes[1] || given->sizes[1] >= given->sizes[2])
@@ -181,6 +186,8 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
             argp_error(state, "--tables: tables on the host are for one device: leave --rows out");
         if (given->experts && (given->row_count == 0 || given->tables))
             argp_error(state, "--experts is for --rows, without --tables: which of the devices has which expert");
+        if (given->most_rows > 0 && !given->experts)
+            argp_error(state, "--most-rows is for --experts: the room that a device has for the rows of its experts");
         if (given->data && (!given->model || given->sizes[0] > 0 || given->tensor_count > 0))
             argp_error(state, "--data is for a model, without --sizes and --tensor");
         if (given->batches > 0 && !given->data)
@@ -203,17 +210,15 @@ static const struct argp argp = {
     .args_doc = "MODEL\n--links\n--calibrate\n--lint FILE",
     .doc = "Measures what the layers of a built-in model cost on this machine, or the links between ranks; or looks a "
            "profile over.\v"
-           "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of the layers that can be split, and, sequence"
-           " parallel, \"tensor2sp\", ..; their sums take what they take here, or over the innermost link of --cluster."
-           " --rows 2 adds \"rows2\": whole layers on two devices, which share the samples."
-           " --tables slots,rows,columns adds \"rows2:slots\", ..: tables split; least: as weir place would on"
-           " --cluster; alone, host50000: on the host. --experts blocks,dealt,least does so with experts.\n\n"
+           "--tensor 2,4 adds variants \"tensor2\" and \"tensor4\" of layers that can be split, and \"tensor2sp\""
+           " (sequence parallel); their sums take what they take here, or over the innermost link of --cluster. --rows 2"
+           " adds \"rows2\": whole layers on two devices that share the samples. --tables slots,rows,columns adds"
+           " \"rows2:slots\", .. (least: as weir place would); alone, host50000: on the host. --experts blocks,dealt,least"
+           " splits experts.\n\n"
            "With --links the ranks are processes that torchrun, mpirun or srun has started, or several devices of one;"
-           " the document is what --cluster takes.\n\n"
-           "Exit code 1: a finding makes the profile untrusted.\n\n"
+           " the document is what --cluster takes. Exit code 1: a finding makes the profile untrusted.\n\n"
            "Examples:\n  weir profile gpt-nano -o profile.json\n"
-           "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n"
-           "  weir profile dlrm,rows=200 --data clicks.json -o profile.json\n",
+           "  torchrun --nproc-per-node 8 --no-python weir profile --links --device cuda\n",
 };
 
 // --- looking one over ---------------------------------------------------------------
@@ -301,15 +306,22 @@ static bool add_least(const struct profile_arguments *given, const char *spec, s
     return good;
 }
 
-// Experts where they make the slowest member least busy.
-static bool add_least_experts(const struct profile_arguments *given, const char *spec, struct device *device,
-                              uint32_t members, const struct cluster *cluster, struct profile *profile,
-                              struct error *error)
+// Experts as these words say; `least`: where they make the slowest member least busy.
+static bool add_experts(const struct profile_arguments *given, const char *spec, struct device *device,
+                        uint32_t members, const char *words, const struct cluster *cluster, struct profile *profile,
+                        struct error *error)
 {
-    char *places = least_expert_places(profile, members, error);
-    const bool good = places && measure_own_rows(profile, spec, device, members, places, cluster, NULL, &given->how,
-                                                 error);
-    free(places);
+    struct text places = { 0 };
+    char *least = strcmp(words, "least") == 0 ? least_expert_places(profile, members, error) : NULL;
+    if (!least && strcmp(words, "least") == 0)
+        return false;
+    text_add(&places, "%s", least ? least : words);
+    if (given->most_rows > 0)
+        text_add(&places, ":%llu", (unsigned long long)given->most_rows);
+    char *all = text_take(&places, error);
+    const bool good = all && measure_own_rows(profile, spec, device, members, all, cluster, NULL, &given->how, error);
+    free(all);
+    free(least);
     return good;
 }
 
@@ -322,10 +334,10 @@ static bool add_places(const struct profile_arguments *given, const char *spec, 
     char *all = words ? strdup(words) : NULL, *rest = NULL;
     bool good = all || !words || error_no_memory(error, "the places of tables and experts");
     for (char *places = all ? strtok_r(all, ",", &rest) : NULL; good && places; places = strtok_r(NULL, ",", &rest))
-        good = strcmp(places, "least") != 0
-             ? measure_own_rows(profile, spec, device, members, places, cluster, data, &given->how, error)
-             : given->experts ? add_least_experts(given, spec, device, members, cluster, profile, error)
-                              : add_least(given, spec, device, cluster, data, profile, error);
+        good = given->experts ? add_experts(given, spec, device, members, places, cluster, profile, error)
+             : strcmp(places, "least") == 0
+                 ? add_least(given, spec, device, cluster, data, profile, error)
+                 : measure_own_rows(profile, spec, device, members, places, cluster, data, &given->how, error);
     free(all);
     return good;
 }

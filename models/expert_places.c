@@ -15,12 +15,24 @@ static const char *word_of(const char *words, size_t number, size_t *length)
 {
     const bool is_for_all = strchr(words, '/') == NULL;
     for (; number > 0 && !is_for_all; number--) {
-        words += strcspn(words, "/");
-        if (*words++ == '\0')
+        words += strcspn(words, "/:");
+        if (*words++ != '/')
             return NULL;
     }
-    *length = strcspn(words, "/");
+    *length = strcspn(words, "/:");
     return words;
+}
+
+static bool read_rows(const char *words, const char *layer, struct expert_shape *experts, struct error *error)
+{
+    const char *colon = strchr(words, ':');
+    char *end = NULL;
+    experts->most_rows = colon ? strtoul(colon + 1, &end, 10) : 0;
+    if (colon && (colon[1] < '0' || colon[1] > '9' || *end != '\0' || experts->most_rows == 0))
+        return error_set(error, "layer %s: \"%.60s\" is no number of rows", layer, colon + 1);
+    return experts->most_rows == 0 || experts->capacity == 0
+        || error_set(error, "layer %s: a capacity limits the rows of its experts already: leave out --most-rows, or say"
+                     " capacity=dropless", layer);
 }
 
 // Numbers of members with + between them, one for each expert.
@@ -76,7 +88,7 @@ bool expert_places_read(const char *words, size_t members, const char *layer, st
                          " or the device of each expert, as in 0+1+1+0", layer, count,
                          (int)(length < 60 ? length : 60), word, members);
     experts->have_places = true;
-    return count_experts(layer, members, experts, error);
+    return read_rows(words, layer, experts, error) && count_experts(layer, members, experts, error);
 }
 
 size_t layer_own_experts(const struct layer *layer)

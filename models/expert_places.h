@@ -12,9 +12,11 @@
 
 #include "models/layer_kind.h"
 
-// The places in words: one word for each layer of experts of a model, or one for all, with slashes between them. A word
-// is `blocks` (the first experts are on the first member, as even as possible), `dealt` (expert e is on member e modulo
-// the members), or the member of each expert: 0+1+1+0. False with the reason if they do not fit.
+// The places in words: one word for each layer of experts of a model, or one for all, with slashes between them. The
+// word `blocks` puts the first experts on the first member, as even as possible, and `dealt` puts expert e on member e
+// modulo the members. Or a word names the member of each expert: 0+1+1+0. Behind all words there may be a colon and the
+// most rows of a micro-batch for which a member has room, if experts are dropless: dealt:1500. False with the reason if
+// they do not fit.
 bool expert_places_read(const char *words, size_t members, const char *layer, struct expert_shape *experts,
                         struct error *error);
 

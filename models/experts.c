@@ -344,7 +344,8 @@ static struct shard_part rows_to_exchange(const struct layer *layer, const struc
         .numbers = from, .count = layer->shape.out, .exchange = SHARD_ROWS, .received = to,
         .rows = { .kept = saved_of(layer, pass).counts, .owners = shape->owners, .is_back = is_back,
                   .experts = (uint32_t)shape->router.experts, .members = (uint32_t)layer->shape.members,
-                  .room = router_taken(layer) },
+                  .room = router_taken(layer), .member = (uint32_t)layer->shape.member,
+                  .ends = saved_of(layer, pass).kept.taken, .lacked = pass->lacked_rows },
     };
 }
 

@@ -163,6 +163,7 @@ static void keep_rows(const struct layer *layer, struct queue *queue, const stru
         queue_fail(queue, reason.text);
         return;
     }
+    row_walk_end(&walk, queue, &part->rows, part->received, part->count);
     while (row_walk_next(&walk, &run)) {
         char *to = (char *)part->received + run.to_row * bytes;
         if (run.to == layer->shape.member && run.from == layer->shape.member)

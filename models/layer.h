@@ -95,7 +95,7 @@ struct expert_shape {
     // If members own rows: the member that has each expert (expert_places.h), and the most that one of them has
     bool have_places;
     uint8_t owners[ROUTER_EXPERTS];
-    size_t most;
+    size_t most, most_rows;  // and if it is not 0, the most rows that one of them takes
 };
 
 struct layer_shape {
@@ -276,6 +276,7 @@ struct layer_pass {
     const float *numbers;    // likewise, of a source of numbers
     struct id_lists ids;     // likewise, F of tables
     const int32_t *targets;  // on the device; F of a head
+    uint64_t *lacked_rows;   // of experts: row_exchange.h. NULL: without room for rows the queue fails
     size_t whole_samples;    // of the whole micro-batch that count, if members share it; 0: all
     float loss_weight;       // F of a head: one over the number of samples of the whole step
     // F of a head: the logits stay for layer_logits(), and no backward may follow. Otherwise their gradient overwrites

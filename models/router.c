@@ -37,14 +37,19 @@ size_t router_slots(const struct layer *layer)
     return routing_most(layer_rows(layer), router->experts, router->top, router_capacity(layer, whole_rows(layer)));
 }
 
-// As many as the member with most experts may take.
-size_t router_taken(const struct layer *layer)
+size_t router_most_rows(const struct layer *layer)
 {
     const struct router *router = router_of(layer);
     const size_t rows = whole_rows(layer), most = layer->shape.experts.most;
+    return routing_most(rows, most, most < router->top ? most : router->top, router_capacity(layer, rows));
+}
+
+size_t router_taken(const struct layer *layer)
+{
+    const size_t most = layer->shape.experts.most_rows;
     if (!has_places(layer))
         return router_slots(layer);
-    return routing_most(rows, most, most < router->top ? most : router->top, router_capacity(layer, rows));
+    return most > 0 ? most : router_most_rows(layer);
 }
 
 // Samples that count, of all members and of this one. Rows of others are not routed.

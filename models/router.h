@@ -14,6 +14,8 @@ size_t router_capacity(const struct layer *layer, size_t tokens);
 // Room for the slots of this layer's tokens, and for the rows that its experts take: without places they are the same.
 size_t router_slots(const struct layer *layer);
 size_t router_taken(const struct layer *layer);
+// With places: what the experts of the member with most of them may take in the worst case.
+size_t router_most_rows(const struct layer *layer);
 
 // The routing of a pass, in memory that is laid out by the walk: the part that W needs, and the rest. The pass may be
 // NULL if the walk only counts.

@@ -54,6 +54,18 @@ uint64_t layer_exchanged_bytes(const struct layer *shard)
     return shard->shape.tables.places.are_given && exchanges ? placed_input_bytes(shard) : 0;
 }
 
+// A room for the rows of experts is less than they may take, and no less than an even share.
+static bool expert_rows_fit(const struct layer *layer, struct error *error)
+{
+    const struct expert_shape *experts = &layer->shape.experts;
+    const size_t choices = layer->shape.whole_batch * layer->shape.sequence * experts->router.top;
+    const size_t even = (choices + layer->shape.members - 1) / layer->shape.members, most = router_most_rows(layer);
+    return experts->most_rows == 0 || (experts->most_rows >= even && experts->most_rows < most)
+        || error_set(error, "layer %s: room for %zu rows of experts on each device is not between an even share, %zu,"
+                     " and the most that there can be, %zu: give --most-rows a number between these", layer->name,
+                     experts->most_rows, even, most);
+}
+
 static bool own_rows(const struct layer *whole, struct sharding sharding, size_t member, struct layer *layer,
                      struct error *error)
 {
@@ -69,6 +81,7 @@ static bool own_rows(const struct layer *whole, struct sharding sharding, size_t
     if (whole->kind == &layer_experts)
         return sharding.places
             ? expert_places_read(sharding.places, members, whole->name, &layer->shape.experts, error)
+                && expert_rows_fit(layer, error)
             : error_set(error, "layer %s: say where its experts are on %zu devices: add --experts blocks", whole->name,
                         members);
     return !(has_places(whole, sharding) || (exchanges_vectors(whole) && sharding.places))
@@ -214,7 +227,7 @@ static void exchange_parts(const struct layer *layer, struct queue *queue, const
                        bytes);
 }
 
-static void move_rows(const struct layer *layer, struct queue *queue, const struct shard_part *parts)
+static void move_rows(const struct layer *layer, struct queue *queue, const struct shard_part *parts, size_t count)
 {
     const uint64_t bytes = parts[0].count * precision_bytes(layer->shape.precision);
     struct error reason = { 0 };
@@ -224,6 +237,8 @@ static void move_rows(const struct layer *layer, struct queue *queue, const stru
         queue_fail(queue, reason.text);
         return;
     }
+    for (size_t s = 0; s < count; s++)
+        row_walk_end(&walk, queue, &parts[s].rows, parts[s].received, parts[s].count);
     while (row_walk_next(&walk, &run))
         queue_copy(queue, (char *)parts[run.to].received + run.to_row * bytes,
                    (char *)parts[run.from].numbers + run.from_row * bytes, run.count * bytes);
@@ -232,7 +247,7 @@ static void move_rows(const struct layer *layer, struct queue *queue, const stru
 static void meet(const struct layer *layer, struct queue *queue, const struct shard_part *parts, size_t count)
 {
     if (parts[0].exchange == SHARD_ROWS)
-        move_rows(layer, queue, parts);
+        move_rows(layer, queue, parts, count);
     else if (parts[0].exchange == SHARD_ALL_TO_ALL)
         exchange_parts(layer, queue, parts, count);
     else if (parts[0].exchange == SHARD_ALL_GATHER)

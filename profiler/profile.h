@@ -86,8 +86,8 @@ struct profile_variant {
     bool shares_output;  // whether each device has a share of the layer's output and input
     uint64_t communication_ns;
     uint64_t update_ns;  // for which its devices add up gradients at each update
-    // If its devices have some of the experts each, what the profile's routing says of them: the rows of the slowest
-    // device in thousandths of the even share, and the choices that are dropped in millionths. slowest_milli 0: nothing
+    // If its devices have some of the experts each, by the profile's routing: what the slowest device takes, in
+    // thousandths of the even share (0: not said). And which choices are dropped, in millionths
     uint64_t slowest_milli, dropped_ppm;
 };
 

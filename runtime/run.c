@@ -225,7 +225,8 @@ static void sum_up(struct session *session)
         session->per_rank[rank].live_peak_bytes = session->bytes[rank].device;
     last->bubble = bubble_of(last->iteration_ns, session->per_rank, last->ranks);
     last->gradient_norm = interpreter_gradient_norm(session_any_interpreter(session));
-    last->is_skipped = session_scaling(session)->scale > 0 && !isfinite(last->gradient_norm);
+    last->is_skipped = (session_scaling(session)->scale > 0 || session->settings.optimizer.halts)
+                    && !isfinite(last->gradient_norm);
     last->slowest_stage = 0;
     for (uint32_t s = 1; s < session->schedule->stages; s++)
         if (session->stage_ns[s] > session->stage_ns[last->slowest_stage])

@@ -11,8 +11,8 @@ struct expert_share {
     double dropped;   // of all choices of tokens
 };
 
-// Of a member's layer with places, by a routing that has counted the layer. Without one (NULL) all experts are chosen
-// alike: then the slowest member is the one with most experts, and nothing is dropped.
+// The layer is that of a member, with places. Without a routing that has counted it (NULL) all experts are chosen
+// alike. Then the slowest member is the one with most experts, and nothing is dropped.
 struct expert_share expert_share_of(const struct layer *shard, const struct profile_routing *routing);
 
 #endif

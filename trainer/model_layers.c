@@ -337,6 +337,7 @@ struct layer_pass binding_pass_of(const struct layer_binding *binding, const str
         .loss_weight = (float)(1 / samples),
         .sum = binding->sums ? &binding->sums[pass->copy].sum : NULL,
     };
+    layer_pass.lacked_rows = settings->lacked_rows;
     layer_pass.whole_samples = binding_samples(binding, pass);
     layer_pass.base.samples = binding_samples_of(&binding->layer, layer_pass.whole_samples);
     return layer_pass;

@@ -47,6 +47,8 @@ struct batch_settings {
     uint32_t samples;              // micro-batches that one update averages over
     uint64_t batch;                // samples that it averages over, if the last micro-batch has fewer; 0: all are full
     uint32_t copies;               // copies of a layer that may be called at the same time; 0: one
+    // A forward without room for the rows of experts notes here how many there are, and the loss is NaN. NULL: it fails
+    uint64_t *lacked_rows;
 };
 
 // Settings with random batches, for the samples and copies of a schedule. Or of a plan's schedule, with `runs` times

@@ -430,6 +430,14 @@ void split_layers_free(struct split_layers *layers)
     free(layers);
 }
 
+bool split_layers_may_lack_rows(const struct split_layers *layers)
+{
+    for (uint32_t l = 0; l < layers->model->layer_count; l++)
+        if (is_split((void *)(uintptr_t)layers, l) && shard_of(layers, l, 0).shape.experts.most_rows > 0)
+            return true;
+    return false;
+}
+
 const struct weir_layer *split_layers_first(const struct split_layers *layers)
 {
     uint32_t member = 0;

@@ -47,6 +47,9 @@ struct model_layers *split_layers_of_twin(const struct split_layers *layers, con
                                           struct device *device, const struct batch_settings *settings,
                                           struct error *error);
 
+// Whether members have less room for the rows of experts than these may take.
+bool split_layers_may_lack_rows(const struct split_layers *layers);
+
 // The layers of the first member in this process. Borrowed.
 const struct weir_layer *split_layers_first(const struct split_layers *layers);
 

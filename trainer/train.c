@@ -45,6 +45,8 @@ struct training {
     struct predictions held_samples;  // and of samples
     struct sample_course course;  // of pictures
     struct session_settings session;
+    bool may_lack_rows;   // of experts (split_layers.h); and how many rows a member's would have taken
+    uint64_t lacked_rows;
     double best_bits;     // infinite: nothing was evaluated yet
     uint64_t newest;      // newest checkpoint that was reported
 };
@@ -129,6 +131,52 @@ static void count_replayed(const struct training *training, struct train_result 
     }
 }
 
+static void tell_kept(struct training *training)
+{
+    const struct train_listener *listener = &training->settings->listener;
+    const uint64_t newest = training->checkpoints ? checkpoints_newest(training->checkpoints) : 0;
+    if (newest > training->newest && listener->kept)
+        listener->kept(listener->self, newest);
+    training->newest = max_u64(training->newest, newest);
+}
+
+// The most that any rank has noted.
+static bool most_lacked(const struct training *training, uint64_t *most, struct error *error)
+{
+    const struct process_group *group = training->settings->place.group;
+    uint64_t *all = group ? calloc(group->ranks, sizeof *all) : NULL;
+    *most = training->lacked_rows;
+    if (!group)
+        return true;
+    const bool good = (all || error_no_memory(error, "the rows of experts"))
+                   && group->all_gather(group->self, &training->lacked_rows, sizeof *all, all, error);
+    for (uint32_t rank = 0; good && rank < group->ranks; rank++)
+        *most = max_u64(*most, all[rank]);
+    free(all);
+    return good;
+}
+
+// Without room for the rows of experts no stage has made its update, and the run ends with what was there before.
+static bool had_room(struct training *training, const struct train_result *result, struct error *error)
+{
+    const struct checkpoint_moment moment = { .step = training->step, .loss = result->last_loss,
+                                              .passes = session_steps(training->pipeline->session) - 1 };
+    uint64_t rows;
+    if (!training->may_lack_rows)
+        return true;
+    if (!most_lacked(training, &rows, error))
+        return false;
+    if (rows == 0)
+        return true;
+    if (training->checkpoints && training->step > 0 && !checkpoints_end(training->checkpoints, &moment, error))
+        return false;
+    tell_kept(training);
+    return error_set_kind(error, ERROR_MACHINE, "at step %llu the experts of a device would take %llu rows of a"
+                          " micro-batch, more than --most-rows has room for, and no update was made: plan with more, or"
+                          " without it, and --resume goes on", (unsigned long long)training->step + 1,
+                          (unsigned long long)rows);
+}
+
 // Runs one pass of the schedule and reports it.
 static bool run_pass(struct training *training, struct train_result *result, struct error *error)
 {
@@ -140,6 +188,8 @@ static bool run_pass(struct training *training, struct train_result *result, str
         return false;
     const uint64_t turn_ns = training->layers->host ? clock_now_ns() - begin_ns : 0;
     if (!shard_pipelines_step(training->pipelines, error))
+        return false;
+    if (!had_room(training, result, error))
         return false;
     const struct session_result *last = session_last(training->pipeline->session);
     training->passes[training->pass_count++] = (struct pass_record){ turn_ns + last->iteration_ns, last->bubble };
@@ -218,15 +268,6 @@ static bool evaluate(struct training *training, double *bits, struct error *erro
         listener->evaluated(listener->self, &(struct train_evaluation){ training->step, *bits, score.right, score.auc,
                                                                           is_best });
     return true;
-}
-
-static void tell_kept(struct training *training)
-{
-    const struct train_listener *listener = &training->settings->listener;
-    const uint64_t newest = training->checkpoints ? checkpoints_newest(training->checkpoints) : 0;
-    if (newest > training->newest && listener->kept)
-        listener->kept(listener->self, newest);
-    training->newest = max_u64(training->newest, newest);
 }
 
 // Samples consumed so far, of pictures; else 0.
@@ -443,6 +484,17 @@ static void begin_course(struct training *training, struct batch_settings *batch
     batches->course = &training->course;
 }
 
+// A run ends before an update if all ranks learn from the norm of its gradients that there was no room.
+static bool can_halt(const struct training *training, bool flushes, struct error *error)
+{
+    if (!flushes)
+        return error_set(error, "--most-rows ends a run before its update, which %s has made on some stages already:"
+                         " plan by a schedule that flushes, or without it", training->plan->schedule);
+    return device_precision(training->device) != PRECISION_FP16
+        || error_set(error, "--most-rows ends a run by gradients that are no numbers, and training in fp16 goes on"
+                     " behind these: plan without it, or in bf16");
+}
+
 static bool prepare(struct training *training, struct error *error)
 {
     const struct train_settings *settings = training->settings;
@@ -474,6 +526,7 @@ static bool prepare(struct training *training, struct error *error)
         return false;
     batches.batches = BATCHES_TRAIN;
     batches.text = settings->text;
+    batches.lacked_rows = &training->lacked_rows;
     begin_course(training, &batches);
     training->samples = batches.samples;
     training->device = device_open(settings->place.device, error);
@@ -481,6 +534,11 @@ static bool prepare(struct training *training, struct error *error)
                                                               &settings->place, error) : NULL;
     if (!training->layers || !split_layers_settle(training->layers, &session, error))
         return false;
+    training->may_lack_rows = split_layers_may_lack_rows(training->layers);
+    if (training->may_lack_rows && !can_halt(training, flushes, error))
+        return false;
+    session.optimizer.measures_norm |= training->may_lack_rows;
+    session.optimizer.halts = training->may_lack_rows;
     training->session = session;
     const struct shard_request request = { .plan = plan, .layers = training->layers->layers,
                                            .layer_count = training->model->layer_count,

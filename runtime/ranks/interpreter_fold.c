@@ -90,7 +90,8 @@ bool fold_statistics(struct interpreter *interpreter, struct local *local, struc
             find_statistics(interpreter, local, statistics, micro_batches, &fold.count);
             fold.statistics = statistics;
             fold.micro_batches = micro_batches;
-            good = fold.count == 0 || local->does->functions->fold(local->does->self, &fold, error);
+            const bool is_left = interpreter->skips && interpreter->needs.optimizer->halts;
+            good = fold.count == 0 || is_left || local->does->functions->fold(local->does->self, &fold, error);
             give_back(interpreter, local);
         }
         free(statistics);

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 
 #include "device/table_kernels.h"
@@ -346,12 +347,18 @@ static void unscale(struct interpreter *interpreter, const struct local *local)
 // are only clipped it need not wait: the device reads the norms itself.)
 static bool judge(struct interpreter *interpreter, struct error *error)
 {
-    if (interpreter->scaling.scale <= 0)
+    const bool halts = interpreter->needs.optimizer->halts;
+    if (interpreter->scaling.scale <= 0 && !halts)
         return true;
     clipping_download(&interpreter->clipping, interpreter->needs.queue);
     if (!await_device(interpreter, error))
         return false;
-    interpreter->skips = !loss_scaling_judge(&interpreter->scaling, clipping_norm(&interpreter->clipping));
+    if (halts) {
+        interpreter->skips = !isfinite(clipping_norm(&interpreter->clipping));
+        interpreter->scaling.skipped += interpreter->skips;
+    } else {
+        interpreter->skips = !loss_scaling_judge(&interpreter->scaling, clipping_norm(&interpreter->clipping));
+    }
     return true;
 }
 

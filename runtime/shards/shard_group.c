@@ -272,6 +272,7 @@ static void receive_rows(const struct shard_group *group, const struct attendanc
         queue_fail(queue, reason.text);
         return;
     }
+    row_walk_end(&walk, queue, &mine->rows, mine->received, mine->count);
     while (row_walk_next(&walk, &run))
         if (run.to == attendance->member)
             queue_copy(queue, (char *)mine->received + run.to_row * bytes,

@@ -169,6 +169,7 @@ static bool exchange_rows(struct shard_wire *wire, struct queue *queue, const st
     size_t used = 0;
     if (!row_walk_begin(&walk, queue, &part->rows, error))
         return false;
+    row_walk_end(&walk, queue, &part->rows, part->received, part->count);
     while (row_walk_next(&walk, &run)) {
         char *sent = (char *)part->at + run.from_row * bytes, *received = (char *)part->received + run.to_row * bytes;
         if (run.from == wire->member && run.to == wire->member)

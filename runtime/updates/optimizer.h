@@ -41,6 +41,7 @@ struct optimizer {
     float decay;
     float clip;  // limit of the norm of all gradients (clipping.h); 0: none
     bool measures_norm;  // whether that norm is measured even if nothing is clipped
+    bool halts;          // with it: if the norm is not finite, no stage makes its update, and no state is folded
 };
 
 // The usual values: rate 0.001, momentum 0.9, betas 0.9 and 0.999, epsilon 1e-8 (for lamb 1e-6), trust 0.001, freeze

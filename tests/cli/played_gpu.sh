@@ -57,6 +57,13 @@ for router in mixtral deepseek,groups=4/2,capacity=dropless; do
     verify experts cuda:graphs
 done
 
+echo 'experts on two members, on one GPU and on two:'
+model=${model/gpt-nano/gpt-moe-nano} profile members-profile.json --rows 2 --experts dealt
+plan members.json members-profile.json zb-h1 --ranks 2 --variants rows2:dealt,rows2:dealt
+verify members cuda
+verify members cuda:graphs
+verify members cuda:0,cuda:1,cuda:0,cuda:1
+
 echo 'by NCCL, a process for each rank:'
 plan two.json cpu.json zb-v --ranks 2
 for rank in 0 1; do

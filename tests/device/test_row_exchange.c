@@ -1,7 +1,8 @@
-// Rows on their way to experts and back (device/row_exchange.h), beside sorting: an expert gets its rows in the order of
-// members, and each row comes back to where it was.
+// Rows on their way to experts and back (device/row_exchange.h), beside sorting: an expert gets its rows in the order
+// of members, and each row comes back to where it was.
 #include "device/row_exchange.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "common/random.h"
@@ -109,11 +110,49 @@ static void rows_without_room_are_refused(void **state)
     device_close(device);
 }
 
+// Two members, of which the first one's experts would take 11 rows.
+static void members_give_up_without_room(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 2, GIVEN = 12 };
+    static struct row_walk walk;
+    struct error error = { 0 };
+    struct row_run run;
+    struct device *device = device_open("cpu", &error);
+    assert_good(device, error);
+    struct queue *queue = queue_create(device, &error);
+    const int32_t kept[] = { 3, 4, 5, 1, 0, 2 };
+    const uint8_t owners[] = { 0, 1, 0 };
+    for (int is_back = 0; is_back < 2; is_back++) {
+        uint64_t lacked = 0;
+        int32_t ends[] = { 4, 11, 7 };
+        float given[(GIVEN + 1) * COLUMNS] = { 0 };
+        struct row_exchange exchange = { .kept = kept, .owners = owners, .experts = 3, .members = 2, .room = 11,
+                                         .is_back = is_back, .ends = ends, .lacked = &lacked };
+        assert_good(row_walk_begin(&walk, queue, &exchange, &error), error);
+        assert_true(row_walk_next(&walk, &run));
+        row_walk_end(&walk, queue, &exchange, given, COLUMNS);
+        assert_true(lacked == 0 && ends[0] == 4 && ends[1] == 11 && given[0] == 0);
+        exchange.room = 10;
+        assert_good(row_walk_begin(&walk, queue, &exchange, &error), error);
+        assert_false(row_walk_next(&walk, &run));
+        row_walk_end(&walk, queue, &exchange, given, COLUMNS);
+        assert_good(queue_wait(queue, &error), error);
+        assert_int_equal(lacked, 11);
+        assert_true(ends[0] == 0 && ends[1] == 0 && ends[2] == 7);
+        for (size_t i = 0; i < (GIVEN + 1) * COLUMNS; i++)
+            assert_true(is_back && i < GIVEN * COLUMNS ? isnan(given[i]) : given[i] == 0);
+    }
+    queue_free(queue);
+    device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_get_their_rows_in_the_order_of_members),
         cmocka_unit_test(rows_without_room_are_refused),
+        cmocka_unit_test(members_give_up_without_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 // Experts that are split over members with rows of their own (models/expert_places.h). Members compute what one layer
-// with all experts computes of a micro-batch: outputs and gradients of inputs side by side, the gradient of each expert
-// to the bit, and that of router, norm and shared expert added up. Where experts are changes nothing.
+// with all experts computes of a micro-batch. Outputs, gradients of inputs and those of each expert are alike to the
+// bit, wherever experts are. The gradients of router, norm and shared expert are parts of a sum.
 #include "models/expert_places.h"
 
 #include <math.h>
@@ -308,6 +308,7 @@ static void places_are_words(void **state)
         { "1+0+1+0+2", 4, 3, { 1, 0, 1, 0, 2 } },
         { "blocks/1+0+0+0+0", 1, 2, { 1, 0, 0, 0, 0 } },
         { "blocks/1+0+0+0+0", 0, 2, { 0, 0, 0, 1, 1 } },
+        { "blocks/dealt:90", 1, 3, { 0, 1, 2, 0, 1 } },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct error error = { 0 };
@@ -315,6 +316,7 @@ static void places_are_words(void **state)
         assert_good(expert_places_read(rows[i].words, rows[i].members, "it", &shape, &error), error);
         assert_memory_equal(shape.owners, rows[i].owners, 5);
         assert_true(shape.have_places);
+        assert_int_equal(shape.most_rows, strchr(rows[i].words, ':') ? 90 : 0);
     }
 }
 
@@ -335,6 +337,8 @@ static void wrong_places_are_refused(void **state)
         { "blocks/dealt", "layer it: its experts have no places: name them for each layer of experts, or once for all",
           2, 2 },
         { "dealt", "layer it: device 5 of 6 has none of the 5 experts: give it one, or take fewer devices", 6, 0 },
+        { "dealt:", "layer it: \"\" is no number of rows", 2, 0 },
+        { "dealt:12+1", "layer it: \"12+1\" is no number of rows", 2, 0 },
         { "blocks", "layer it: experts have places on 64 devices at most, not on 65", 65, 0 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -345,12 +349,42 @@ static void wrong_places_are_refused(void **state)
     }
 }
 
+// 48 tokens with 2 choices each: an even share of 3 members is 32, and 3 experts take 96 at most.
+static void room_for_rows_is_between_an_even_share_and_all(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words, *sentence;
+        double capacity;
+    } rows[] = {
+        { "blocks:32", NULL, 0 },
+        { "blocks:95", NULL, 0 },
+        { "blocks:31", "layer it: room for 31 rows of experts on each device is not between an even share, 32, and the"
+          " most that there can be, 96: give --most-rows a number between these", 0 },
+        { "blocks:96", "layer it: room for 96 rows of experts on each device is not between an even share, 32, and the"
+          " most that there can be, 96: give --most-rows a number between these", 0 },
+        { "blocks:40", "layer it: a capacity limits the rows of its experts already: leave out --most-rows, or say"
+          " capacity=dropless", 1.25 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct layer whole = layer_for(&(struct case_row){ .router = ROUTER_MIXTRAL, .top = 2, .batch = 8,
+                                                                 .capacity = rows[i].capacity });
+        const struct sharding sharding = { .shards = 3, .owns_rows = true, .places = rows[i].words };
+        struct error error = { 0 };
+        struct layer shard;
+        assert_true(layer_shard(&whole, sharding, 1, &shard, &error) == !rows[i].sentence);
+        if (rows[i].sentence)
+            assert_string_equal(error.text, rows[i].sentence);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_compute_what_one_layer_computes),
         cmocka_unit_test(places_are_words),
         cmocka_unit_test(wrong_places_are_refused),
+        cmocka_unit_test(room_for_rows_is_between_an_even_share_and_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
