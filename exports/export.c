@@ -298,7 +298,7 @@ static bool check_architecture(const struct export *export, struct error *error)
         return true;
     const struct transformer *model = &estimated->model;
     const char *what = model->recurrence != RECURRENCE_NONE ? "recurrent layers" : "encoders";
-    if (model->recurrence == RECURRENCE_NONE && !model->is_bidirectional)
+    if (model->recurrence == RECURRENCE_NONE && !model->is_bidirectional && model->encoder_layers == 0)
         return true;
     return error_set_kind(error, ERROR_ANSWER, "what Weir writes for %s builds no %s, such as %s has: export to a"
                           " format of layers, such as pytorch", export->format->title, what, model->name);

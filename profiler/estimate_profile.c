@@ -93,7 +93,7 @@ static bool set_layer(const struct estimate *estimate, size_t i, struct profile_
     const enum layer_part part = estimate_part(&estimate->model, i);
     const char *kind = estimate_part_kind(&estimate->model, part);
     char block[40] = "";
-    if (part != PART_EMBEDDING && part != PART_PREDICTED && part != PART_HEAD)
+    if (part != PART_EMBEDDING && part != PART_CROSSING && part != PART_PREDICTED && part != PART_HEAD)
         snprintf(block, sizeof block, "block%" PRIu64 ".", estimate_block(&estimate->model, i));
     char name[64];
     snprintf(name, sizeof name, "%s%s", block, kind);
@@ -128,19 +128,27 @@ static bool forbid_cuts(const struct estimate *estimate, struct profile *profile
     return true;
 }
 
-// Layers that predict tokens further on read the embedding's table. So does a head that has no table of its own.
+// Layers that predict tokens further on read the embedding's table, and so does a decoder behind an encoder. A head
+// does if it has no table of its own.
+static bool reads_table(const struct transformer *model, size_t i)
+{
+    const enum layer_part part = estimate_part(model, i);
+    return part == PART_CROSSING || part == PART_PREDICTED || (part == PART_HEAD && model->is_tied);
+}
+
 static bool lend_table(const struct estimate *estimate, struct profile *profile)
 {
     const struct transformer *model = &estimate->model;
-    const uint32_t head = (uint32_t)profile->layer_count - 1;
-    const uint32_t end = model->is_tied ? head + 1 : head, first = head - (uint32_t)model->predicted;
-    if (first == end)
+    const size_t most = (size_t)model->predicted + 2;
+    if (model->predicted == 0 && model->encoder_layers == 0 && !model->is_tied)
         return true;
-    profile->tied = calloc(end - first, sizeof profile->tied[0]);
-    profile->one_owner = calloc(end - first, sizeof profile->one_owner[0]);
+    profile->tied = calloc(most, sizeof profile->tied[0]);
+    profile->one_owner = calloc(most, sizeof profile->one_owner[0]);
     if (!profile->tied || !profile->one_owner)
         return false;
-    for (uint32_t l = first; l < end; l++) {
+    for (uint32_t l = 0; l < profile->layer_count; l++) {
+        if (!reads_table(model, l))
+            continue;
         profile->tied[profile->tied_count++] = (struct edge){ 0, l };
         profile->one_owner[profile->one_owner_count++] = (struct edge){ 0, l };
     }
@@ -157,7 +165,8 @@ static bool set_source(const struct estimate *estimate, struct profile *profile)
     if (!profile->estimated)
         return false;
     // Each word attends to those before it.
-    profile->sequences = estimate->model.is_bidirectional ? SEQUENCES_NONE : SEQUENCES_SOME;
+    const bool sees_all = estimate->model.is_bidirectional || estimate->model.encoder_layers > 0;
+    profile->sequences = sees_all ? SEQUENCES_NONE : SEQUENCES_SOME;
     source->backward_split_measured = false;
     free(source->device);
     source->device = strdup(estimate->device.name);

@@ -258,6 +258,8 @@ static bool can_end_in_rounds(const struct bound *bound, double end)
 // Blocks may differ by a window that some of them have. With a window a block is quicker and keeps as much.
 static bool blocks_are_alike(const struct transformer *model)
 {
+    if (model->encoder_layers > 0)
+        return false;
     for (uint64_t i = 1; i < model->layers; i++)
         if (estimate_rest_part(model, i) != estimate_rest_part(model, 0)
             || transformer_is(model, i, LAYER_RECURRENT) != transformer_is(model, 0, LAYER_RECURRENT)

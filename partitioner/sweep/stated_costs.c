@@ -32,7 +32,7 @@ static double operations_share(const struct transformer *model, enum layer_part 
 {
     const double hidden = (double)model->hidden, size = (double)model->head_size;
     const double queries = hidden * (double)model->heads * size, keys = hidden * (double)model->kv_heads * size;
-    if (part == PART_ATTENTION || part == PART_WINDOWED || part == PART_RECURRENT)
+    if (part == PART_ATTENTION || part == PART_WINDOWED || part == PART_ENCODER || part == PART_RECURRENT)
         return (keys + queries) / (2 * queries + 2 * keys);
     return model->is_gated ? 1.0 / 3 : 0.5;
 }
@@ -233,7 +233,8 @@ void stated_costs(const struct judgement *judgement, const struct stated_stage *
         transient = fmax(transient, (double)(parts[PART_HEAD].saved_bytes + parts[PART_HEAD].backward_workspace_bytes));
     // On another rank, a head that reads the embedding's table has a copy of it. Layers that predict tokens further
     // on have one, too.
-    const bool reads_table = stage->counts[PART_PREDICTED] > 0 || (is_last && judgement->estimate.model.is_tied);
+    const bool reads_table = stage->counts[PART_PREDICTED] > 0 || stage->counts[PART_CROSSING] > 0
+        || (is_last && judgement->estimate.model.is_tied);
     if (reads_table && judgement->request.ranks * judgement->request.chunks > 1 && stage->counts[PART_EMBEDDING] <= 0)
         add_states(judgement, PART_EMBEDDING, 1, bytes);
     row->fixed_bytes = (uint64_t)llround(bytes->weights + bytes->gradients + bytes->optimizer);

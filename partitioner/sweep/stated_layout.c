@@ -122,6 +122,7 @@ static void give_block(struct giving *giving, size_t stage)
     const uint64_t block = giving->block < model->layers ? giving->block : model->layers - 1;
     giving->stages[stage].counts[estimate_attention_part(model, block)]++;
     giving->stages[stage].counts[estimate_rest_part(model, block)]++;
+    giving->stages[stage].counts[PART_CROSSING] += giving->block + 1 == model->encoder_layers;
     giving->block++;
 }
 

@@ -1,5 +1,7 @@
 #include "profiler/estimate/encoder_families.h"
 
+#include <string.h>
+
 #include "profiler/estimate/decoder_families.h"
 
 static void read_encoder(struct config_fields *fields, struct transformer *model)
@@ -49,4 +51,25 @@ void read_vit(struct config_fields *fields, struct transformer *model)
         json_refuse_key(fields->root, "patch_size", "is larger than image_size, which is %llu",
                         (unsigned long long)image);
     fields_know(fields, "encoder_stride|pooler_output_size|pooler_act");
+}
+
+// An encoder and a decoder, which may have another number of layers. Distances of tokens are in buckets, with a number
+// for each head. The class reads the embedding's table in its head whatever the file says (configuration_t5.py: "we tie
+// weights always").
+void read_t5(struct config_fields *fields, struct transformer *model)
+{
+    char kind[32];
+    model->encoder_layers = fields_number(fields, "num_layers", 1, TRANSFORMER_MOST_LAYERS / 2);
+    model->layers = model->encoder_layers
+        + fields_number_or(fields, "num_decoder_layers", 1, TRANSFORMER_MOST_LAYERS / 2, model->encoder_layers);
+    read_decoder_sizes(fields, model);
+    model->is_tied = true;
+    model->head_size = read_size(fields, "d_kv");
+    model->ffn = read_size(fields, "d_ff");
+    model->position_buckets = fields_number(fields, "relative_attention_num_buckets", 1, MOST_POSITIONS);
+    model->drops = model->drops_scores = fields_above_zero(fields, "dropout_rate");
+    fields_word(fields, "feed_forward_proj", kind, sizeof kind);
+    model->is_gated = strncmp(kind, "gated-", 6) == 0;
+    fields_know(fields, "relative_attention_max_distance|is_gated_act|dense_act_fn|is_encoder_decoder"
+                        "|scale_decoder_outputs");
 }

@@ -7,6 +7,7 @@
 
 void read_bert(struct config_fields *fields, struct transformer *model);
 void read_roberta(struct config_fields *fields, struct transformer *model);
+void read_t5(struct config_fields *fields, struct transformer *model);
 void read_vit(struct config_fields *fields, struct transformer *model);
 
 #endif

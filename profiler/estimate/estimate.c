@@ -7,6 +7,7 @@
 #include "common/number.h"
 #include "profiler/estimate/framework.h"
 #include "profiler/estimate/layer_costs.h"
+#include "profiler/estimate/layer_kernels.h"
 
 const char *const estimate_attention_words[] = { "fused", "flash", "plain", "recomputed", NULL };
 const char *const estimate_overlap_words[] = { "nothing", "backward", "all", NULL };
@@ -130,6 +131,7 @@ static bool check_attention(const struct rated_device *device, enum attention_ho
 static void (*const makers[])(struct layer_maker *) = {
     [PART_EMBEDDING] = make_embedding, [PART_ATTENTION] = make_attention, [PART_WINDOWED] = make_attention,
     [PART_RECURRENT] = make_recurrent, [PART_MLP] = make_mlp, [PART_EXPERTS] = make_experts,
+    [PART_ENCODER] = make_attention, [PART_ENCODER_MLP] = make_mlp, [PART_CROSSING] = make_crossing,
     [PART_PREDICTED] = make_predicted,
     [PART_HEAD] = make_head,
 };
@@ -287,6 +289,8 @@ enum layer_part estimate_attention_part(const struct transformer *model, uint64_
         return PART_NONE;
     if (transformer_is(model, block, LAYER_RECURRENT))
         return PART_RECURRENT;
+    if (transformer_is_encoding(model, block))
+        return PART_ENCODER;
     return transformer_is_local(model, block) ? PART_WINDOWED : PART_ATTENTION;
 }
 
@@ -294,13 +298,16 @@ enum layer_part estimate_rest_part(const struct transformer *model, uint64_t blo
 {
     if (transformer_is(model, block, LAYER_WITHOUT_MLP))
         return PART_NONE;
+    if (transformer_is_encoding(model, block))
+        return PART_ENCODER_MLP;
     return transformer_has_experts(model, block) ? PART_EXPERTS : PART_MLP;
 }
 
-// The number of layers of all blocks before this one.
+// The number of layers of all blocks before this one. What lies between encoder and decoder belongs to the encoder's
+// last block.
 static size_t layers_before(const struct transformer *model, uint64_t block)
 {
-    size_t layers = 2 * (size_t)block;
+    size_t layers = 2 * (size_t)block + (model->encoder_layers > 0 && block >= model->encoder_layers);
     for (uint64_t i = 0; i < block && model->has_lone_layers; i++)
         layers -= transformer_is(model, i, LAYER_WITHOUT_MIXER | LAYER_WITHOUT_MLP);
     return layers;
@@ -334,6 +341,8 @@ enum layer_part estimate_part(const struct transformer *model, size_t i)
         return PART_HEAD;
     if (i >= end)
         return PART_PREDICTED;
+    if (model->encoder_layers > 0 && i == layers_before(model, model->encoder_layers))
+        return PART_CROSSING;
     const uint64_t block = estimate_block(model, i);
     const enum layer_part first = estimate_attention_part(model, block);
     return first != PART_NONE && i == 1 + layers_before(model, block) ? first : estimate_rest_part(model, block);
@@ -341,7 +350,7 @@ enum layer_part estimate_part(const struct transformer *model, size_t i)
 
 bool estimate_begins_block(const struct transformer *model, enum layer_part part)
 {
-    if (part == PART_ATTENTION || part == PART_WINDOWED || part == PART_RECURRENT)
+    if (part == PART_ATTENTION || part == PART_WINDOWED || part == PART_ENCODER || part == PART_RECURRENT)
         return true;
     return model->has_lone_layers && (part == PART_MLP || part == PART_EXPERTS);
 }
@@ -361,25 +370,43 @@ static const char *recurrent_name(const struct transformer *model)
 
 const char *estimate_part_name(const struct transformer *model, enum layer_part part)
 {
-    static const char *const names[LAYER_PARTS] = { "embedding", "attention", "windowed", "", "mlp", "experts", "mtp",
-                                                    "head" };
+    static const char *const names[LAYER_PARTS] = {
+        [PART_EMBEDDING] = "embedding", [PART_ATTENTION] = "attention", [PART_WINDOWED] = "windowed",
+        [PART_ENCODER] = "encoder", [PART_MLP] = "mlp", [PART_ENCODER_MLP] = "encodermlp", [PART_EXPERTS] = "experts",
+        [PART_CROSSING] = "between", [PART_PREDICTED] = "mtp", [PART_HEAD] = "head",
+    };
     return part == PART_RECURRENT ? recurrent_name(model) : names[part];
 }
 
 const char *estimate_part_kind(const struct transformer *model, enum layer_part part)
 {
-    return estimate_part_name(model, part == PART_WINDOWED ? PART_ATTENTION : part);
+    if (part == PART_WINDOWED || part == PART_ENCODER)
+        part = PART_ATTENTION;
+    return estimate_part_name(model, part == PART_ENCODER_MLP ? PART_MLP : part);
 }
 
 static void count_parts(struct estimate *estimate)
 {
     uint64_t counts[LAYER_SLOTS] = { [PART_EMBEDDING] = 1, [PART_PREDICTED] = estimate->model.predicted,
-                                         [PART_HEAD] = 1 };
+                                         [PART_CROSSING] = estimate->model.encoder_layers > 0, [PART_HEAD] = 1 };
     for (uint64_t i = 0; i < estimate->model.layers; i++) {
         counts[estimate_attention_part(&estimate->model, i)]++;
         counts[estimate_rest_part(&estimate->model, i)]++;
     }
     memcpy(estimate->counts, counts, sizeof estimate->counts);
+}
+
+// A decoder's layers pass on the encoder's output beside their own. It is kept once, with what lies between encoder and
+// decoder: what others keep of it is no more than that.
+static void pass_on(struct layer_maker *maker)
+{
+    struct layer_estimate *layer = maker->layer;
+    const uint64_t passed = layer_tensor_bytes(maker->local_tokens * (double)maker->model->hidden * maker->number);
+    if (maker->model->encoder_layers == 0
+        || (maker->part != PART_ATTENTION && maker->part != PART_MLP && maker->part != PART_CROSSING))
+        return;
+    layer->output_bytes += passed;
+    layer->saved_bytes -= maker->part == PART_CROSSING ? 0 : passed;
 }
 
 // --- between iterations -------------------------------------------------------
@@ -457,7 +484,8 @@ static bool check_tuning(const struct estimate *estimate, struct error *error)
                          " and context parallelism");
     if (!tuning->frozen)
         return true;
-    if (estimate->model.recurrence != RECURRENCE_NONE || estimate->model.patch_numbers || estimate->model.index_chosen)
+    if (estimate->model.recurrence != RECURRENCE_NONE || estimate->model.patch_numbers || estimate->model.index_chosen
+        || estimate->model.encoder_layers > 0)
         return error_set(error, "no estimate is made for frozen parts of %s", estimate->model.name);
     if (estimate->model.predicted > 0)
         return error_set(error, "no estimate is made for multi-token prediction with frozen parts: --without-mtp");
@@ -550,9 +578,12 @@ bool estimate_model(const struct transformer *model, const struct rated_device *
         maker.layer = &estimate->parts[i];
         if (estimate->counts[i] == 0)
             continue;
+        maker.part = (enum layer_part)i;
+        maker.sees_all = model->is_bidirectional || i == PART_ENCODER;
         tune(estimate, (enum layer_part)i, &maker);
         maker.window = (double)(i == PART_WINDOWED ? model->local_window : model->window);
         makers[i](&maker);
+        pass_on(&maker);
         leave_frozen(&maker, (enum layer_part)i);
         hide_dispatch(estimate, (enum layer_part)i, maker.layer);
         share_weights(estimate, maker.layer, number, maker.product_number);

@@ -107,9 +107,11 @@ struct estimate_request estimate_usual(void);
 struct estimate_request estimate_unsaid(void);
 
 // A table with LAYER_SLOTS places has one for what is not there.
-// If some layers attend to a window and others to everything, PART_ATTENTION is the latter.
+// If some layers attend to a window and others to everything, PART_ATTENTION is the latter. An encoder in front of a
+// decoder has PART_ENCODER and PART_ENCODER_MLP, and PART_CROSSING is between them.
 enum layer_part {
-    PART_EMBEDDING, PART_ATTENTION, PART_WINDOWED, PART_RECURRENT, PART_MLP, PART_EXPERTS, PART_PREDICTED, PART_HEAD,
+    PART_EMBEDDING, PART_ATTENTION, PART_WINDOWED, PART_ENCODER, PART_RECURRENT, PART_MLP, PART_ENCODER_MLP,
+    PART_EXPERTS, PART_CROSSING, PART_PREDICTED, PART_HEAD,
     LAYER_PARTS, PART_NONE = LAYER_PARTS, LAYER_SLOTS
 };
 enum estimate_phase { ESTIMATE_F, ESTIMATE_I, ESTIMATE_W, ESTIMATE_PHASES };

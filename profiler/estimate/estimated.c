@@ -90,6 +90,7 @@ static const struct member model_members[] = {
     FLAG_OF_MODEL("embedding_norm", embedding_norm), FLAG_OF_MODEL("parallel", is_parallel),
     FLAG_OF_MODEL("shares_norm", shares_norm), FLAG_OF_MODEL("head_bias", head_bias),
     FLAG_OF_MODEL("head_transform", head_transform), FLAG_OF_MODEL("bidirectional", is_bidirectional),
+    NUMBER_OF_MODEL(encoder_layers, 0), NUMBER_OF_MODEL(position_buckets, 0),
     NUMBER_OF_MODEL(token_types, 0), NUMBER_OF_MODEL(patch_numbers, 0), FLAG_OF_MODEL("alibi", has_alibi),
     NUMBER_OF_MODEL(activation_parameters, 0), NUMBER_OF_MODEL(expert_hidden, 0),
     FLAG_OF_MODEL("buffered_correction", buffered_correction), FLAG_OF_MODEL("gates_attention", gates_attention),

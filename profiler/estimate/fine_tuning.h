@@ -1,7 +1,7 @@
 // What of a model is trained, if not all of it, and on which sequences.
 //
-// * Frozen parts have no gradients and no optimizer's states, and no product for the gradient of weights. Their backward
-//   still takes the gradient further, if something in front of them is trained.
+// * Frozen parts have no gradients and no optimizer's states, and no product for the gradient of weights. Their
+//   backward still takes the gradient further, if something in front of them is trained.
 // * LoRA: everything is frozen, and beside each product x W of some parts stands x A B, of a small rank. A and B are
 //   trained.
 // * Sequences are packed: those of a batch have several lengths, and tokens attend to those of their own alone.
@@ -23,8 +23,8 @@ struct fine_tuning {
     unsigned frozen;     // flags of enum tuned_part
     uint32_t lora_rank;  // 0: no LoRA
     unsigned lora;       // parts whose linear layers have A and B: attention, MLPs and shared experts
-    // Sequences that are packed: their lengths in tokens, and how many there are of each, as shares of all sequences. No
-    // lengths: all have the length of the request.
+    // Sequences that are packed: their lengths in tokens, and how many there are of each, as shares of all sequences.
+    // No lengths: all have the length of the request.
     struct { uint32_t tokens; double share; } lengths[TUNING_MOST_LENGTHS];
     size_t length_count;
 };

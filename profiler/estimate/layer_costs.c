@@ -68,7 +68,7 @@ static double pairs_of_chunks(double sequence, double chunk)
 static double seen_of(const struct layer_maker *maker, double sequence)
 {
     const double chosen = (double)maker->model->index_chosen, window = chosen > 0 ? chosen : maker->window;
-    if (maker->model->is_bidirectional)
+    if (maker->sees_all)
         return sequence;
     if (maker->model->has_chunks && window > 0 && window < sequence)
         return pairs_of_chunks(sequence, window) / sequence;
@@ -156,7 +156,7 @@ static void add_plain_attention(struct layer_maker *maker)
     layer_add_pass(maker, ESTIMATE_I, 3 * scores);
     if (model->drops_scores)
         layer_add_pass(maker, ESTIMATE_I, 2.5 * scores);
-    layer_count_flops(maker, (model->is_bidirectional ? 8 : 4) * scores * size);
+    layer_count_flops(maker, (maker->sees_all ? 8 : 4) * scores * size);
     if (maker->request->attention == ATTENTION_RECOMPUTED) {
         maker->layer->backward_workspace_bytes += layer_tensor_bytes((model->drops_scores ? 5 : 2) * scores);
         return;
@@ -279,6 +279,15 @@ static uint64_t attention_share(const struct layer_maker *maker)
                       + (model->has_sinks ? heads_here(maker) : 0));
 }
 
+// The kernels of attention itself.
+static void add_kernels(struct layer_maker *maker)
+{
+    if (maker->request->attention == ATTENTION_FUSED || maker->request->attention == ATTENTION_FLASH)
+        add_fused_attention(maker);
+    else
+        add_plain_attention(maker);
+}
+
 // What lies between the norm and the sum, with what is kept of it.
 static void add_attention(struct layer_maker *maker)
 {
@@ -303,10 +312,7 @@ static void add_attention(struct layer_maker *maker)
         if (model->normed_heads)
             layer_add_small_pass(maker, i, 2 * tokens * (queries + keys));
     }
-    if (maker->request->attention == ATTENTION_FUSED || maker->request->attention == ATTENTION_FLASH)
-        add_fused_attention(maker);
-    else
-        add_plain_attention(maker);
+    add_kernels(maker);
     if (gate > 0) {
         layer_add_pass(maker, ESTIMATE_F, 3 * tokens * gate);
         layer_add_pass(maker, ESTIMATE_I, 5 * tokens * gate);
@@ -330,6 +336,34 @@ static void add_attention(struct layer_maker *maker)
     layer_hold_read(maker, tokens * values);
 }
 
+// A decoder's second attention: queries are its own, keys and values the encoder's output. The gradient of that is
+// added to that of what is passed on.
+static void add_cross_attention(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double hidden = (double)model->hidden, tokens = maker->tokens, number = maker->local_tokens * hidden;
+    const double queries = heads_here(maker) * (double)model->head_size;
+    const double keys = kv_heads_here(maker) * (double)model->head_size;
+    maker->sees_all = true;
+    layer_add_norm(maker);
+    layer_enter_split(maker);
+    layer_add_linear(maker, tokens, hidden, queries, 1);
+    layer_add_linear(maker, tokens, hidden, 2 * keys, 1);
+    layer_add_pass(maker, ESTIMATE_I, 3 * number);
+    add_kernels(maker);
+    layer_add_linear(maker, tokens, queries, hidden, 1);
+    layer_leave_split(maker);
+    layer_keep(maker, tokens * (queries + 2 * keys));
+    layer_keep_read(maker, tokens * queries);
+    layer_hold(maker, tokens * (queries + 2 * keys));
+    layer_hold_read(maker, tokens * queries);
+    layer_add_residual(maker);
+    layer_keep_norm(maker);
+    layer_keep_mask(maker, number);
+    layer_keep(maker, number);  // what it reads, the output of the first attention
+    maker->sees_all = false;
+}
+
 void make_attention(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
@@ -339,14 +373,33 @@ void make_attention(struct layer_maker *maker)
     layer_enter_split(maker);
     add_attention(maker);
     layer_leave_split(maker);
+    const bool has_cross = model->encoder_layers > 0 && maker->part == PART_ATTENTION;
+    if (has_cross)
+        add_cross_attention(maker);
     layer_hide_exchanges(maker);
-    add_context_ring(maker);
+    for (int i = 0; i <= has_cross; i++)
+        add_context_ring(maker);
     layer_add_residual(maker);
     if (model->output_bias)
         layer_add_bias_gradient(maker, numbers);
     layer_keep_norm(maker);
     layer_keep_mask(maker, numbers);
-    maker->layer->parameters = attention_share(maker);
+    maker->layer->parameters = (has_cross ? 2 : 1) * attention_share(maker);
+}
+
+// --- between encoder and decoder ------------------------------------------------
+
+// The encoder's last norm, and the table's rows of the decoder's tokens.
+void make_crossing(struct layer_maker *maker)
+{
+    const double numbers = maker->tokens * (double)maker->model->hidden;
+    layer_set_output(maker);
+    layer_add_norm(maker);
+    layer_add_pass(maker, ESTIMATE_F, 2 * numbers);
+    layer_add_pass(maker, ESTIMATE_W, 6 * numbers);
+    maker->layer->saved_bytes += layer_tensor_bytes(8 * maker->tokens);
+    layer_keep_mask(maker, 2 * maker->local_tokens * (double)maker->model->hidden);
+    maker->layer->parameters = transformer_crossing_parameters(maker->model);
 }
 
 // --- recurrences ----------------------------------------------------------------

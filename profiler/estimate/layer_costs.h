@@ -14,6 +14,8 @@ struct layer_maker {
     const struct rated_product *head_products;  // of the head, which stays in the wide type
     double number;        // bytes of a number of activations and weights
     double product_number;  // bytes of a number that products read
+    enum layer_part part;
+    bool sees_all;        // attention is to all tokens
     bool is_trained;      // the layer's parameters are
     bool goes_back;       // something in front of the layer, or of its first product, is trained
     double lora_rank;     // of its linear layers; 0: without LoRA
@@ -30,6 +32,8 @@ void make_attention(struct layer_maker *maker);
 void make_recurrent(struct layer_maker *maker);
 void make_mlp(struct layer_maker *maker);
 void make_experts(struct layer_maker *maker);
+// What lies between an encoder and its decoder.
+void make_crossing(struct layer_maker *maker);
 // A layer after the blocks that predicts a token further on. Its logits and their loss are part of the head.
 void make_predicted(struct layer_maker *maker);
 void make_head(struct layer_maker *maker);

@@ -131,6 +131,11 @@ bool transformer_is_local(const struct transformer *model, uint64_t layer)
     return model->local_window > 0 && model->is_local[layer];
 }
 
+bool transformer_is_encoding(const struct transformer *model, uint64_t layer)
+{
+    return layer < model->encoder_layers;
+}
+
 bool transformer_is(const struct transformer *model, uint64_t layer, enum layer_mark mark)
 {
     return layer < TRANSFORMER_MOST_LAYERS && model->marks[layer] & mark;
@@ -155,7 +160,7 @@ uint64_t transformer_embedding_parameters(const struct transformer *model)
 {
     // A product with patches has a bias, and the class's token a vector.
     const uint64_t rows = model->patch_numbers > 0 ? model->patch_numbers + 2 : model->vocabulary;
-    return (rows + model->positions + model->token_types) * model->hidden
+    return (rows + model->positions + model->token_types) * model->hidden + model->position_buckets * model->heads
         + (model->embedding_norm ? norm_of(model) : 0);
 }
 
@@ -201,6 +206,11 @@ static uint64_t own_attention_parameters(const struct transformer *model)
 uint64_t transformer_attention_parameters(const struct transformer *model)
 {
     return transformer_norm_parameters(model) + own_attention_parameters(model);
+}
+
+uint64_t transformer_crossing_parameters(const struct transformer *model)
+{
+    return model->encoder_layers > 0 ? norm_of(model) + model->position_buckets * model->heads : 0;
 }
 
 // A step size, a decay and a skip for each channel, and a product of low rank that makes the former.
@@ -306,7 +316,8 @@ static uint64_t block_parameters(const struct transformer *model, uint64_t block
         parameters += transformer_has_experts(model, block)
             ? transformer_experts_parameters(model) + transformer_router_parameters(model)
             : transformer_mlp_parameters(model);
-    return parameters;
+    const bool has_cross = model->encoder_layers > 0 && !transformer_is_encoding(model, block);
+    return parameters + (has_cross ? transformer_attention_parameters(model) : 0);
 }
 
 // If layers are alone, it has attention and what has the last MLPs.
@@ -332,7 +343,8 @@ uint64_t transformer_file_parameters(const struct transformer *model)
 
 uint64_t transformer_parameters(const struct transformer *model)
 {
-    uint64_t sum = transformer_embedding_parameters(model) + transformer_head_parameters(model);
+    uint64_t sum = transformer_embedding_parameters(model) + transformer_head_parameters(model)
+        + transformer_crossing_parameters(model);
     for (uint64_t i = 0; i < model->layers; i++)
         sum += block_parameters(model, i);
     return sum + (model->predicted ? model->predicted * transformer_predicted_parameters(model) : 0);

@@ -47,6 +47,10 @@ struct transformer {
     bool head_bias;       // the head adds a bias to the logits
     bool head_transform;  // the head has a product, as wide as the hidden size, before its norm
     bool is_bidirectional;  // each token attends to all others
+    // Encoder and decoder: so many of the layers are an encoder's, and attend to all tokens. The others are a
+    // decoder's. They attend to their own tokens before, and then to the encoder's output; 0: there is no such encoder
+    uint64_t encoder_layers;
+    uint64_t position_buckets;  // of distances, with a number for each head, of the encoder and of the decoder
     uint64_t token_types;  // vectors that are added to the embedding by the type of a token
     uint64_t patch_numbers;  // of a patch of a picture; 0: tokens are words. One token of a sequence is for its class
     bool has_alibi;       // scores have a slope with the distance of tokens
@@ -106,6 +110,7 @@ void transformer_names(struct text *text);
 
 bool transformer_has_experts(const struct transformer *transformer, uint64_t layer);
 bool transformer_is_local(const struct transformer *transformer, uint64_t layer);  // its attention sees local_window
+bool transformer_is_encoding(const struct transformer *transformer, uint64_t layer);  // it is of the encoder
 bool transformer_is(const struct transformer *transformer, uint64_t layer, enum layer_mark mark);
 
 // Whether the model has a position for each token of a sequence of this length. Length 0 means unknown, and is
@@ -121,6 +126,8 @@ uint64_t transformer_norm_parameters(const struct transformer *transformer);  //
 uint64_t transformer_second_norm_parameters(const struct transformer *transformer);  // of that of MLPs and experts
 uint64_t transformer_embedding_parameters(const struct transformer *transformer);
 uint64_t transformer_attention_parameters(const struct transformer *transformer);  // including the norm before it
+// Between encoder and decoder: the encoder's last norm, and numbers of the decoder's distances.
+uint64_t transformer_crossing_parameters(const struct transformer *transformer);
 uint64_t transformer_recurrent_parameters(const struct transformer *transformer);  // likewise, with attention beside it
 uint64_t transformer_mlp_parameters(const struct transformer *transformer);        // likewise
 uint64_t transformer_experts_parameters(const struct transformer *transformer);    // of all experts, and nothing else

@@ -281,6 +281,12 @@ static const struct family {
       "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 30522 "
       "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
       "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "t5", read_t5,
+      "num_layers 6 d_model 512 d_kv 64 num_heads 8 d_ff 2048 vocab_size 32128 relative_attention_num_buckets 32 "
+      "dropout_rate 0.1 feed_forward_proj relu tie_word_embeddings 1" },
+    { "mt5", read_t5,
+      "num_layers 8 d_model 512 d_kv 64 num_heads 6 d_ff 1024 vocab_size 250112 relative_attention_num_buckets 32 "
+      "dropout_rate 0.1 feed_forward_proj gated-gelu tie_word_embeddings 1" },
     { "vit", read_vit,
       "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 image_size 224 patch_size 16 "
       "num_channels 3 qkv_bias 1 hidden_act gelu" },

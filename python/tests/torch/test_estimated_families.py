@@ -96,6 +96,9 @@ SWITCHED = [
     family('mamba2', num_hidden_layers=3, use_bias=True),
     family('bert', num_hidden_layers=3, vocab_size=1000, max_position_embeddings=128),
     family('roberta', num_hidden_layers=3, type_vocab_size=1),
+    family('t5'), family('mt5'), family('t5', num_layers=2, num_decoder_layers=5, d_model=1024, d_kv=128, num_heads=16),
+    family('t5', num_layers=3, feed_forward_proj='gated-gelu', tie_word_embeddings=False),
+    family('mt5', num_layers=2, relative_attention_num_buckets=64, tie_word_embeddings=False),
     family('vit', num_hidden_layers=3, id2label={0: 'cat', 1: 'dog', 2: 'bird'}, patch_size=32),
     family('vit', num_hidden_layers=3, qkv_bias=False, image_size=384),
 ]
@@ -122,6 +125,8 @@ def counted(config):
         try:
             if config['model_type'] == 'vit':
                 model = transformers.AutoModelForImageClassification.from_config(made)
+            elif config['model_type'] in ('t5', 'mt5'):
+                model = transformers.AutoModelForSeq2SeqLM.from_config(made)
             else:
                 model = transformers.AutoModelForCausalLM.from_config(made)
         except ValueError:

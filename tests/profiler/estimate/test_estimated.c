@@ -74,6 +74,7 @@ static void a_profile_of_layers_that_recur_has_them(void **state)
         "{\"model_type\": \"minimax\", \"num_hidden_layers\": 3}",
         "{\"model_type\": \"mamba2\", \"num_hidden_layers\": 3}",
         "{\"model_type\": \"falcon\", \"num_hidden_layers\": 3}",
+        "{\"model_type\": \"t5\", \"num_layers\": 2, \"num_decoder_layers\": 3}",
     };
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct estimate_request request = estimate_usual();

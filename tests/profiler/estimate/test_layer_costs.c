@@ -162,7 +162,7 @@ static void norms_and_caps_of_gemma_take_their_passes(void **state)
     for (int part = PART_ATTENTION; part <= PART_HEAD; part++) {
         const struct layer_estimate *one = &whole.parts[part], *other = &plain.parts[part];
         const bool is_head = part == PART_HEAD;
-        if (part == PART_PREDICTED || part == PART_RECURRENT)
+        if (part == PART_PREDICTED || part == PART_RECURRENT || whole.counts[part] == 0)
             continue;
         for (int i = 0; i < ESTIMATE_PHASES && part != PART_EXPERTS; i++) {
             const double more = phase_estimate_ns(&one->phases[i]) - phase_estimate_ns(&other->phases[i]);
@@ -282,6 +282,47 @@ static void attention_is_shared_but_for_norms_and_output_biases(void **state)
     }
 }
 
+// --- encoder and decoder ---------------------------------------------------------
+
+// A decoder's attention is its own and one to the encoder's output, which all layers behind it pass on. Other layers
+// are those of an encoder, and of a decoder alone.
+static void a_decoder_attends_to_its_encoder(void **state)
+{
+    (void)state;
+    static const char t5[] = "{\"model_type\": \"t5\", \"num_layers\": 3, \"num_decoder_layers\": 2, \"d_model\": 512,"
+                             " \"d_kv\": 64, \"num_heads\": 8, \"d_ff\": 2048, \"vocab_size\": 1000,"
+                             " \"dropout_rate\": 0}";
+    struct estimate_request request = estimate_usual();
+    request.sequence = 1024;
+    request.graphs = true;
+    struct estimate *made = estimate_on("h100-sxm", t5, request);
+    const struct transformer *model = &made->model;
+    static const enum layer_part parts[] = {
+        PART_EMBEDDING, PART_ENCODER, PART_ENCODER_MLP, PART_ENCODER, PART_ENCODER_MLP, PART_ENCODER, PART_ENCODER_MLP,
+        PART_CROSSING, PART_ATTENTION, PART_MLP, PART_ATTENTION, PART_MLP, PART_HEAD,
+    };
+    assert_int_equal(estimate_layers(model), sizeof parts / sizeof parts[0]);
+    for (size_t l = 0; l < estimate_layers(model); l++)
+        assert_int_equal(estimate_part(model, l), parts[l]);
+    const uint64_t numbers = 1024 * 512, products = 4 * 2 * numbers * 512, scores = 4 * 1024 * numbers;
+    const struct layer_estimate *encoder = &made->parts[PART_ENCODER], *decoder = &made->parts[PART_ATTENTION];
+    assert_int_equal(encoder->flops, products + scores);
+    assert_int_equal(decoder->flops, 2 * products + scores + scores / 2);
+    assert_int_equal(decoder->parameters, 2 * encoder->parameters);
+    assert_int_equal(encoder->output_bytes, 2 * numbers);
+    assert_int_equal(made->parts[PART_ENCODER_MLP].output_bytes, 2 * numbers);
+    assert_int_equal(made->parts[PART_CROSSING].output_bytes, 4 * numbers);
+    assert_int_equal(decoder->output_bytes, 4 * numbers);
+    assert_int_equal(made->parts[PART_MLP].output_bytes, 4 * numbers);
+    // Twice as much is kept, and what the second attention reads. What is passed on is kept once, in front of them all.
+    assert_int_equal(decoder->saved_bytes + decoder->output_bytes,
+                     2 * (encoder->saved_bytes + encoder->output_bytes));
+    assert_int_equal(made->parts[PART_MLP].saved_bytes + made->parts[PART_MLP].output_bytes,
+                     made->parts[PART_ENCODER_MLP].saved_bytes + made->parts[PART_ENCODER_MLP].output_bytes);
+    assert_true(decoder->phases[ESTIMATE_F].attention_ns > 1.3 * encoder->phases[ESTIMATE_F].attention_ns);
+    free(made);
+}
+
 // --- pairs -----------------------------------------------------------------------
 
 static double all_ns(const struct layer_estimate *layer)
@@ -357,6 +398,7 @@ static void narrow_dispatch_sends_less_one_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_decoder_attends_to_its_encoder),
         cmocka_unit_test(pairs_hide_what_experts_send),
         cmocka_unit_test(narrow_dispatch_sends_less_one_way),
         cmocka_unit_test(layers_are_those_of_models_of_one_kind),

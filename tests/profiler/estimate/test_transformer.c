@@ -72,6 +72,12 @@ static const struct published {
                      " \"v_head_dim\": 128, \"n_routed_experts\": 256, \"n_shared_experts\": 1,"
                      " \"num_experts_per_tok\": 8, \"moe_intermediate_size\": 2048, \"first_k_dense_replace\": 3}",
       671026419200 },
+    { "T5 large", "{\"model_type\": \"t5\", \"num_layers\": 24, \"d_model\": 1024, \"d_kv\": 64, \"num_heads\": 16,"
+                  " \"d_ff\": 4096, \"vocab_size\": 32128}", 737668096 },
+    { "mT5 small's decoder alone is larger", "{\"model_type\": \"mt5\", \"num_layers\": 2, \"num_decoder_layers\": 8}",
+      // a table; 2 encoder and 8 decoder blocks of 3 products of an MLP, and 1 or 2 times 4 of attention; norms;
+      // buckets
+      250112 * 512 + 10 * 3 * 512 * 1024 + 18 * 4 * 512 * 384 + (2 * 2 + 8 * 3 + 2) * 512 + 2 * 32 * 6 },
     { "GPT-OSS 20B", "{" GPT_OSS ", \"num_hidden_layers\": 24, \"num_local_experts\": 32}", 20914757184 },
     { "GPT-OSS 120B", "{" GPT_OSS ", \"num_hidden_layers\": 36, \"num_local_experts\": 128, \"sliding_window\": 128,"
                       " \"attention_bias\": true}", 116829156672 },

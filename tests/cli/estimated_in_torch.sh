@@ -1,11 +1,15 @@
-# Fine-tuning: what layers keep and multiply beside PyTorch's own counters (saved tensor hooks, FlopCounterMode), on small
-# layers of the same algorithm. Norms, rotary positions and activations are one kernel each, as Transformer Engine has them.
+# Fine-tuning, and encoders with decoders: what layers keep and multiply beside PyTorch's own counters (saved tensor
+# hooks, FlopCounterMode), on small layers of the same algorithm. Norms, rotary positions and activations are one kernel each, as Transformer Engine has them.
 python=${WEIR_PYTHON:-python3}
 "$python" -c 'import sys; from importlib.util import find_spec; sys.exit(not find_spec("torch"))' ||
     { echo '# skip: no Python package torch'; exit 77; }
 cat >config.json <<'JSON'
 {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 8, "num_key_value_heads": 4,
  "intermediate_size": 640, "vocab_size": 1024, "max_position_embeddings": 8192}
+JSON
+cat >t5.json <<'JSON'
+{"model_type": "t5", "num_layers": 2, "d_model": 256, "d_kv": 32, "num_heads": 8, "d_ff": 640, "vocab_size": 1024,
+ "dropout_rate": 0}
 JSON
 cat >counted.py <<'PYTHON'
 import json
@@ -68,13 +72,14 @@ def norm(x):
 
 
 class Attention:
-    def __init__(self, trained, rank):
-        sizes = ((WIDTH, HEADS * SIZE), (WIDTH, KV * SIZE), (WIDTH, KV * SIZE), (HEADS * SIZE, WIDTH))
+    def __init__(self, trained, rank, kv=KV):
+        sizes = ((WIDTH, HEADS * SIZE), (WIDTH, kv * SIZE), (WIDTH, kv * SIZE), (HEADS * SIZE, WIDTH))
         self.linears = [Linear(*size, trained, rank) for size in sizes]
 
-    def __call__(self, x):
+    def __call__(self, x, other=None):
         x = norm(x)
-        query, key, value = (linear(x) for linear in self.linears[:3])
+        query, key, value = (linear(x if i == 0 or other is None else other)
+                             for i, linear in enumerate(self.linears[:3]))
         query, key, value = (one.view(1, TOKENS, -1, SIZE).transpose(1, 2)
                              for one in (Turned.apply(query), Turned.apply(key), value))
         # Without copies of keys and values for the heads that share them.
@@ -108,11 +113,25 @@ class Mlp:
         return self.linears[2](Again.apply(lambda gate, up: silu(gate) * up, gate, up))
 
 
+class Decoder:
+    """Attention to its own tokens, a sum, and attention to the encoder's output."""
+
+    def __init__(self):
+        self.own, self.cross = Attention(True, 0, HEADS), Attention(True, 0, HEADS)
+        self.linears = self.own.linears + self.cross.linears
+        self.encoded = torch.randn(TOKENS, WIDTH, dtype=torch.bfloat16, requires_grad=True)
+
+    def __call__(self, x):
+        x = x + self.own(x)
+        return self.cross(x, self.encoded)
+
+
 def counted(layer):
-    """Bytes kept beside the input, and operations of products forward and backward."""
+    """Bytes kept beside the inputs, and operations of products forward and backward."""
     tokens = torch.randn(TOKENS, WIDTH, dtype=torch.bfloat16, requires_grad=True)
     parameters = [one for linear in layer.linears for one in linear.parameters]
-    own = {tensor.untyped_storage().data_ptr() for tensor in [tokens, *parameters]}
+    inputs = [tokens, getattr(layer, 'encoded', tokens)]
+    own = {tensor.untyped_storage().data_ptr() for tensor in [*inputs, *parameters]}
     kept = {}
 
     def keep(tensor):
@@ -132,8 +151,8 @@ def counted(layer):
     return sum(kept.values()), products(forward), products(backward), trained
 
 
-def estimated(*options):
-    said = subprocess.run(['weir', 'estimate', 'config.json', '--device', 'h100-sxm', '--json', *options],
+def estimated(*options, config='config.json'):
+    said = subprocess.run(['weir', 'estimate', config, '--device', 'h100-sxm', '--json', *options],
                           check=True, capture_output=True, text=True).stdout
     return {layer['kind']: layer for layer in json.loads(said)['layers']}
 
@@ -155,6 +174,16 @@ holds('lora', ['--lora', '8'], Attention(False, 8), Mlp(False, 8))
 holds('lora of attention', ['--lora', '8:attention'], Attention(False, 8), Mlp(False, 0))
 holds('attention frozen', ['--frozen', 'attention'], Attention(False, 0), Mlp(True, 0))
 holds('mlp frozen', ['--frozen', 'mlp,embedding'], Attention(True, 0), Mlp(False, 0))
+
+# An encoder sees all tokens, a decoder half of its own and all of the encoder's. What is passed on is kept in front.
+layers = estimated('--sequence', str(TOKENS), '--lengths', f'{TOKENS}:100%', config='t5.json')
+for kind, made, passed, scores in (('encoder', Attention(True, 0, HEADS), 0, 2), ('attention', Decoder(), 1, 3)):
+    kept, forward, backward, trained = counted(made)
+    layer, all_scores = layers[kind], scores * TOKENS * TOKENS * HEADS * 2 * SIZE
+    found = (layer['saved_bytes'] + passed * 2 * TOKENS * WIDTH, layer['flops'] - all_scores,
+             layer['backward_flops'] - 2 * all_scores, layer['parameters'] - (1 + passed) * WIDTH)
+    print('t5', kind, 'is as counted' if found == (kept, forward, backward, trained) else
+          f'{found}, not {(kept, forward, backward, trained)}')
 
 # Packed sequences: 3 of 128 tokens, 1 of 256 and 1 of 384 in 1,024, each by itself.
 lengths = [128] * 3 + [256, 384]
