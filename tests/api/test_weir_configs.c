@@ -301,7 +301,7 @@ static void what_cannot_be_is_a_sentence(void **state)
     REFUSES("chunks: 5000 is not between 1 and 4096", wrong.chunks = (struct weir_numbers){ &large, 1 });
     REFUSES("ranks: 65 numbers, of 64 at most", wrong.ranks = (struct weir_numbers){ &none, 65 });
     REFUSES("schedules: 33 is not between 0 and 32", wrong.schedules = some; wrong.schedule_count = 33);
-    REFUSES("devices: 65537 is not between 1 and 65536", wrong.devices = 65537);
+    REFUSES("devices: 1048577 is not between 1 and 1048576", wrong.devices = 1048577);
     REFUSES("8 devices without 8 leave none", wrong.without = 8);
     REFUSES("4 of 4 devices are slow, which leaves none; say how fast the device is instead", wrong.without = 4;
             wrong.slow = 4; wrong.slow_permille = 800);
