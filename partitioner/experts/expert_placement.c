@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/number.h"
+#include "partitioner/experts/expert_exhaustion.h"
 
 const char *const expert_rule_names[] = { "expert % members", "in blocks", NULL };
 
@@ -279,8 +280,12 @@ bool expert_plan_make(const struct expert_request *request, struct expert_plan *
     good = good && fits(request, error);
     if (good)
         price_rules(request, plan->member, plan->rules);
-    if (good && find_bound(request, &plan->bound, error) && search_placement(request, plan, error))
+    bool proved = false;
+    if (good && find_bound(request, &plan->bound, error) && search_placement(request, plan, error)
+        && expert_exhaust(request, plan->member, &plan->cost, &proved, error)) {
+        plan->bound = proved ? plan->cost : plan->bound;
         return true;
+    }
     expert_plan_clear(plan);
     return false;
 }

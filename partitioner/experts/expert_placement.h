@@ -8,7 +8,7 @@
 // Experts are placed longest first, each on the member with the least pairs (LPT: Graham 1969). Then single experts
 // move, and pairs of experts change places, as long as that makes the cost less. The bound needs no search. In each
 // micro-batch some member has at least the even share, at least the busiest expert, and of one expert more than there
-// are members, two.
+// are members, two. If there are few experts, all placements are tried (expert_exhaustion.h): the bound is the cost.
 #ifndef PARTITIONER_EXPERTS_EXPERT_PLACEMENT_H
 #define PARTITIONER_EXPERTS_EXPERT_PLACEMENT_H
 

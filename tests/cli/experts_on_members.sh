@@ -98,6 +98,22 @@ weir partition many.json --cluster "2 devices, 1GiB, 5GB/s 2us" --schedule 1f1b 
 weir train $small --plan alone.json --data text --steps 6 --checkpoints alone --save-every 3 --resume >alone.txt 2>&1
 echo "exit $?"
 
+echo "# placed by what the tokens of a text choose"
+profile least.json $small,capacity=dropless --data text --batches 20 --rows 2 --experts blocks,least
+least=$(grep -o 'rows2:[0-9][^"]*' least.json | sort -u)
+echo "$least" | sed 's/[01]+/N+/g; s/+[01]/+N/g'
+python3 - <<'E'
+import json
+for layer in json.load(open('least.json'))['layers']:
+    variants = layer['variants']
+    if layer['kind'] == 'experts':
+        blocks, least = variants[0]['slowest_milli'], variants[1]['slowest_milli']
+        print(layer['name'], 'is as even or more' if 1000 <= least <= blocks else (blocks, least))
+E
+plan plan.json least.json 1f1b $least 2
+echo "as placed: $(run plan.json)"
+weir explain plan.json --profile least.json | grep '^  experts' | sed 's/block[13]/blockN/; s/stage [01]/stage N/; s/[0-9][0-9.]*/N/g'
+
 echo "# refused"
 weir profile $small --rows 2; echo "exit $?"
 weir profile $small --rows 2 --experts some; echo "exit $?"

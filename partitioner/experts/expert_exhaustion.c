@@ -1,0 +1,141 @@
+#include "partitioner/experts/expert_exhaustion.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/number.h"
+
+// Pairs that may be added up, and experts with which that is worth a try.
+#define EXHAUSTION_WORK ((uint64_t)1 << 28)
+enum { MOST_EXPERTS = 16 };
+
+struct exhaustion {
+    const struct expert_request *request;
+    uint32_t experts, members;
+    uint64_t batches, work;  // work: what is left
+    uint32_t *order;   // of the experts
+    uint32_t *member, *best;  // of each expert
+    uint32_t *count;   // of each member: its experts
+    uint64_t *loads;   // [batches][members]
+    uint64_t *floors;  // [experts + 1][batches]: the least that a micro-batch costs once so many experts have members
+    uint64_t cost;
+};
+
+static bool open_search(struct exhaustion *x, const struct expert_request *request, struct error *error)
+{
+    *x = (struct exhaustion){ .request = request, .experts = request->layer->experts, .members = request->members,
+                              .batches = request->routing->batches, .work = EXHAUSTION_WORK };
+    x->order = calloc(x->experts, sizeof *x->order);
+    x->member = calloc(x->experts, sizeof *x->member);
+    x->best = calloc(x->experts, sizeof *x->best);
+    x->count = calloc(x->members, sizeof *x->count);
+    x->loads = calloc(x->batches * x->members + 1, sizeof *x->loads);
+    x->floors = calloc((x->experts + 1) * x->batches + 1, sizeof *x->floors);
+    return (x->order && x->member && x->best && x->count && x->loads && x->floors)
+        || error_no_memory(error, "all placements of experts");
+}
+
+static void close_search(struct exhaustion *x)
+{
+    free(x->order);
+    free(x->member);
+    free(x->best);
+    free(x->count);
+    free(x->loads);
+    free(x->floors);
+}
+
+static uint64_t pairs_of(const struct exhaustion *x, uint64_t batch, uint32_t expert)
+{
+    return x->request->layer->counts[batch * x->experts + expert];
+}
+
+static uint64_t sum_of(const struct exhaustion *x, uint32_t expert)
+{
+    uint64_t sum = 0;
+    for (uint64_t b = 0; b < x->batches; b++)
+        sum += pairs_of(x, b, expert);
+    return sum;
+}
+
+static void begin(struct exhaustion *x)
+{
+    for (uint32_t e = 0; e < x->experts; e++) {
+        uint32_t place = e;
+        for (; place > 0 && sum_of(x, x->order[place - 1]) < sum_of(x, e); place--)
+            x->order[place] = x->order[place - 1];
+        x->order[place] = e;
+    }
+    for (uint64_t b = 0; b < x->batches; b++) {
+        for (uint32_t e = 0; e < x->experts; e++)
+            x->floors[b] += pairs_of(x, b, e);
+        x->floors[b] = (x->floors[b] + x->members - 1) / x->members;
+    }
+}
+
+// Puts the next expert on a member. Returns the least that a placement with this beginning costs.
+static uint64_t put(struct exhaustion *x, uint32_t depth, uint32_t member)
+{
+    const uint32_t expert = x->order[depth];
+    const uint64_t *before = x->floors + depth * x->batches;
+    uint64_t *floors = x->floors + (depth + 1) * x->batches, sum = 0;
+    for (uint64_t b = 0; b < x->batches; b++) {
+        uint64_t *load = &x->loads[b * x->members + member];
+        *load += pairs_of(x, b, expert);
+        floors[b] = max_u64(before[b], *load);
+        sum += floors[b];
+    }
+    x->member[expert] = member;
+    x->count[member]++;
+    return sum;
+}
+
+static void take(struct exhaustion *x, uint32_t depth, uint32_t member)
+{
+    for (uint64_t b = 0; b < x->batches; b++)
+        x->loads[b * x->members + member] -= pairs_of(x, b, x->order[depth]);
+    x->count[member]--;
+}
+
+// False once the work is done.
+static bool place_from(struct exhaustion *x, uint32_t depth, uint32_t used)
+{
+    bool good = true;
+    for (uint32_t m = 0; good && m <= used && m < x->members; m++) {
+        if (x->request->most > 0 && x->count[m] == x->request->most)
+            continue;
+        good = x->work >= 2 * x->batches;
+        if (!good)
+            break;
+        x->work -= 2 * x->batches;
+        const uint64_t least = put(x, depth, m);
+        if (least < x->cost && depth + 1 == x->experts) {
+            x->cost = least;
+            memcpy(x->best, x->member, x->experts * sizeof *x->best);
+        } else if (least < x->cost) {
+            good = place_from(x, depth + 1, m == used ? used + 1 : used);
+        }
+        take(x, depth, m);
+    }
+    return good;
+}
+
+bool expert_exhaust(const struct expert_request *request, uint32_t *member, uint64_t *cost, bool *proved,
+                    struct error *error)
+{
+    struct exhaustion x;
+    *proved = false;
+    if (request->layer->experts > MOST_EXPERTS)
+        return true;
+    const bool good = open_search(&x, request, error);
+    if (good) {
+        x.cost = *cost;
+        begin(&x);
+        *proved = place_from(&x, 0, 0);
+        if (x.cost < *cost)
+            memcpy(member, x.best, x.experts * sizeof *member);
+        *cost = x.cost;
+    }
+    close_search(&x);
+    return good;
+}
