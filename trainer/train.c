@@ -172,9 +172,9 @@ static bool had_room(struct training *training, const struct train_result *resul
         return false;
     tell_kept(training);
     return error_set_kind(error, ERROR_MACHINE, "at step %llu the experts of a device would take %llu rows of a"
-                          " micro-batch, more than --most-rows has room for, and no update was made: plan with more, or"
-                          " without it, and --resume goes on", (unsigned long long)training->step + 1,
-                          (unsigned long long)rows);
+                          " micro-batch, more than the plan has room for, and no update was made: plan with a larger"
+                          " weir profile --most-rows, or without it, and weir train --resume goes on",
+                          (unsigned long long)training->step + 1, (unsigned long long)rows);
 }
 
 // Runs one pass of the schedule and reports it.
@@ -488,11 +488,11 @@ static void begin_course(struct training *training, struct batch_settings *batch
 static bool can_halt(const struct training *training, bool flushes, struct error *error)
 {
     if (!flushes)
-        return error_set(error, "--most-rows ends a run before its update, which %s has made on some stages already:"
-                         " plan by a schedule that flushes, or without it", training->plan->schedule);
+        return error_set(error, "weir profile --most-rows ends a run before its update, which %s has made on some"
+                         " stages already: plan by a schedule that flushes, or without it", training->plan->schedule);
     return device_precision(training->device) != PRECISION_FP16
-        || error_set(error, "--most-rows ends a run by gradients that are no numbers, and training in fp16 goes on"
-                     " behind these: plan without it, or in bf16");
+        || error_set(error, "weir profile --most-rows ends a run by gradients that are no numbers, and training in fp16"
+                     " goes on behind these: plan without it, or in bf16");
 }
 
 static bool prepare(struct training *training, struct error *error)

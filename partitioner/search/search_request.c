@@ -102,7 +102,7 @@ static bool experts_have_variants(const struct search_request *request, struct e
         const char *name = layer->kind && strcmp(layer->kind, "experts") == 0 ? lacks(request, layer) : NULL;
         if (name && layer->state_bytes > 0)
             return error_set(error, "layer %.60s has experts, which the variant \"%.60s\" does not split: measure the"
-                             " profile with weir profile --rows 2 --experts blocks, or plan without variants",
+                             " profile with places of experts (rows2:blocks), or plan without variants",
                              layer->name, name);
     }
     return true;

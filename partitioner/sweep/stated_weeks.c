@@ -102,8 +102,8 @@ bool weeks_of(const struct judgement *judgement, const struct weeks_request *req
     const size_t able = request->repair_ns ? find_speeds(judgement, speeds) : 1;
     weeks->cannot_be_elastic = request->repair_ns && able == 1;
     if (request->elastic && able == 1)
-        return error_set(error, "--elastic: this layout has no fewer pipelines that could go on without a broken"
-                         " device, or no --repair time in which they would");
+        return error_set(error, "an elastic run: this layout has no fewer pipelines that could go on without a broken"
+                         " device, or no repair time is stated in which they would");
     const bool is_open = !request->has_spares && !request->elastic;
     run.speed_count = request->elastic ? able : 1;
     if (is_open && request->repair_ns)

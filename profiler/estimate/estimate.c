@@ -476,7 +476,7 @@ static bool check_tuning(const struct estimate *estimate, struct error *error)
     const struct fine_tuning *tuning = &request->tuning;
     for (size_t i = 0; i < tuning->length_count; i++)
         if (tuning->lengths[i].tokens > request->sequence)
-            return error_set(error, "sequences of %u tokens do not fit into packed ones of %llu (--sequence)",
+            return error_set(error, "sequences of %u tokens do not fit into packed ones of %llu",
                              tuning->lengths[i].tokens, (unsigned long long)request->sequence);
     const bool is_one = request->attention == ATTENTION_FUSED || request->attention == ATTENTION_FLASH;
     if (tuning->length_count && (!is_one || estimate->model.recurrence != RECURRENCE_NONE || request->context > 1))
@@ -488,7 +488,8 @@ static bool check_tuning(const struct estimate *estimate, struct error *error)
         || estimate->model.encoder_layers > 0)
         return error_set(error, "no estimate is made for frozen parts of %s", estimate->model.name);
     if (estimate->model.predicted > 0)
-        return error_set(error, "no estimate is made for multi-token prediction with frozen parts: --without-mtp");
+        return error_set(error, "no estimate is made for multi-token prediction with frozen parts: leave its layers"
+                         " out");
     if (tuning->lora_rank > 0 && request->products && strcmp(request->products, request->dtype) != 0)
         return error_set(error, "no estimate is made for LoRA beside products of %s", request->products);
     if (estimate->model.is_tied && (tuning->frozen & (TUNED_EMBEDDING | TUNED_HEAD)) != 0

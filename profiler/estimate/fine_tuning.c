@@ -38,7 +38,7 @@ bool fine_tuning_read_frozen(const char *text, struct fine_tuning *tuning, struc
 {
     if (!read_parts(text, &tuning->frozen, error))
         return false;
-    return tuning->frozen != TUNED_ALL || error_set(error, "with all parts frozen nothing is trained (--lora freezes"
+    return tuning->frozen != TUNED_ALL || error_set(error, "with all parts frozen nothing is trained (LoRA freezes"
                                                     " them, and trains matrices beside them)");
 }
 

@@ -145,7 +145,7 @@ class Configs(Case):
             ('tensor: 0 is not between 1 and 4294967295', {'tensor': [0, 1]}),
             ('tensor: 5000 is not between 1 and 4096', {'tensor': 5000}),
             ('micro_batch: 65 numbers, of 64 at most', {'micro_batch': range(1, 66)}),
-            ('devices: 70000 is not between 1 and 65536', {'devices': 70000}),
+            ('devices: 1048577 is not between 1 and 1048576', {'devices': 1048577}),
             ('price: -1 is no amount, which is 0 or more', {'price': -1}),
             ('watts: nan is no amount, which is 0 or more', {'watts': float('nan')}),
             ('shards: "some" is none of none, optimizer, gradients, weights', {'shard': ['none', 'some']}),

@@ -13,7 +13,14 @@ plan() {  # NAME VARIANT OPTIONS OF WEIR PROFILE..
 train() {  # FOLDER PLAN OPTIONS..
     weir train $small --plan $2 --data text --steps 8 --rate 0.01 --checkpoints $1 --keep 9 "${@:3}" >$1.txt 2>$1.err
 }
-peak() { sed -n '0,/"peak_bytes": /s/.*"peak_bytes": \([0-9]*\).*/\1/p' $1; }
+room() {  # of the first layer of experts, in a profile
+    python3 - $1 <<'END'
+import json, sys
+layer = next(one for one in json.load(open(sys.argv[1]))['layers'] if one['name'] == 'block1.experts')
+variant = next(one for one in layer['variants'] if one['name'].startswith('rows2:dealt'))
+print(sum(value for key, value in variant.items() if key.endswith('_bytes')))
+END
+}
 numbers() { sed 's/[0-9][0-9]*/N/g'; }
 
 plan whole rows2:dealt
@@ -26,7 +33,7 @@ while ((most - least > 1)); do
     plan some rows2:dealt:$rows --most-rows $rows 2>/dev/null && rm -rf some && train some some.plan; code=$?
     if ((code == 0)); then most=$rows; elif [ -e some/step-[1-7] ]; then break; else least=$rows; fi
 done
-(($(peak some.plan) < $(peak whole.plan))) && echo "less memory is planned"
+(($(room some.json) < $(room whole.json))) && echo "less memory is planned"
 echo "exit $code, $(ls some | wc -l) checkpoint"; numbers <some.err | grep -v 'is kept$'
 step=$(ls some | sed 's/step-//')
 cp -r some more

@@ -32,7 +32,7 @@ echo '--- the last rows, and a limit to each'
 "$check" --from memcheck | grep -c ' skipped .*no GPU here: '
 "$check" --output nowhere/table.txt 2>&1 | tail -1
 echo '--- in parts, and within a time'
-"$check" --part processes --within 150 --list | head -3
+"$check" --part processes --within 150 --list | sed -n 1,3p
 "$check" --part processes --from initcheck --list
 "$check" --part right --from initcheck 2>&1 | tail -1
 "$check" --part right --only bytes 2>&1 | tail -1

@@ -505,7 +505,7 @@ static void what_cannot_be_tuned_is_a_sentence(void **state)
     } rows[] = {
         { "attention,nose", "\"nose\" is none of embedding, attention, mlp, experts, head, all",
           fine_tuning_read_frozen },
-        { "all", "with all parts frozen nothing is trained (--lora freezes them, and trains matrices beside them)",
+        { "all", "with all parts frozen nothing is trained (LoRA freezes them, and trains matrices beside them)",
           fine_tuning_read_frozen },
         { "0", "\"0\" is not a rank of 1 to 4096, and what has it, such as 16:attention,mlp", fine_tuning_read_lora },
         { "16:experts", "\"16:experts\": LoRA is estimated for attention and mlp", fine_tuning_read_lora },
@@ -525,7 +525,7 @@ static void what_cannot_be_tuned_is_a_sentence(void **state)
     ask(&question, small, "h100-sxm", "megatron");
     assert_true(fine_tuning_read_lengths("8192:100%", &question.request.how.tuning, &error));
     assert_null(stated_judge(&question.request, &error));
-    assert_error(error, "sequences of 8192 tokens do not fit into packed ones of 4096 (--sequence)");
+    assert_error(error, "sequences of 8192 tokens do not fit into packed ones of 4096");
 }
 
 // --- over weeks -----------------------------------------------------------------
@@ -563,8 +563,8 @@ static void choices_about_broken_devices_are_tried(void **state)
     question.request.how.data = 1;
     judgement = judge(&question);
     assert_false(weeks_of(judgement, &request, &weeks, &error));
-    assert_error(error, "--elastic: this layout has no fewer pipelines that could go on without a broken device, or no"
-                        " --repair time in which they would");
+    assert_error(error, "an elastic run: this layout has no fewer pipelines that could go on without a broken device,"
+                        " or no repair time is stated in which they would");
     judgement_free(judgement);
 }
 
