@@ -156,7 +156,17 @@ static bool most_lacked(const struct training *training, uint64_t *most, struct 
     return good;
 }
 
-// Without room for the rows of experts no stage has made its update, and the run ends with what was there before.
+// Checkpoints from before are completed.
+static bool refuse_numbers(const struct training *training, const char *what, uint64_t step, struct error *error)
+{
+    return (!training->checkpoints || checkpoints_wait(training->checkpoints, error))
+        && error_set_kind(error, ERROR_ANSWER, "at step %llu the %s any more: a learning rate of %g is too high, or"
+                          " comes too soon", (unsigned long long)step, what,
+                          (double)training->settings->rates.highest);
+}
+
+// No stage has made its update by gradients that are no numbers. Without room for the rows of experts the run ends with
+// what was there before. Otherwise it would go on as if there had been no such step.
 static bool had_room(struct training *training, const struct train_result *result, struct error *error)
 {
     const struct checkpoint_moment moment = { .step = training->step, .loss = result->last_loss,
@@ -167,7 +177,8 @@ static bool had_room(struct training *training, const struct train_result *resul
     if (!most_lacked(training, &rows, error))
         return false;
     if (rows == 0)
-        return true;
+        return isfinite(session_last(training->pipeline->session)->gradient_norm)
+            || refuse_numbers(training, "gradients are no numbers", training->step + 1, error);
     if (training->checkpoints && training->step > 0 && !checkpoints_end(training->checkpoints, &moment, error))
         return false;
     tell_kept(training);
@@ -197,15 +208,6 @@ static bool run_pass(struct training *training, struct train_result *result, str
     tell(training, (uint32_t)training->step, rate, result);
     training->step += training->iterations;
     return true;
-}
-
-static bool refuse_loss(const struct training *training, struct error *error)
-{
-    // Checkpoints from before are completed.
-    return (!training->checkpoints || checkpoints_wait(training->checkpoints, error))
-        && error_set_kind(error, ERROR_ANSWER, "at step %llu the loss is no number any more: a learning rate of"
-                          " %g is too high, or comes too soon", (unsigned long long)training->step,
-                          (double)training->settings->rates.highest);
 }
 
 // What a rank was asked for by a signal.
@@ -284,7 +286,7 @@ static bool end_pass(struct training *training, const struct train_result *resul
     struct asked asked;
     double bits = 0;
     if (!isfinite(result->last_loss))
-        return refuse_loss(training, error);
+        return refuse_numbers(training, "loss is no number", training->step, error);
     if (!ask_all(training, &asked, error))
         return false;
     const bool has_held = !asked.stop

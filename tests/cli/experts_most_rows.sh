@@ -42,6 +42,10 @@ diff -r -x manifest.json whole/step-8 more/step-8 && echo "the same bits as with
 train until whole.plan --steps $step; echo "exit $?"
 diff -r -x manifest.json until/step-$step some/step-$step && echo "the bits from before the update"
 
+plan roomy rows2:dealt:383 --most-rows 383
+train wild roomy.plan --rate 100,to:100 ||
+    echo "gradients that are no numbers end it: $(grep -cE 'no numbers? any more|no update was made' wild.err)"
+
 echo "# in processes"
 for ((rank = 0; rank < 4; rank++)); do
     WEIR_RANK=$rank WEIR_RANKS=4 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 weir train $small --plan some.plan \
