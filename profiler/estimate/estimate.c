@@ -470,6 +470,22 @@ static unsigned tuned_part(enum layer_part part)
     return parts[part];
 }
 
+// Whether what is named is there.
+static bool has_tuned_parts(const struct estimate *estimate, struct error *error)
+{
+    const struct fine_tuning *tuning = &estimate->request.tuning;
+    unsigned there = 0;
+    for (int i = 0; i < LAYER_PARTS; i++)
+        there |= estimate->counts[i] > 0 ? tuned_part((enum layer_part)i) : 0;
+    if (tuning->lora_rank == 0 && tuning->frozen & ~there)
+        return error_set(error, "%s has no %s that could be frozen: leave that out", estimate->model.name,
+                         fine_tuning_part(tuning->frozen & ~there));
+    there |= estimate->model.shared_ffn > 0 ? TUNED_MLP : 0;
+    return tuning->lora_rank == 0 || tuning->lora & there
+        || error_set(error, "%s has no %s for LoRA, so nothing would be trained", estimate->model.name,
+                     fine_tuning_part(tuning->lora));
+}
+
 static bool check_tuning(const struct estimate *estimate, struct error *error)
 {
     const struct estimate_request *request = &estimate->request;
@@ -496,7 +512,7 @@ static bool check_tuning(const struct estimate *estimate, struct error *error)
         && (tuning->frozen & (TUNED_EMBEDDING | TUNED_HEAD)) != (TUNED_EMBEDDING | TUNED_HEAD))
         return error_set(error, "%s reads the embedding's table in its head: both are frozen, or none",
                          estimate->model.name);
-    return true;
+    return has_tuned_parts(estimate, error);
 }
 
 // Whether a block's gradient goes further back, or it has parameters that are trained.

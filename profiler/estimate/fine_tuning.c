@@ -15,6 +15,14 @@ bool fine_tuning_is(const struct fine_tuning *tuning)
     return tuning->frozen || tuning->lora_rank || tuning->length_count;
 }
 
+const char *fine_tuning_part(unsigned flags)
+{
+    size_t i = 0;
+    while (!(flags & parts[i].part))
+        i++;
+    return parts[i].name;
+}
+
 static bool read_parts(const char *text, unsigned *found, struct error *error)
 {
     *found = 0;
@@ -34,8 +42,15 @@ static bool read_parts(const char *text, unsigned *found, struct error *error)
     }
 }
 
+static bool refuse_both(struct error *error)
+{
+    return error_set(error, "LoRA freezes all parts already; leave out the frozen parts, or LoRA");
+}
+
 bool fine_tuning_read_frozen(const char *text, struct fine_tuning *tuning, struct error *error)
 {
+    if (tuning->lora_rank > 0)
+        return refuse_both(error);
     if (!read_parts(text, &tuning->frozen, error))
         return false;
     return tuning->frozen != TUNED_ALL || error_set(error, "with all parts frozen nothing is trained (LoRA freezes"
@@ -46,6 +61,8 @@ bool fine_tuning_read_lora(const char *text, struct fine_tuning *tuning, struct 
 {
     enum { MOST_RANK = 4096 };
     char *end;
+    if (tuning->frozen && tuning->lora_rank == 0)
+        return refuse_both(error);
     const unsigned long rank = strtoul(text, &end, 10);
     tuning->lora = TUNED_ATTENTION | TUNED_MLP;
     if (*text < '0' || *text > '9' || rank < 1 || rank > MOST_RANK || (*end && *end != ':'))

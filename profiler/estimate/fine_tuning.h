@@ -32,8 +32,11 @@ struct fine_tuning {
 // Whether it is anything but usual training.
 bool fine_tuning_is(const struct fine_tuning *tuning);
 
+// The name of the first of these parts, of which there is one or more.
+const char *fine_tuning_part(unsigned flags);
+
 // Parse "attention,mlp" or "all"; "16" or "16:attention" or "16:attention,mlp"; and "512:30%,2048:70%". False with an
-// error.
+// error, also for frozen parts beside LoRA.
 bool fine_tuning_read_frozen(const char *text, struct fine_tuning *tuning, struct error *error);
 bool fine_tuning_read_lora(const char *text, struct fine_tuning *tuning, struct error *error);
 bool fine_tuning_read_lengths(const char *text, struct fine_tuning *tuning, struct error *error);

@@ -9,7 +9,7 @@
 // Each member adds one share of the elements of all parts, ((part 0 + part 1) + part 2) + .., and copies it to the
 // others. So no memory is needed beside the parts, and no two members touch the same element. For a reduce-scatter, a
 // member copies its share to its own part only. For an all-gather, it adds nothing. For an all-to-all, it copies its
-// shares of all parts to where it receives. Of rows it copies those that come to it. Hosts meet when they give the
+// shares of all parts to where it receives. It copies the rows that come to it. Hosts meet when they give the
 // work to their queues, not when it is done; the queues wait for each other by events.
 //
 // All members start their collectives in the same order, since they run the same schedule. When one fails the others

@@ -468,7 +468,7 @@ static void what_is_frozen_has_weights_alone(void **state)
     assert_true(lora->time.products_ns > 0.66 * full->time.products_ns);
     judgement_free(lora);
     // With nothing in front of the head to train, blocks only run forward, and keep nothing.
-    question.request.how.tuning = (struct fine_tuning){ .frozen = TUNED_ALL & ~(unsigned)TUNED_HEAD };
+    question.request.how.tuning = (struct fine_tuning){ .frozen = TUNED_EMBEDDING | TUNED_ATTENTION | TUNED_MLP };
     struct judgement *head = judge(&question);
     assert_true(head->bytes[0].gradients == 0 && head->bytes[0].optimizer == 0);
     assert_true(head->bytes[0].activations < 0.3 * full->bytes[0].activations);
@@ -520,12 +520,24 @@ static void what_cannot_be_tuned_is_a_sentence(void **state)
         assert_false(rows[i].read(rows[i].text, &tuning, &error));
         assert_error(error, rows[i].sentence);
     }
-    struct question question;
+    struct fine_tuning lora = { 0 }, frozen = { 0 };
     struct error error = { 0 };
+    assert_true(fine_tuning_read_lora("16", &lora, &error) && fine_tuning_read_frozen("mlp", &frozen, &error));
+    assert_false(fine_tuning_read_frozen("mlp", &lora, &error));
+    assert_error(error, "LoRA freezes all parts already; leave out the frozen parts, or LoRA");
+    error = (struct error){ 0 };
+    assert_false(fine_tuning_read_lora("16", &frozen, &error));
+    assert_error(error, "LoRA freezes all parts already; leave out the frozen parts, or LoRA");
+    struct question question;
+    error = (struct error){ 0 };
     ask(&question, small, "h100-sxm", "megatron");
     assert_true(fine_tuning_read_lengths("8192:100%", &question.request.how.tuning, &error));
     assert_null(stated_judge(&question.request, &error));
     assert_error(error, "sequences of 8192 tokens do not fit into packed ones of 4096");
+    error = (struct error){ 0 };
+    question.request.how.tuning = (struct fine_tuning){ .frozen = TUNED_EXPERTS };
+    assert_null(stated_judge(&question.request, &error));
+    assert_error(error, "llama has no experts that could be frozen: leave that out");
 }
 
 // --- over weeks -----------------------------------------------------------------
