@@ -32,8 +32,9 @@ static char *words_of(const struct table_plan *plan, struct error *error)
     if (table_plan_words(plan, &words))
         return text_take(&words, error);
     text_clear(&words);
-    error_set(error, "--tables least: some tables would be in the host's memory, which devices that share samples"
-              " cannot run: leave the host out of --cluster");
+    error_set(error, "--tables least: some tables would be in the host's memory, and others on the devices, which no"
+              " variant has: leave the host out of --cluster, or place all tables there, as by --tables"
+              " slots:host50000");
     return NULL;
 }
 

@@ -182,8 +182,9 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
             argp_error(state, "%s is for a model", given->tensor_count > 0 ? "--tensor" : "--rows");
         if (given->tables && given->row_count == 0 && strncmp(given->tables, "host", 4) != 0)
             argp_error(state, "--tables is for --rows: which of the devices has which table; or host50000 for room");
-        if (given->tables && given->row_count > 0 && strstr(given->tables, "host"))
-            argp_error(state, "--tables: tables on the host are for one device: leave --rows out");
+        if (given->tables && given->row_count > 0 && strncmp(given->tables, "host", 4) == 0)
+            argp_error(state, "--tables: on the host of several devices is each one's part of the tables: say which,"
+                              " as slots:host50000");
         if (given->experts && (given->row_count == 0 || given->tables))
             argp_error(state, "--experts is for --rows, without --tables: which of the devices has which expert");
         if (given->most_rows > 0 && !given->experts)

@@ -257,6 +257,8 @@ struct id_lists {
     const float *weights;  // NULL: all are 1
 };
 size_t layer_most_ids(const struct layer *layer);
+// Columns of the rows that ids name: a vector's, or a unit's (table_places.h).
+size_t layer_row_columns(const struct layer *layer);
 size_t layer_bags(const struct layer *layer);  // lists of ids in a micro-batch
 bool layer_weighs_ids(const struct layer *layer);  // whether the lists have weights
 // The row that an id has in a table of so many rows. It comes from the id alone: the id itself if there is such a row,

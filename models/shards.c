@@ -14,7 +14,7 @@ static bool has_words(const struct layer *layer)
 
 bool layer_can_be_split(const struct layer *layer, struct sharding sharding)
 {
-    if (sharding.room > 0)
+    if (sharding.room > 0 && !sharding.owns_rows)
         return layer->kind->data == DATA_IDS;
     if (sharding.owns_rows)
         return !layer->kind->fold || layer->kind == &layer_experts;
@@ -84,8 +84,13 @@ static bool own_rows(const struct layer *whole, struct sharding sharding, size_t
                 && expert_rows_fit(layer, error)
             : error_set(error, "layer %s: say where its experts are on %zu devices: add --experts blocks", whole->name,
                         members);
-    return !(has_places(whole, sharding) || (exchanges_vectors(whole) && sharding.places))
-        || table_places_read(sharding.places, sharding.shards, whole->name, &layer->shape.tables, error);
+    if (!has_places(whole, sharding) && !(exchanges_vectors(whole) && sharding.places))
+        return true;
+    if (!table_places_read(sharding.places, sharding.shards, whole->name, &layer->shape.tables, error))
+        return false;
+    if (sharding.room == 0 || exchanges_vectors(whole))
+        layer->shape.tables.room = 0;
+    return true;
 }
 
 static bool make_room(const struct layer *whole, size_t room, struct layer *layer, struct error *error)
@@ -93,6 +98,10 @@ static bool make_room(const struct layer *whole, size_t room, struct layer *laye
     size_t rows = 0;
     for (size_t slot = 0; slot < whole->shape.tables.slots; slot++)
         rows += whole->shape.tables.rows[slot];
+    if (rows > INT32_MAX)
+        return error_set(error, "layer %s: its tables have %zu rows, and 2,147,483,647 are possible on one host: share"
+                         " them between devices, as by weir profile --rows 2 --tables rows:host%zu", whole->name, rows,
+                         room);
     if (room >= rows || room > INT32_MAX)
         return error_set(error, "layer %s: room for %zu rows on the device is as much as its tables have (%zu): leave"
                          " them on the device", whole->name, room, rows);
@@ -125,7 +134,7 @@ bool layer_shard(const struct layer *whole, struct sharding sharding, size_t sha
     assert(layer_can_be_split(whole, sharding) && shard < shards && !whole->has_asked);
     if (shards > SHARDS_MOST)
         return error_set(error, "layer %s: %zu shards are more than %d", whole->name, shards, SHARDS_MOST);
-    if (sharding.room > 0)
+    if (sharding.room > 0 && !sharding.owns_rows)
         return make_room(whole, sharding.room, layer, error);
     if (sharding.owns_rows)
         return own_rows(whole, sharding, shard, layer, error);

@@ -121,16 +121,23 @@ static void count_units(const struct reading *reading)
     }
 }
 
+// Rows of units that a member has.
+static uint64_t rows_of(const struct reading *reading, size_t member)
+{
+    const struct layer_shape shape = { .members = reading->members, .tables = *reading->tables };
+    struct table_part part;
+    uint64_t rows = 0;
+    for (size_t slot = 0; slot < reading->tables->slots; slot++)
+        rows += table_part(&shape, slot, member, &part) ? (uint64_t)part.rows * part.units : 0;
+    return rows;
+}
+
 // A list of ids has 32 bits for each.
 static bool can_be_named(const struct reading *reading, struct error *error)
 {
     const struct table_shape *tables = reading->tables;
     for (size_t member = 0; member < reading->members; member++) {
-        const struct layer_shape shape = { .members = reading->members, .tables = *tables };
-        struct table_part part;
-        uint64_t rows = 0;
-        for (size_t slot = 0; slot < tables->slots; slot++)
-            rows += table_part(&shape, slot, member, &part) ? (uint64_t)part.rows * part.units : 0;
+        const uint64_t rows = rows_of(reading, member);
         if (rows > INT32_MAX)
             return error_set(error, "layer %s: device %zu would hold tables of %llu rows of %zu columns, and"
                              " 2,147,483,647 are possible: cut tables by rows, or all by columns", reading->layer,
@@ -139,13 +146,48 @@ static bool can_be_named(const struct reading *reading, struct error *error)
     return true;
 }
 
+size_t table_places_room(const char *words)
+{
+    static const char before[] = ":host";
+    const char *behind = strchr(words, ':');
+    char *end = NULL;
+    unsigned long long room = 0;
+    if (behind && strncmp(behind, before, strlen(before)) == 0 && behind[strlen(before)] >= '1'
+        && behind[strlen(before)] <= '9')
+        room = strtoull(behind + strlen(before), &end, 10);
+    return end && *end == '\0' && room <= INT32_MAX ? room : 0;
+}
+
+// Without copies, of which each member would add up the gradients of its own rows on the device.
+static bool have_room(const struct reading *reading, size_t room, struct error *error)
+{
+    struct table_shape *tables = reading->tables;
+    uint64_t most = 0;
+    for (size_t member = 0; member < reading->members; member++)
+        most = max_u64(most, rows_of(reading, member));
+    for (size_t slot = 0; slot < tables->slots; slot++)
+        if (tables->places.of[slot].way == TABLE_ON_ALL)
+            return error_set(error, "layer %s: table %zu is on all devices, and tables on the host have each row once:"
+                             " place it on one device, by rows or by columns", reading->layer, slot);
+    if (room >= most)
+        return error_set(error, "layer %s: room for %zu rows of %zu columns on each device is as much as one has of its"
+                         " tables (%llu): leave them on the devices", reading->layer, room, tables->places.unit,
+                         (unsigned long long)most);
+    tables->room = room;
+    return true;
+}
+
 bool table_places_read(const char *words, size_t members, const char *layer, struct table_shape *tables,
                        struct error *error)
 {
     struct reading reading = { .layer = layer, .members = members, .tables = tables };
+    const size_t all = strcspn(words, ":"), room = table_places_room(words);
     size_t word_count = 1;
-    for (const char *c = words; *c != '\0'; c++)
+    for (const char *c = words; c < words + all; c++)
         word_count += *c == '/';
+    if (words[all] != '\0' && room == 0)
+        return error_set(error, "layer %s: \"%.60s\" is no place of tables: behind the places goes :host50000, for room"
+                         " for so many of their rows on each device", layer, words);
     if (word_count != 1 && word_count != tables->slots)
         return error_set(error, "layer %s: %zu places are named for %zu tables: name one for each, or one for all",
                          layer, word_count, tables->slots);
@@ -154,13 +196,13 @@ bool table_places_read(const char *words, size_t members, const char *layer, str
                          members);
     tables->places = (struct table_places){ .are_given = true };
     for (const char *word = words; reading.slot < tables->slots; reading.slot++) {
-        const size_t length = strcspn(word, "/");
+        const size_t length = strcspn(word, "/:");
         if (!read_word(&reading, word, length, error))
             return false;
         word += word_count > 1 ? length + 1 : 0;
     }
     count_units(&reading);
-    return can_be_named(&reading, error);
+    return can_be_named(&reading, error) && (room == 0 || have_room(&reading, room, error));
 }
 
 // --- parts -----------------------------------------------------------------------
@@ -264,6 +306,8 @@ struct bags placed_bags_of(const struct layer *layer, struct bags bags)
     bags.is_mean &= tables->has_weights || !tables->places.weighs;
     for (size_t slot = 0; slot < tables->slots; slot++)
         bags.rows += own_part(layer, slot, &part) ? part.rows * part.units : 0;
+    if (tables->room > 0)
+        bags.rows = tables->room;
     return bags;
 }
 

@@ -24,7 +24,10 @@
 
 // The places in words: one word for each table, or one for all, with slashes between them. A word is `all`, the number
 // of a member, or `slots` (table t is on member t modulo the members). Or it is `rows` or `columns`, perhaps with the
-// members that have parts: rows0+2. False with the reason if they do not fit the tables.
+// members that have parts: rows0+2. Behind them may stand a room: slots:host5000. The parts are then in the host's
+// memory, and each member's device has room for so many rows of units. False with the reason if they do not fit the
+// tables. table_places_room() is the room in such words; 0: there is none, or none that can be.
+size_t table_places_room(const char *words);
 bool table_places_read(const char *words, size_t members, const char *layer, struct table_shape *tables,
                        struct error *error);
 

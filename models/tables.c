@@ -22,15 +22,21 @@ _Static_assert(sizeof names / sizeof names[0] >= LAYER_TABLES, "a name for each 
 
 static const float first_deviation = 0.01f;
 
+size_t layer_row_columns(const struct layer *layer)
+{
+    return layer->shape.tables.places.are_given ? layer->shape.tables.places.unit : layer->shape.tables.columns;
+}
+
 static void tables_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     const struct table_shape *tables = &layer->shape.tables;
-    if (tables->places.are_given)
-        placed_tensors(layer, names, tensors, count);
     if (tables->room > 0) {  // whose rows are written before they are read
-        tensor_add(tensors, count, (struct tensor){ .name = "rows", .rows = tables->room, .columns = tables->columns });
+        tensor_add(tensors, count, (struct tensor){ .name = "rows", .rows = tables->room,
+                                                    .columns = layer_row_columns(layer) });
         return;
     }
+    if (tables->places.are_given)
+        placed_tensors(layer, names, tensors, count);
     for (size_t slot = 0; slot < tables->slots && !tables->places.are_given; slot++)
         tensor_add(tensors, count, (struct tensor){ .name = names[slot], .rows = tables->rows[slot],
                                                     .columns = tables->columns, .adjoins = slot > 0 });
@@ -91,9 +97,11 @@ static bool exchanges(const struct layer *layer)
 static size_t touched_rows(const struct layer *layer)
 {
     const struct table_shape *tables = &layer->shape.tables;
+    if (tables->room > 0)
+        return 0;
     if (tables->places.are_given)
         return placed_touched_rows(layer);
-    return !layer_owns_rows(layer) && tables->room == 0 ? layer->shape.batch * tables->most : 0;
+    return !layer_owns_rows(layer) ? layer->shape.batch * tables->most : 0;
 }
 
 static struct kind_sizes tables_sizes(const struct layer *layer)

@@ -31,7 +31,29 @@ bool shards_are_apart(const struct pipeline_shards *shards, uint32_t layer)
     return shards->grid->group && is_split(shards, layer);
 }
 
+// Bytes on the device of a shard that is on the host; 0: all of it is on the device.
+static uint64_t room_bytes(const struct pipeline_shards *shards, uint32_t layer)
+{
+    return is_split(shards, layer) ? shards->room_bytes(shards->self, layer) : 0;
+}
+
 // --- out -----------------------------------------------------------------------------------
+
+static bool read_own(const struct pipeline *pipeline, const struct pipeline *source, uint32_t layer, uint32_t part,
+                     uint32_t member, uint32_t copy, void *host, struct error *error)
+{
+    const struct pipeline_shards *shards = pipeline->shards;
+    const uint64_t bytes = room_bytes(shards, layer);
+    if (bytes == 0)
+        return pipeline_read_own(source, layer, part, copy, host, error);
+    void *there = malloc(bytes);
+    const bool good = (there || error_no_memory(error, "the shards of a layer"))
+                   && pipeline_read_own(source, layer, part, copy, there, error);
+    if (good)
+        shards->get(shards->self, layer, member, part, there, host);
+    free(there);
+    return good;
+}
 
 // What replicas share (ZeRO) is gathered by the ranks of each member, for all members at a time (member_groups.h).
 // Then every place has the data of its own member, whichever member is asked for.
@@ -42,7 +64,7 @@ static bool read_here(const struct pipeline *pipeline, uint32_t layer, uint32_t 
     const bool is_shared = shards->grid->group && pipeline_own_is_shared(pipeline, layer, part);
     const struct pipeline *source = is_shared ? pipeline : shards->of[member];
     const bool reads = source && (is_shared || pipeline_has_copy(source, layer, copy));
-    return !reads || pipeline_read_own(source, layer, part, copy, host, error);
+    return !reads || read_own(pipeline, source, layer, part, member, copy, host, error);
 }
 
 bool shards_read_member(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t member, uint32_t copy,
@@ -101,6 +123,21 @@ bool shards_read_parameters(const struct pipeline *pipeline, uint32_t layer, uin
 
 // --- in ------------------------------------------------------------------------------------
 
+static bool write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t member,
+                      const void *host, struct error *error)
+{
+    const struct pipeline_shards *shards = pipeline->shards;
+    const uint64_t bytes = room_bytes(shards, layer);
+    if (bytes == 0)
+        return pipeline_write_own(shards->of[member], layer, part, host, error);
+    void *there = malloc(bytes);
+    const bool good = (there || error_no_memory(error, "the shards of a layer"))
+                   && shards->put(shards->self, layer, member, part, host, there, error)
+                   && pipeline_write_own(shards->of[member], layer, part, there, error);
+    free(there);
+    return good;
+}
+
 bool shards_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
                        struct error *error)
 {
@@ -111,8 +148,9 @@ bool shards_write_part(const struct pipeline *pipeline, uint32_t layer, uint32_t
     for (uint32_t m = 0; good && m < shards->members(shards->self, layer); m++) {
         if (!shards->of[m])
             continue;
-        good = (!splits || shards->cut(shards->self, layer, m, part, number_bytes(pipeline, part), shard, host, error))
-            && pipeline_write_own(shards->of[m], layer, part, splits ? shard : host, error);
+        if (splits)
+            shards->cut(shards->self, layer, m, part, number_bytes(pipeline, part), shard, host);
+        good = write_own(pipeline, layer, part, m, splits ? shard : host, error);
     }
     free(shard);
     return good;

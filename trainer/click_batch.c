@@ -87,24 +87,26 @@ static int32_t last_end(const struct click_batch *batch)
     return batch->lists > 0 ? batch->ends[batch->lists - 1] : 0;
 }
 
-static int32_t slot_of(struct click_batch *batch, size_t room, uint32_t row)
+// A row of the layer's matrix, or where the device has it.
+static int32_t place_of(struct click_batch *batch, size_t room, size_t row)
 {
+    if (room == 0)
+        return (int32_t)row;
     if (batch->slots)
-        return row_slots_find(batch->slots, row);
+        return row_slots_find(batch->slots, (uint32_t)row);
     if (batch->own.count == room)
         row_slots_clear(&batch->own);
-    return row_slots_add(&batch->own, row);
+    return row_slots_add(&batch->own, (uint32_t)row);
 }
 
 // The ids of a slot become rows of the matrix of all tables, in which this slot's table begins at row `first`.
 static void add_slot(const struct layer *layer, struct click_batch *batch, const struct click_lists *sample,
                      size_t slot, uint32_t first)
 {
-    const size_t room = layer->shape.tables.room;
     int32_t end = last_end(batch);
     for (uint32_t i = sample ? click_first(sample, slot) : 0; sample && i < sample->ends[slot]; i++, end++) {
         const size_t row = (size_t)first + layer_table_row(layer->shape.tables.rows[slot], sample->ids[i]);
-        batch->rows[end] = room > 0 ? slot_of(batch, room, (uint32_t)row) : (int32_t)row;
+        batch->rows[end] = place_of(batch, layer->shape.tables.room, row);
         batch->weights[end] = sample->weights ? sample->weights[i] : 1;
     }
     end_list(batch, end);
@@ -123,7 +125,7 @@ static void add_part(const struct layer *layer, struct click_batch *batch, const
             const size_t row = layer_table_row(tables->rows[slot], sample->ids[i]);
             if (row % part->row_step != part->first_row)
                 continue;
-            batch->rows[end] = (int32_t)(first + row / part->row_step * part->units + unit);
+            batch->rows[end] = place_of(batch, tables->room, first + row / part->row_step * part->units + unit);
             batch->weights[end++] = divides ? 1 / (float)(to - from) : sample->weights ? sample->weights[i] : 1;
         }
         end_list(batch, end);

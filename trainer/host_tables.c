@@ -7,14 +7,18 @@
 
 #include "common/large.h"
 #include "common/number.h"
+#include "models/table_places.h"
 #include "runtime/pipeline_shards.h"
 #include "trainer/layer_binding.h"
 
 enum { PARTS = 2 };  // parameters, and Adagrad's sums
 
+// What a member of a group has of a layer's tables; of all of them, if it is alone.
 struct table_store {
-    uint32_t layer;
+    uint32_t member;
+    struct layer layer;  // the member's, with all of its rows
     size_t rows, columns, room;
+    size_t first[LAYER_TABLES];  // row of each table, or of the member's part of it
     float *parts[PARTS];  // [rows][columns]
     // Rows on the device; those of the step before, which the host has yet to get; and those of the next step.
     struct row_slots here, before, next;
@@ -35,6 +39,7 @@ struct ahead {
 
 struct host_tables {
     const struct model *model;
+    const char *places;  // of members' tables; NULL without members
     uint64_t seed;
     size_t count;
     struct table_store *stores;
@@ -53,10 +58,10 @@ static void *touched(uint64_t bytes)
     return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-static bool open_parts(struct table_store *store, const struct layer *layer, struct error *error)
+static bool open_parts(struct table_store *store, struct error *error)
 {
     for (size_t part = 0; part < PARTS; part++) {
-        store->parts[part] = touched(layer_sizes(layer).parameter_bytes);
+        store->parts[part] = touched(layer_sizes(&store->layer).parameter_bytes);
         if (!store->parts[part])
             return error_no_memory(error, "tables on the host");
     }
@@ -68,11 +73,24 @@ static float *staging_of(const struct table_store *store)
     return calloc(round_to_256(store->room * store->columns * sizeof(float)), 1);
 }
 
-static bool open_store(struct table_store *store, const struct layer *layer, size_t room, struct error *error)
+static size_t rows_in(const struct table_store *store, size_t slot)
 {
-    *store = (struct table_store){ .layer = layer->index, .columns = layer->shape.tables.columns, .room = room };
-    for (size_t slot = 0; slot < layer->shape.tables.slots; slot++)
-        store->rows += layer->shape.tables.rows[slot];
+    const struct table_shape *tables = &store->layer.shape.tables;
+    struct table_part part;
+    if (!tables->places.are_given)
+        return tables->rows[slot];
+    return table_part(&store->layer.shape, slot, store->member, &part) ? part.rows * part.units : 0;
+}
+
+static bool open_store(struct table_store *store, const struct layer *layer, uint32_t member, size_t room,
+                       struct error *error)
+{
+    const struct layer_sizes sizes = layer_sizes(layer);
+    *store = (struct table_store){ .member = member, .layer = *layer, .columns = layer_row_columns(layer),
+                                   .room = room };
+    store->rows = sizes.parameter_bytes / sizeof(float) / store->columns;
+    for (size_t slot = 0, first = 0; slot < layer->shape.tables.slots; first += rows_in(store, slot++))
+        store->first[slot] = first;
     bool good = row_slots_open(&store->here, room, error) && row_slots_open(&store->before, room, error)
              && row_slots_open(&store->next, room, error) && click_batch_create(layer, &store->drawn, error);
     store->stays = malloc(room * sizeof store->stays[0]);
@@ -98,17 +116,33 @@ static void close_store(struct table_store *store)
     click_batch_free(&store->drawn);
 }
 
-struct host_tables *host_tables_create(const struct model *model, const size_t *rooms, uint64_t seed,
-                                       struct error *error)
+// Each member of a layer's group has a store.
+static bool open_stores(struct host_tables *tables, const struct host_tables_request *request,
+                        const struct layer *whole, struct error *error)
 {
+    struct sharding sharding = request->how;
+    bool good = true;
+    sharding.room = 0;
+    for (uint32_t m = 0; good && m < request->members; m++) {
+        struct layer layer = *whole;
+        good = (request->members == 1 || layer_shard(whole, sharding, m, &layer, error))
+            && open_store(&tables->stores[tables->count++], &layer, m, request->rooms[whole->index], error);
+    }
+    return good;
+}
+
+struct host_tables *host_tables_create(const struct host_tables_request *request, struct error *error)
+{
+    const struct model *model = request->model;
     struct host_tables *tables = calloc(1, sizeof *tables);
     if (tables)
-        *tables = (struct host_tables){ .model = model, .seed = seed,
-                                        .stores = calloc(model->layer_count, sizeof tables->stores[0]) };
+        *tables = (struct host_tables){ .model = model, .seed = request->seed, .places = request->how.places,
+                                        .stores = calloc(model->layer_count * request->members,
+                                                         sizeof tables->stores[0]) };
     bool good = (tables && tables->stores) || error_no_memory(error, "tables on the host");
     for (size_t l = 0; good && l < model->layer_count; l++)
-        if (rooms[l] > 0)
-            good = open_store(&tables->stores[tables->count++], &model->layers[l], rooms[l], error);
+        if (request->rooms[l] > 0)
+            good = open_stores(tables, request, &model->layers[l], error);
     if (good)
         return tables;
     host_tables_free(tables);
@@ -147,27 +181,25 @@ static bool open_queue(struct host_tables *tables, struct error *error)
 // The rows themselves, which only a process that has the layer needs.
 static bool fill_store(struct host_tables *tables, struct table_store *store, struct error *error)
 {
-    const struct layer *layer = &tables->model->layers[store->layer];
     if (store->parts[0])
         return true;
-    if (!open_queue(tables, error) || !open_parts(store, layer, error))
+    if (!open_queue(tables, error) || !open_parts(store, error))
         return false;
-    layer_initialize(layer, tables->queue, store->parts[0], tables->seed);
+    layer_initialize(&store->layer, tables->queue, store->parts[0], tables->seed);
     return queue_wait(tables->queue, error);
 }
 
-static struct table_store *store_of(const struct host_tables *tables, uint32_t layer)
+static struct table_store *store_of(const struct host_tables *tables, uint32_t layer, uint32_t member)
 {
     size_t i = 0;
-    while (tables->stores[i].layer != layer)
+    while (i < tables->count && (tables->stores[i].layer.index != layer || tables->stores[i].member != member))
         i++;
-    assert(i < tables->count);
-    return &tables->stores[i];
+    return i < tables->count ? &tables->stores[i] : NULL;
 }
 
-const struct row_slots *host_tables_slots(const struct host_tables *tables, uint32_t layer)
+const struct row_slots *host_tables_slots(const struct host_tables *tables, uint32_t layer, uint32_t member)
 {
-    return &store_of(tables, layer)->here;
+    return &store_of(tables, layer, member)->here;
 }
 
 // --- whole tables ----------------------------------------------------------------
@@ -182,55 +214,46 @@ static uint64_t row_bytes(const struct table_store *store)
     return store->columns * sizeof(float);
 }
 
-void host_tables_get(struct host_tables *tables, uint32_t layer, uint32_t part, const void *own, void *whole)
+void host_tables_get(struct host_tables *tables, uint32_t layer, uint32_t member, uint32_t part, const void *there,
+                     void *all)
 {
-    const struct table_store *store = store_of(tables, layer);
-    float *to = whole;
+    const struct table_store *store = store_of(tables, layer, member);
+    float *to = all;
     wait_for_thread(tables);
     memcpy(to, store->parts[part], store->rows * row_bytes(store));
     for (size_t slot = 0; slot < store->here.count; slot++)
-        memcpy(to + store->here.rows[slot] * store->columns, (const float *)own + slot * store->columns,
+        memcpy(to + store->here.rows[slot] * store->columns, (const float *)there + slot * store->columns,
                row_bytes(store));
 }
 
-bool host_tables_put(struct host_tables *tables, uint32_t layer, uint32_t part, const void *whole, void *own,
-                     struct error *error)
+bool host_tables_put(struct host_tables *tables, uint32_t layer, uint32_t member, uint32_t part, const void *all,
+                     void *there, struct error *error)
 {
-    struct table_store *store = store_of(tables, layer);
+    struct table_store *store = store_of(tables, layer, member);
     wait_for_thread(tables);
-    if (!store->parts[0] && !open_parts(store, &tables->model->layers[layer], error))
+    if (!store->parts[0] && !open_parts(store, error))
         return false;
     tables->ahead.is_listed = false;
     row_slots_clear(&store->here);
-    memcpy(store->parts[part], whole, store->rows * row_bytes(store));
-    memset(own, 0, store->room * row_bytes(store));
+    memcpy(store->parts[part], all, store->rows * row_bytes(store));
+    memset(there, 0, store->room * row_bytes(store));
     return true;
 }
 
 // --- beside a step ---------------------------------------------------------------
 
-static bool want(void *self, const struct layer *layer, const struct click_lists *sample)
-{
-    struct table_store *store = self;
-    const struct table_shape *tables = &layer->shape.tables;
-    size_t first = 0;
-    for (size_t slot = 0; slot < tables->slots; first += tables->rows[slot++])
-        for (uint32_t i = click_first(sample, slot); i < sample->ends[slot]; i++) {
-            const size_t row = first + layer_table_row(tables->rows[slot], sample->ids[i]);
-            if (row_slots_add(&store->next, (uint32_t)row) == NOT_THERE)
-                return false;
-        }
-    return true;
-}
-
 // Lists the rows that a step reads, in the order in which its samples name them.
 static bool list_rows(const struct ahead *ahead, struct table_store *store)
 {
+    const struct layer_binding *binding = &ahead->layers->bindings[store->layer.index];
     bool good = true;
     row_slots_clear(&store->next);
     for (uint32_t m = 0; good && m < ahead->micro_batches; m++) {
         const struct weir_pass pass = { .step = ahead->step, .micro_batch = m, .is_training = true };
-        good = binding_visit_clicks(&ahead->layers->bindings[store->layer], &pass, &store->drawn, want, store);
+        binding_gather_clicks(binding, &store->layer, &pass, &store->drawn);
+        const int32_t count = store->drawn.ends[store->drawn.lists - 1];
+        for (int32_t i = 0; good && i < count; i++)
+            good = row_slots_add(&store->next, (uint32_t)store->drawn.rows[i]) != NOT_THERE;
     }
     return good;
 }
@@ -323,31 +346,60 @@ static bool start_thread(struct host_tables *tables, struct error *error)
 
 // --- between steps ---------------------------------------------------------------
 
-// What several processes know alike, since each lists the rows of all layers.
-static bool check_rooms(const struct host_tables *tables, struct error *error)
+// The store that reads most rows of those that lack room; NULL: none does.
+static const struct table_store *lacking(const struct host_tables *tables)
 {
-    const struct ahead *ahead = &tables->ahead;
-    if (!ahead->has_memory)
-        return error_no_memory(error, "the rows of tables");
+    const struct table_store *most = NULL;
     for (size_t i = 0; i < tables->count; i++) {
         const struct table_store *store = &tables->stores[i];
-        if (!fits(store))
-            return error_set(error, "layer %s: iteration %llu reads %zu rows of its tables, and the plan has room for"
-                             " %zu on the device: plan with more room, as weir profile --tables host%zu",
-                             tables->model->layers[store->layer].name, (unsigned long long)ahead->step + 1,
-                             store->next.count, store->room, store->next.count);
+        if (!fits(store) && (!most || store->next.count > most->next.count))
+            most = store;
     }
-    return true;
+    return most;
+}
+
+// What several processes know alike, since each lists the rows of all layers.
+static bool check_rooms(const struct host_tables *tables, const struct plan *plan, struct error *error)
+{
+    const struct ahead *ahead = &tables->ahead;
+    const struct table_store *store = lacking(tables);
+    const bool flushes = plan->weights == WEIGHTS_FLUSH;
+    const int length = tables->places ? (int)strcspn(tables->places, ":") + 1 : 0;
+    if (!ahead->has_memory)
+        return error_no_memory(error, "the rows of tables");
+    return !store
+        || error_set(error, "layer %s: %s %llu reads %zu rows of its tables, and the plan has room for %zu on the"
+                     " device: plan with more room, as weir profile --tables %.*shost%zu%s", store->layer.name,
+                     flushes ? "iteration" : "pass", (unsigned long long)ahead->step + 1, store->next.count,
+                     store->room, length < 200 ? length : 0, tables->places ? tables->places : "", store->next.count,
+                     flushes ? "" : ", or drain more often, as by weir train --flush-every");
+}
+
+// The member's pipeline, if this process has it and the layer; and which copy of the layer.
+static const struct pipeline *pipeline_with(const struct table_store *store, const struct pipeline *pipeline,
+                                            uint32_t *copy)
+{
+    const struct pipeline *own = pipeline->shards->of[store->member];
+    const uint32_t copies = own ? pipeline_copies(own, store->layer.index) : 0;
+    for (*copy = 0; *copy < copies; ++*copy)
+        if (pipeline_has_copy(own, store->layer.index, *copy))
+            return own;
+    return NULL;
+}
+
+static bool is_here(const struct table_store *store, const struct pipeline *pipeline)
+{
+    uint32_t copy;
+    return pipeline_with(store, pipeline, &copy) != NULL;
 }
 
 static bool read_rows(const struct table_store *store, uint32_t part, const struct pipeline *pipeline,
                       struct error *error)
 {
-    uint32_t copy = 0;
-    while (!pipeline_has_copy(pipeline, store->layer, copy))
-        copy++;
+    uint32_t copy;
+    const struct pipeline *own = pipeline_with(store, pipeline, &copy);
     return store->here.count == 0
-        || pipeline_read_own(pipeline, store->layer, part, copy, store->back[part], error);
+        || pipeline_read_own(own, store->layer.index, part, copy, store->back[part], error);
 }
 
 // Rows of the next step that are on the device have other places there.
@@ -365,7 +417,8 @@ static bool bring(struct table_store *store, const struct pipeline *pipeline, st
         if (!read_rows(store, part, pipeline, error))
             return false;
         keep_rows(store, part);
-        if (!pipeline_write_own(pipeline, store->layer, part, store->forth[part], error))
+        if (!pipeline_write_own(pipeline->shards->of[store->member], store->layer.index, part, store->forth[part],
+                                error))
             return false;
     }
     return true;
@@ -388,7 +441,7 @@ bool host_tables_turn(struct host_tables *tables, const struct model_layers *lay
     assert(pipeline_parts(pipeline) <= PARTS);
     wait_for_thread(tables);
     for (size_t i = 0; good && i < tables->count; i++)
-        if (pipeline_has_any(pipeline, tables->stores[i].layer))
+        if (is_here(&tables->stores[i], pipeline))
             good = fill_store(tables, &tables->stores[i], error);
     if (!good)
         return false;
@@ -397,9 +450,9 @@ bool host_tables_turn(struct host_tables *tables, const struct model_layers *lay
                                  .micro_batches = pipeline->schedule->micro_batches };
         prepare(tables);
     }
-    good = check_rooms(tables, error);
+    good = check_rooms(tables, pipeline->plan, error);
     for (size_t i = 0; good && i < tables->count; i++)
-        if (pipeline_has_any(pipeline, tables->stores[i].layer))
+        if (is_here(&tables->stores[i], pipeline))
             good = bring(&tables->stores[i], pipeline, error);
     for (size_t i = 0; good && i < tables->count; i++)
         go_on(&tables->stores[i]);
@@ -412,7 +465,7 @@ bool host_tables_take_back(struct host_tables *tables, const struct pipeline *pi
     wait_for_thread(tables);
     for (size_t i = 0; good && i < tables->count; i++) {
         struct table_store *store = &tables->stores[i];
-        if (!pipeline_has_any(pipeline, store->layer))
+        if (!is_here(store, pipeline))
             continue;
         good = fill_store(tables, store, error);
         for (uint32_t part = 0; good && part < pipeline_parts(pipeline); part++) {
@@ -428,31 +481,61 @@ bool host_tables_take_back(struct host_tables *tables, const struct pipeline *pi
 
 bool host_tables_has(const struct host_tables *tables, uint32_t layer)
 {
-    for (size_t i = 0; i < tables->count; i++)
-        if (tables->stores[i].layer == layer)
-            return true;
-    return false;
+    return store_of(tables, layer, 0) != NULL;
+}
+
+// A row of the whole layer's tables, from the members that have it or its columns.
+static void fetch_row(const struct host_tables *tables, const struct layer *whole, size_t row, float *to)
+{
+    size_t slot = 0;
+    for (; row >= whole->shape.tables.rows[slot]; slot++)
+        row -= whole->shape.tables.rows[slot];
+    for (size_t i = 0; i < tables->count; i++) {
+        const struct table_store *store = &tables->stores[i];
+        struct table_part part = { .row_step = 1, .units = 1 };
+        if (store->layer.index != whole->index
+            || (store->layer.shape.tables.places.are_given
+                && !table_part(&store->layer.shape, slot, store->member, &part))
+            || row % part.row_step != part.first_row)
+            continue;
+        memcpy(to + part.first_column, row_of(store, 0, store->first[slot] + row / part.row_step * part.units),
+               part.units * row_bytes(store));
+    }
+}
+
+// The vectors of a micro-batch's ids: of a matrix that has a row for each id.
+static bool look_up(struct host_tables *tables, const struct layer *whole, const struct click_batch *batch,
+                    float *vectors, struct error *error)
+{
+    const struct table_shape *shape = &whole->shape.tables;
+    const size_t ids = (size_t)batch->ends[batch->lists - 1];
+    struct bags bags = { .ends = batch->ends, .count = layer_bags(whole),
+                         .weights = shape->has_weights ? batch->weights : NULL, .most = layer_most_ids(whole),
+                         .rows = ids + 1, .columns = shape->columns, .is_mean = shape->is_mean };
+    float *rows = calloc(bags.rows * bags.columns, sizeof *rows);
+    int32_t *numbers = calloc(bags.most + 1, sizeof *numbers);
+    const bool good = (rows && numbers) || error_no_memory(error, "vectors of tables on the host");
+    for (size_t i = 0; good && i < ids; i++) {
+        numbers[i] = (int32_t)i;
+        fetch_row(tables, whole, (size_t)batch->rows[i], rows + i * bags.columns);
+    }
+    bags.ids = numbers;
+    if (good)
+        kernel_bag(tables->queue, &bags, (struct values *)(void *)vectors, (const struct values *)(const void *)rows);
+    const bool is_done = good && queue_wait(tables->queue, error);
+    free(rows);
+    free(numbers);
+    return is_done;
 }
 
 bool host_tables_look_up(struct host_tables *tables, uint32_t layer, const struct click_batch *batch,
                          struct queue *queue, void *output, struct error *error)
 {
-    const struct table_store *store = store_of(tables, layer);
     const struct layer *whole = &tables->model->layers[layer];
-    const struct table_shape *shape = &whole->shape.tables;
-    const uint64_t bytes = layer_bags(whole) * row_bytes(store);
-    const struct bags bags = { .ids = batch->rows, .ends = batch->ends, .count = layer_bags(whole),
-                               .weights = shape->has_weights ? batch->weights : NULL,
-                               .most = layer_most_ids(whole), .rows = store->rows, .columns = store->columns,
-                               .is_mean = shape->is_mean };
+    const uint64_t bytes = layer_bags(whole) * whole->shape.tables.columns * sizeof(float);
     float *vectors = malloc(bytes);
-    bool good = ((vectors && store->parts[0]) || error_no_memory(error, "vectors of tables on the host"))
-             && open_queue(tables, error);
-    if (good) {
-        kernel_bag(tables->queue, &bags, (struct values *)(void *)vectors,
-                   (const struct values *)(const void *)store->parts[0]);
-        good = queue_wait(tables->queue, error);
-    }
+    bool good = (vectors || error_no_memory(error, "vectors of tables on the host")) && open_queue(tables, error)
+             && look_up(tables, whole, batch, vectors, error);
     if (good) {
         queue_upload(queue, output, vectors, bytes);
         good = queue_wait(queue, error);
@@ -525,7 +608,7 @@ bool host_tables_time(const struct layer *layer, size_t room, struct device *dev
     struct table_store store = { 0 };
     uint64_t *turns = calloc(2 * options->repeats, sizeof *turns), *beside = turns + options->repeats;
     const bool good = (turns || error_no_memory(error, "the times of tables on the host"))
-                   && open_store(&store, layer, room, error) && open_parts(&store, layer, error)
+                   && open_store(&store, layer, (uint32_t)layer->shape.member, room, error) && open_parts(&store, error)
                    && time_turns(&store, device, options, turns, beside, error);
     if (good)
         *time = (struct host_time){ spread_of(turns, options->repeats).median_ns,

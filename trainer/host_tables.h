@@ -24,17 +24,25 @@
 struct host_tables;
 
 // Tables of the layers for which there is a room (rows on the device, by layer; 0: all), with first values by the seed.
-// Borrows the model. NULL with `error` without memory.
-struct host_tables *host_tables_create(const struct model *model, const size_t *rooms, uint64_t seed,
-                                       struct error *error);
+// Each member of a group has its part of them: these are rows of units (models/table_places.h).
+struct host_tables_request {
+    const struct model *model;  // borrowed
+    const size_t *rooms;
+    uint32_t members;           // 1: nothing is split
+    struct sharding how;        // its places are borrowed
+    uint64_t seed;
+};
+
+// NULL with `error` without memory.
+struct host_tables *host_tables_create(const struct host_tables_request *request, struct error *error);
 void host_tables_free(struct host_tables *tables);
 
-// The rows of all tables of a layer that are on the device, and which row each is there: those of the present iteration.
-const struct row_slots *host_tables_slots(const struct host_tables *tables, uint32_t layer);
+// The rows of a member's tables that are on its device, and which row each is there: those of the present iteration.
+const struct row_slots *host_tables_slots(const struct host_tables *tables, uint32_t layer, uint32_t member);
 
 // Takes back the rows on the device, and brings those of the pipeline's next step. A thread then reads samples of the
-// step behind it until the next call of any function here, which waits for it: `layers` must be there as long. False
-// with `error` if there are more rows than there is room for; then nothing was changed.
+// step behind it until the next call of any function here, which waits for it: `layers`, of any member, must be there
+// as long. False with `error` if there are more rows than there is room for; then nothing was changed.
 bool host_tables_turn(struct host_tables *tables, const struct model_layers *layers, struct pipeline *pipeline,
                       struct error *error);
 
@@ -53,9 +61,11 @@ struct host_time {
 bool host_tables_time(const struct layer *layer, size_t room, struct device *device,
                       const struct measure_options *options, struct host_time *time, struct error *error);
 
-// A part of a layer's state, whole: copied out, given what is on the device; or replaced, which leaves nothing there.
-void host_tables_get(struct host_tables *tables, uint32_t layer, uint32_t part, const void *own, void *whole);
-bool host_tables_put(struct host_tables *tables, uint32_t layer, uint32_t part, const void *whole, void *own,
-                     struct error *error);
+// A part of a member's state, with all rows: copied out, given what is on the device; or replaced, which leaves nothing
+// there.
+void host_tables_get(struct host_tables *tables, uint32_t layer, uint32_t member, uint32_t part, const void *there,
+                     void *all);
+bool host_tables_put(struct host_tables *tables, uint32_t layer, uint32_t member, uint32_t part, const void *all,
+                     void *there, struct error *error);
 
 #endif

@@ -46,10 +46,10 @@ size_t binding_samples_of(const struct layer *layer, size_t samples);
 struct layer_pass binding_pass_of(const struct layer_binding *binding, const struct weir_pass *pass);
 struct layer_pass binding_forward_pass_of(const struct layer_binding *binding, const struct weir_pass *pass);
 
-// Visits the samples of a micro-batch that count, of a source of ids. Random ones are drawn into `drawn`.
-typedef bool visit_clicks(void *self, const struct layer *layer, const struct click_lists *sample);
-bool binding_visit_clicks(const struct layer_binding *binding, const struct weir_pass *pass, struct click_batch *drawn,
-                          visit_clicks *visit, void *self);
+// The ids of a micro-batch as a layer that need not be the binding's own reads them: another member's, or one with all
+// rows of its tables.
+void binding_gather_clicks(const struct layer_binding *binding, const struct layer *layer, const struct weir_pass *pass,
+                           struct click_batch *batch);
 
 // The numbers or ids of a member's samples; of all samples, for a layer without members.
 void binding_fetch_clicks(const struct layer_binding *binding, uint32_t member, struct layer_pass *pass);

@@ -10,6 +10,7 @@
 #include "device/kernels.h"
 #include "device/expert_kernels.h"
 #include "models/shards.h"
+#include "models/table_places.h"
 #include "trainer/expert_share.h"
 #include "trainer/host_tables.h"
 #include "trainer/measure_model.h"
@@ -19,7 +20,7 @@ enum { NAME_SIZE = 32, NOTE_SIZE = 120 };
 
 static void name_sharding(struct sharding sharding, char name[NAME_SIZE])
 {
-    if (sharding.room > 0)
+    if (sharding.room > 0 && !sharding.owns_rows)
         snprintf(name, NAME_SIZE, "host%zu", sharding.room);
     else
         snprintf(name, NAME_SIZE, "%s%zu%s", sharding.owns_rows ? "rows" : "tensor", sharding.shards,
@@ -59,9 +60,10 @@ struct sharding variant_sharding(const char *variant)
         return (struct sharding){ 0 };
     const bool owns_rows = variant[0] == 'r';
     const size_t length = owns_rows ? strcspn(variant, ":") : strlen(variant);
-    const struct sharding sharding = { .shards = shards, .owns_rows = owns_rows,
-                                       .places = variant[length] == ':' ? variant + length + 1 : NULL,
-                                       .shares_rows = !owns_rows && strcmp(variant + length - 2, "sp") == 0 };
+    struct sharding sharding = { .shards = shards, .owns_rows = owns_rows,
+                                 .places = variant[length] == ':' ? variant + length + 1 : NULL,
+                                 .shares_rows = !owns_rows && strcmp(variant + length - 2, "sp") == 0 };
+    sharding.room = sharding.places ? table_places_room(sharding.places) : 0;
     name_sharding(sharding, name);
     return strlen(name) == length && strncmp(name, variant, length) == 0 ? sharding : (struct sharding){ 0 };
 }
@@ -180,9 +182,10 @@ static bool time_update(const struct collective_place *place, const struct layer
 {
     struct layer whole = *layer;
     whole.shape.tables.room = 0;
-    if (sharding.room > 0) {
+    if (layer->shape.tables.room > 0) {
         struct host_time time = { 0 };
-        const bool good = host_tables_time(&whole, sharding.room, place->device, place->options, &time, error);
+        const bool good = host_tables_time(&whole, layer->shape.tables.room, place->device, place->options, &time,
+                                           error);
         *ns = time.turn_ns;
         *place->beside_ns = max_u64(*place->beside_ns, time.beside_ns);
         return good;
@@ -346,26 +349,29 @@ static bool has_tables(const struct model *model, struct error *error)
                      model->name);
 }
 
-bool measure_own_rows(struct profile *profile, const char *spec, struct device *device, uint32_t members,
-                      const char *places, const struct cluster *cluster, const struct sample_data *data,
-                      const struct measure_options *options, struct error *error)
-{
-    const struct collective_place place = { device, cluster, data, options, NULL };
-    const struct sharding sharding = { .shards = members, .owns_rows = true, .places = places };
-    struct model *model = model_from_spec(spec, device_precision(device), error);
-    const bool good = model && (!places || has_experts(model) || has_tables(model, error))
-        && model_can_own_rows(model, sharding, error)
-        && measure_sharding(profile, spec, sharding, &place, &(struct collective_times){ 0 }, error);
-    model_free(model);
-    return good;
-}
-
 static bool note_beside(struct profile *profile, size_t room, uint64_t ns, struct error *error)
 {
     char note[NOTE_SIZE];
     snprintf(note, sizeof note, "With host%zu, an iteration of less than %.1f ms waits for the rows of the next one.",
              room, (double)ns / 1e6);
-    return profile_add_note(profile, note, error);
+    return room == 0 || profile_add_note(profile, note, error);
+}
+
+bool measure_own_rows(struct profile *profile, const char *spec, struct device *device, uint32_t members,
+                      const char *places, const struct cluster *cluster, const struct sample_data *data,
+                      const struct measure_options *options, struct error *error)
+{
+    uint64_t beside_ns = 0;
+    const struct collective_place place = { device, cluster, data, options, &beside_ns };
+    const struct sharding sharding = { .shards = members, .owns_rows = true, .places = places,
+                                       .room = places ? table_places_room(places) : 0 };
+    struct model *model = model_from_spec(spec, device_precision(device), error);
+    const bool good = model && (!places || has_experts(model) || has_tables(model, error))
+        && model_can_own_rows(model, sharding, error)
+        && measure_sharding(profile, spec, sharding, &place, &(struct collective_times){ 0 }, error)
+        && note_beside(profile, sharding.room, beside_ns, error);
+    model_free(model);
+    return good;
 }
 
 bool measure_room(struct profile *profile, const char *spec, struct device *device, size_t room,

@@ -271,19 +271,6 @@ static struct click_lists sample_lists(const struct layer_binding *binding, cons
                                     : draw_sample(binding, layer, pass, batch, drawing, row);
 }
 
-bool binding_visit_clicks(const struct layer_binding *binding, const struct weir_pass *pass, struct click_batch *drawn,
-                          visit_clicks *visit, void *self)
-{
-    const size_t real = binding_samples(binding, pass);
-    struct drawing drawing = { 0 };
-    bool good = true;
-    for (size_t row = 0; good && row < real; row++) {
-        const struct click_lists sample = sample_lists(binding, &binding->layer, pass, drawn, &drawing, row, real);
-        good = visit(self, &binding->layer, &sample);
-    }
-    return good;
-}
-
 // A member's samples. Samples behind the last one that counts have no numbers and no ids, so that they name no rows.
 // Nor have the slots that a member with fewer samples than others has left.
 static void add_samples(const struct layer_binding *binding, const struct layer *layer, const struct layer *member,
@@ -299,13 +286,13 @@ static void add_samples(const struct layer_binding *binding, const struct layer 
         click_batch_add(layer, batch, NULL);
 }
 
-static void gather_clicks(const struct layer_binding *binding, const struct layer *layer,
-                          const struct weir_pass *pass, struct click_batch *batch)
+void binding_gather_clicks(const struct layer_binding *binding, const struct layer *layer, const struct weir_pass *pass,
+                           struct click_batch *batch)
 {
     struct layer member = *layer;
     struct drawing drawing = { 0 };
     click_batch_begin(layer, batch);
-    batch->slots = binding->slots;
+    batch->slots = layer->shape.tables.room > 0 ? binding->slots : NULL;
     for (size_t m = 0; layer->shape.tables.places.are_given && m < layer->shape.members; m++) {
         member.shape.member = m;
         add_samples(binding, layer, &member, pass, batch, &drawing);
@@ -318,7 +305,7 @@ void binding_fetch_clicks(const struct layer_binding *binding, uint32_t member, 
     const struct layer *layer = members_of(binding) > 1 ? &binding->all[member] : &binding->layer;
     struct click_batch *batch = &binding->clicks[pass->base.copy];
     const uint64_t at = binding->batch_at + member * click_batch_bytes(layer);
-    gather_clicks(binding, layer, &pass->base, batch);
+    binding_gather_clicks(binding, layer, &pass->base, batch);
     click_batch_upload(layer, batch, pass->base.workspace ? (char *)pass->base.workspace + at : NULL, pass);
 }
 
@@ -399,7 +386,7 @@ static bool forward_on_host(void *self, const struct weir_pass *pass, struct wei
     const struct layer_binding *binding = self;
     struct click_batch *batch = &binding->clicks[pass->copy];
     struct error reason = { 0 };
-    gather_clicks(binding, &binding->layer, pass, batch);
+    binding_gather_clicks(binding, &binding->layer, pass, batch);
     if (host_tables_look_up(binding->host, binding->layer.index, batch, pass->queue, pass->output, &reason))
         return true;
     error->code = (int)reason.kind;
@@ -572,13 +559,13 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
     const uint32_t shards = shards_of(splitting, whole->index);
     struct sharding sharding = splitting->how;
     sharding.shards = shards;
+    sharding.room = splitting->rooms ? splitting->rooms[whole->index] : 0;
     if (splitting->looks_up && host_tables_has(splitting->host, whole->index))
         binding->host = splitting->host;
-    if (splitting->rooms && splitting->rooms[whole->index] > 0) {
-        binding->slots = host_tables_slots(splitting->host, whole->index);
-        return layer_shard(whole, (struct sharding){ .shards = 1, .room = splitting->rooms[whole->index] }, 0,
-                           &binding->layer, error);
-    }
+    if (sharding.room > 0)
+        binding->slots = host_tables_slots(splitting->host, whole->index, splitting->shard);
+    if (sharding.room > 0 && !sharding.owns_rows)
+        return layer_shard(whole, (struct sharding){ .shards = 1, .room = sharding.room }, 0, &binding->layer, error);
     if (shards <= 1 || shards <= splitting->shard || !layer_can_be_split(whole, sharding))
         return true;
     if (!splitting->group)

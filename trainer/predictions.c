@@ -45,6 +45,17 @@ void predictions_close(struct predictions *predictions)
     *predictions = (struct predictions){ 0 };
 }
 
+// Whether the first process has all parts of a layer.
+static bool are_of_first(const struct pipeline *pipeline, uint32_t layer)
+{
+    const struct rank_grid *grid = pipeline->shards->grid;
+    const uint32_t rank = pipeline_rank_of(pipeline, layer, 0);
+    bool all = rank == 0;
+    for (uint32_t m = 0; m < grid->members; m++)
+        all &= rank_grid_place(grid, rank, m) == rank_grid_place(grid, 0, 0);
+    return all;
+}
+
 // Whether tables on the host are read there. The first rank computes, so that it has to have them; if it has not, it is
 // sent them whole.
 static bool looks_up(const struct predictions *predictions)
@@ -52,7 +63,7 @@ static bool looks_up(const struct predictions *predictions)
     bool all = predictions->host != NULL;
     for (uint32_t l = 0; predictions->host && l < predictions->model->layer_count; l++)
         if (host_tables_has(predictions->host, l))
-            all &= pipeline_rank_of(predictions->pipeline, l, 0) == 0;
+            all &= are_of_first(predictions->pipeline, l);
     return all;
 }
 

@@ -91,41 +91,64 @@ static uint64_t whole_bytes(void *self, uint32_t layer)
     return layer_sizes(&layers->model->layers[layer]).parameter_bytes;
 }
 
+// A member's layer with all rows of its tables, wherever they are.
+static struct layer with_all_rows(const struct split_layers *layers, uint32_t layer, uint32_t member)
+{
+    struct layer shard = layers->model->layers[layer];
+    if (layers->members > 1)
+        shard = shard_of(layers, layer, member);
+    shard.shape.tables.room = 0;
+    return shard;
+}
+
 static uint64_t own_bytes(void *self, uint32_t layer)
 {
     if (!is_split(self, layer))
         return whole_bytes(self, layer);
-    const struct layer shard = shard_of(self, layer, 0);
+    const struct layer shard = with_all_rows(self, layer, 0);
     return layer_sizes(&shard).parameter_bytes;
 }
 
-static bool cut(void *self, uint32_t layer, uint32_t member, uint32_t part, uint64_t number_bytes, void *own,
-                const void *whole, struct error *error)
+static void cut(void *self, uint32_t layer, uint32_t member, uint32_t part, uint64_t number_bytes, void *own,
+                const void *whole)
 {
-    const struct split_layers *layers = self;
-    if (layers->rooms[layer] > 0)
-        return host_tables_put(layers->host, layer, part, whole, own, error);
-    const struct layer shard = shard_of(self, layer, member);
+    const struct layer shard = with_all_rows(self, layer, member);
+    (void)part;
     if (number_bytes == 0)
         shard_cut_rows(&shard, own, whole);
     else
         shard_cut(&shard, number_bytes, own, whole);
-    return true;
 }
 
 static void join(void *self, uint32_t layer, uint32_t member, uint32_t part, uint64_t number_bytes, const void *own,
                  void *whole)
 {
-    const struct split_layers *layers = self;
-    if (layers->rooms[layer] > 0) {
-        host_tables_get(layers->host, layer, part, own, whole);
-        return;
-    }
-    const struct layer shard = shard_of(self, layer, member);
+    const struct layer shard = with_all_rows(self, layer, member);
+    (void)part;
     if (number_bytes == 0)
         shard_join_rows(&shard, own, whole);
     else
         shard_join(&shard, number_bytes, own, whole);
+}
+
+static uint64_t room_bytes(void *self, uint32_t layer)
+{
+    const struct split_layers *layers = self;
+    const struct layer shard = shard_of(layers, layer, 0);
+    return layers->rooms[layer] > 0 ? layer_sizes(&shard).parameter_bytes : 0;
+}
+
+static void get(void *self, uint32_t layer, uint32_t member, uint32_t part, const void *there, void *own)
+{
+    const struct split_layers *layers = self;
+    host_tables_get(layers->host, layer, member, part, there, own);
+}
+
+static bool put(void *self, uint32_t layer, uint32_t member, uint32_t part, const void *own, void *there,
+                struct error *error)
+{
+    const struct split_layers *layers = self;
+    return host_tables_put(layers->host, layer, member, part, own, there, error);
 }
 
 // --- layers ------------------------------------------------------------------------------
@@ -268,7 +291,8 @@ static bool open_exchange(struct split_layers *layers, const struct plan *plan, 
 
 static bool open_host(struct split_layers *layers, uint64_t seed, struct error *error)
 {
-    layers->host = host_tables_create(layers->model, layers->rooms, seed, error);
+    const struct host_tables_request request = { layers->model, layers->rooms, layers->members, layers->how, seed };
+    layers->host = host_tables_create(&request, error);
     return layers->host != NULL;
 }
 
@@ -320,9 +344,6 @@ static bool can_have_room(const struct plan *plan, struct error *error)
 {
     if (!variant_has_room(plan))
         return true;
-    if (plan->weights != WEIGHTS_FLUSH)
-        return error_set(error, "the plan has tables on the host, whose rows come and go between iterations, and %s"
-                         " does not end any: plan by a schedule that flushes", plan->schedule);
     if (plan->storage.optimizer != OPTIMIZER_SGD && plan->storage.optimizer != OPTIMIZER_ADAGRAD)
         return error_set(error, "the plan has tables on the host, which sgd and adagrad update, and its optimizer is"
                          " %s: plan with weir partition --optimizer adagrad", optimizer_names[plan->storage.optimizer]);
@@ -357,7 +378,8 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
     layers->model = model;
     layers->joining = (struct pipeline_shards){ .grid = &layers->grid, .self = layers, .members = members_with,
                                                 .is_split = is_split, .whole_bytes = whole_bytes,
-                                                .own_bytes = own_bytes, .cut = cut, .join = join };
+                                                .own_bytes = own_bytes, .cut = cut, .join = join,
+                                                .room_bytes = room_bytes, .get = get, .put = put };
     layers->of = calloc(layers->members, sizeof(struct model_layers *));
     layers->layers = calloc(layers->members, sizeof(const struct weir_layer *));
     layers->shards = calloc(model->layer_count, sizeof layers->shards[0]);
@@ -374,7 +396,7 @@ static bool open_split(struct split_layers *layers, const struct plan *plan, con
             const uint32_t layer = plan->order ? plan->order[p] : p;
             layers->shards[layer] = plan_stage_group(&plan->stages[s]);
             const struct sharding sharding = variant_sharding(plan->stages[s].variant);
-            if (sharding.room > 0 && layer_can_be_split(&model->layers[layer], sharding))
+            if (sharding.room > 0 && layer_data(&model->layers[layer]) == DATA_IDS)
                 layers->rooms[layer] = sharding.room;
             layers->has_rooms |= layers->rooms[layer] > 0;
             if (layers->members > 1)
@@ -516,5 +538,8 @@ struct pipeline_shards *split_layers_joining(struct split_layers *layers)
 
 bool split_layers_turn(struct split_layers *layers, struct pipeline *pipeline, struct error *error)
 {
-    return !layers->host || host_tables_turn(layers->host, layers->of[0], pipeline, error);
+    uint32_t member = 0;
+    while (!layers->of[member])
+        member++;
+    return !layers->host || host_tables_turn(layers->host, layers->of[member], pipeline, error);
 }

@@ -91,6 +91,31 @@ static void places_that_make_no_sense_are_refused(void **state)
     assert_true(table_places_read("0/1", 2, "it", &large, &(struct error){ 0 }));
 }
 
+// Behind the places may stand the rows for which a device has room. Here units have 6 columns, and member 0 has 40 * 2
+// rows of table 0, half of the rows of table 1, and half of the columns of table 3.
+static void room_for_rows_stands_behind_places(void **state)
+{
+    (void)state;
+    static const char words[] = "0/rows/1/columns:host175";
+    struct error error = { 0 };
+    struct table_shape tables = tables_layer(1, false, false).shape.tables;
+    assert_int_equal(table_places_room(words), 175);
+    assert_good(table_places_read(words, 2, "it", &tables, &error), error);
+    assert_int_equal(tables.room, 175);
+    assert_int_equal(tables.places.unit, 6);
+    expect_refused("0/rows/1/columns:host176", 2, "layer it: room for 176 rows of 6 columns on each device is as much"
+                   " as one has of its tables (176): leave them on the devices");
+    expect_refused("0/rows/all/1:host5", 2, "layer it: table 2 is on all devices, and tables on the host have each row"
+                   " once: place it on one device, by rows or by columns");
+    static const char *const wrong[] = { "0:", "0:5", "0:host", "0:host0", "0:host05", "0:host5x", "0:host-5",
+                                         "0:host5:host5", "0:host2147483648", "0:host99999999999999999999999" };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct error refused = { 0 };
+        assert_false(table_places_read(wrong[i], 2, "it", &tables, &refused));
+        assert_non_null(strstr(refused.text, "behind the places goes :host50000"));
+    }
+}
+
 // --- passes ----------------------------------------------------------------------
 
 // The ids of a micro-batch, by sample and slot.
@@ -364,6 +389,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_make_up_the_tables),
         cmocka_unit_test(places_that_make_no_sense_are_refused),
+        cmocka_unit_test(room_for_rows_stands_behind_places),
         cmocka_unit_test(vectors_and_gradients_are_those_of_one_layer),
         cmocka_unit_test(rows_of_one_id_are_those_of_one_layer),
     };

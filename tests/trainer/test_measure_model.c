@@ -267,12 +267,15 @@ static void tables_with_places_are_variants(void **state)
     assert_good(profile && cluster, error);
     assert_good(measure_own_rows(profile, clicks, device, 2, "columns", cluster, NULL, &options, &error), error);
     assert_good(measure_own_rows(profile, clicks, device, 2, "0/all", cluster, NULL, &options, &error), error);
+    assert_good(measure_own_rows(profile, clicks, device, 2, "0/rows:host90", cluster, NULL, &options, &error), error);
     for (size_t l = 0; l < profile->layer_count; l++) {
         const struct profile_layer *layer = &profile->layers[l];
-        assert_int_equal(layer->variant_count, 2);
+        assert_int_equal(layer->variant_count, 3);
         assert_string_equal(layer->variants[0].layer.name, "rows2:columns");
         assert_string_equal(layer->variants[1].layer.name, "rows2:0/all");
-        for (size_t v = 0; v < 2; v++)
+        assert_string_equal(layer->variants[2].layer.name, "rows2:0/rows:host90");
+        assert_int_equal(variant_sharding(layer->variants[2].layer.name).room, 90);
+        for (size_t v = 0; v < 3; v++)
             assert_true(variant_sharding(layer->variants[v].layer.name).owns_rows);
         if (strcmp(layer->name, "tables") != 0)
             continue;
@@ -280,6 +283,8 @@ static void tables_with_places_are_variants(void **state)
         assert_int_equal(layer->variants[0].layer.parameter_bytes, layer->parameter_bytes / 2);
         assert_int_equal(layer->variants[0].communication_ns, transfer_ns(256, 1000000000, 2000));
         assert_int_equal(layer->variants[0].update_ns, 0);
+        assert_int_equal(layer->variants[2].layer.parameter_bytes, round_to_256(90 * 16 * sizeof(float)));
+        assert_true(layer->variants[2].update_ns > 0);
         assert_int_equal(layer->variants[1].layer.parameter_bytes, layer->parameter_bytes);
         assert_int_equal(layer->variants[1].communication_ns, transfer_ns(256, 1000000000, 2000));
         assert_int_equal(layer->variants[1].update_ns, transfer_ns(64 * 16 * sizeof(float), 1000000000, 2000));

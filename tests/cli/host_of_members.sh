@@ -1,0 +1,102 @@
+# Tables that devices have parts of, each in its host's memory, with room on the device for the rows of an iteration:
+# planned, run with the bits of one place that has whole tables, trained to the same bits, and gone on with elsewhere.
+exec 2>&1
+profile() {  # PROFILE MODEL DEVICES PLACES
+    weir profile "$2" --rows $3 --tables $4 -o $1 >/dev/null || echo "no profile of $2"
+    sed -i 's/"whole_ns": [0-9]*/"whole_ns": 0/' $1
+}
+plan() {  # PLAN PROFILE SCHEDULE VARIANT RANKS OPTIONS..
+    local variants=$4 i
+    for ((i = 1; i < $5; i++)); do variants=$variants,$4; done
+    rm -f $1
+    weir partition $2 --cluster "12 devices, 1GiB, 10GB/s 1us" --schedule $3 --micro-batches 4 --variants $variants \
+        -o $1 "${@:6}" >plan.txt || cat plan.txt
+}
+said() { tail -n 1 | sed 's/: pipeline and.*//'; }
+run() { weir verify "$@" --steps 4 2>&1 | said; }
+queues=cpu:queued,cpu:queued,cpu:queued
+sizes="numbers=4,rows=5000/400/3000,columns=12,ids=3,mean,weighted,bottom=16,top=16,micro_batch=8"
+
+echo "# by schedules that flush, in uneven shares"
+mixed=0/columns0+2/rows0+1
+profile many.json "dlrm,$sizes" 3 slots:host900,columns:host900,rows:host900,$mixed:host900
+for row in gpipe:slots 1f1b:columns zb-h1:rows 1f1b:$mixed; do
+    plan plan.json many.json ${row%:*} rows3:${row#*:}:host900 2 --ranks 2 --optimizer adagrad
+    echo "${row#*:} by ${row%:*}: $(run plan.json) $(run plan.json --clip 0.01) $(run plan.json --batch 27)"
+done
+plan plan.json many.json 1f1b rows3:$mixed:host900 2 --replicas 2,1 --optimizer sgd
+echo "replicas: $(run plan.json)"
+profile ahead.json "dlrm,$sizes,exchange" 3 $mixed:host900
+plan plan.json ahead.json tables-ahead rows3:$mixed:host900 2 --ranks 1 --optimizer adagrad
+echo "looked up ahead: $(run plan.json) $(run plan.json --device $queues)"
+profile wide.json "wide-and-deep,numbers=3,rows=5000/700,columns=6,ids=2,top=16,micro_batch=8" 2 rows:host500
+plan plan.json wide.json 1f1b rows2:rows:host500 2 --ranks 2 --optimizer sgd
+echo "two layers of tables: $(run plan.json)"
+
+echo "# by schedules without a flush, whose passes end"
+for row in pipedream:rows vertical:slots pipedream-2bw:$mixed; do
+    plan plan.json many.json ${row%:*} rows3:${row#*:}:host900 2 --ranks 2 --optimizer adagrad
+    echo "${row#*:} by ${row%:*}: $(run plan.json) $(run plan.json --device cpu:queued)"
+done
+
+echo "# a device for each, in processes"
+plan plan.json many.json 1f1b rows3:$mixed:host900 2 --ranks 2 --optimizer adagrad
+echo "one process: $(run plan.json --device $queues,$queues)"
+for ((rank = 0; rank < 6; rank++)); do
+    WEIR_RANK=$rank WEIR_RANKS=6 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 weir verify plan.json --device cpu:queued \
+        --steps 4 >rank$rank.txt 2>&1 &
+done
+wait
+echo "processes: $(said <rank0.txt)"
+if [ -e "$WEIR_BUILD/lib/weir-mpi.so" ] && command -v mpirun >/dev/null && [[ $WEIR_BUILD != *san* ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    env -u WEIR_PLUGINS timeout -k 5 300 mpirun -n 6 weir verify plan.json --device cpu:queued,mpi >mpi.txt 2>&1
+    tail -n 1 mpi.txt | grep -q '^equal: ' || cat mpi.txt
+fi
+
+echo "# trained to the same bits, as planned"
+weir data make-clicks --samples 3000 --seed 3 -o clicks.json >data.txt || cat data.txt
+one="dlrm,rows=600,columns=8,bottom=16,top=16,micro_batch=16"
+profile on2.json "$one" 2 0,slots,slots:host1300,columns:host4000,rows:host1300
+train() {  # FOLDER VARIANT OPTIONS..
+    plan $1.json on2.json 1f1b $2 2 --optimizer adagrad
+    weir train $one --plan $1.json --data clicks.json --steps 10 --rate 0.02 --checkpoints $1 --save-every 5 --keep 9 \
+        --resume "${@:3}" >$1.txt 2>$1.err || cat $1.err
+    awk -v name=$2 '/peak bytes/ && $5 != $6 { print name, "takes other bytes than planned:", $0 }' $1.txt
+}
+same() { diff -r -x manifest.json whole/step-10 $1/step-10 && echo "$1: the same bits"; }
+train whole rows2:0
+for row in slots:host1300 columns:host4000 rows:host1300; do
+    train ${row%:*} rows2:$row
+    same ${row%:*}
+done
+cp -r whole moved && rm -r moved/step-10
+train moved rows2:rows:host1300
+same moved
+cp -r rows back && rm -r back/step-10
+train back rows2:slots
+same back
+cp -r slots apart && rm -r apart/step-10
+train apart rows2:slots:host1300 --device cpu:queued,cpu:queued,cpu:queued,cpu:queued --eval-every 2
+same apart
+plan 2bw.json on2.json pipedream-2bw rows2:0 2 --ranks 2 --optimizer adagrad
+plan 2bw-host.json on2.json pipedream-2bw rows2:rows:host1300 2 --ranks 2 --optimizer adagrad
+for name in 2bw 2bw-host; do
+    weir train $one --plan $name.json --data clicks.json --steps 9 --rate 0.02 --flush-every 3 --checkpoints $name \
+        >$name.txt 2>$name.err || cat $name.err
+done
+diff -r -x manifest.json 2bw/step-9 2bw-host/step-9 && echo "three passes by 2BW: the same bits"
+grep '^held-out clicks' whole.txt slots.txt columns.txt rows.txt apart.txt | sed 's/, [0-9.]* are right.*//'
+
+echo "# refused"
+plan plan.json many.json 1f1b rows3:slots:host900 2 --ranks 2 --optimizer adamw
+weir verify plan.json; echo "exit $?"
+profile small.json "dlrm,$sizes" 3 $mixed:host20
+plan plan.json small.json 1f1b rows3:$mixed:host20 2 --ranks 2 --optimizer sgd
+weir verify plan.json; echo "exit $?"
+plan plan.json small.json pipedream-2bw rows3:$mixed:host20 2 --ranks 2 --optimizer sgd
+weir verify plan.json --steps 2; echo "exit $?"
+weir profile "dlrm,$sizes" --rows 3 --tables all/columns/rows:host900; echo "exit $?"
+weir profile "dlrm,$sizes" --rows 3 --tables slots:host9000; echo "exit $?"
+weir profile "dlrm,$sizes" --rows 3 --tables slots:room900; echo "exit $?"
+weir profile "dlrm,$sizes" --rows 3 --tables host900; echo "exit $?"
