@@ -25,8 +25,8 @@ struct pipeline_shards {
                 const void *whole);
     void (*join)(void *self, uint32_t layer, uint32_t member, uint32_t part, uint64_t number_bytes, const void *shard,
                  void *whole);
-    // A shard may be on the host, with some of it on the device: so many bytes, or 0. The shard given what is there; and
-    // a shard is taken, which says what goes there.
+    // A shard may be on the host, with some of it on the device: so many bytes, or 0. The shard given what is there;
+    // and a shard is taken, which says what goes there.
     uint64_t (*room_bytes)(void *self, uint32_t layer);
     void (*get)(void *self, uint32_t layer, uint32_t member, uint32_t part, const void *there, void *shard);
     bool (*put)(void *self, uint32_t layer, uint32_t member, uint32_t part, const void *shard, void *there,
