@@ -15,6 +15,13 @@ static void say(void *self, const char *sentence)
     command_say("%s", sentence);
 }
 
+static const char *unit_of(const struct sample_data *samples)
+{
+    if (!samples)
+        return "tokens";
+    return samples->field_count > 0 ? "pictures" : "samples";
+}
+
 bool watching_open(struct watching *watching, const struct watching_request *request, struct error *error)
 {
     const struct plan *plan = request->plan;
@@ -24,7 +31,7 @@ bool watching_open(struct watching *watching, const struct watching_request *req
                                    .run = { .model = plan->model, .schedule = plan->schedule, .seed = request->seed,
                                             .steps = request->steps } };
     *watching = (struct watching){ .lines = { .steps = request->steps, .every = request->every,
-                                              .unit = request->samples ? "pictures" : "tokens" } };
+                                              .unit = unit_of(request->samples) } };
     if (!request->log)
         return true;
     if (request->samples)

@@ -18,6 +18,7 @@ same() { for file in $1/*.safetensors; do cmp $file $2/$(basename $file) || retu
 
 echo '# four epochs of 18000 samples in batches of 128'
 train one a --epochs 4 --beat 0.01 >one.txt 2>one.err; echo "exit $?"
+grep -o 'k [a-z]*/s' one.txt one.err | sort -u
 scores one.txt | sed 's/0\.[0-9]*/N/g;s/, the least so far//'
 train two b --epochs 4 2>two.err | scores >scores.txt
 diff <(scores one.txt) scores.txt
