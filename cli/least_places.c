@@ -28,14 +28,16 @@ static bool is_possible(const struct least_request *request, struct error *error
 
 static char *words_of(const struct table_plan *plan, struct error *error)
 {
+    const enum table_optimizer optimizer = plan->problem.optimizer;
     struct text words = { 0 };
-    if (table_plan_words(plan, &words))
-        return text_take(&words, error);
-    text_clear(&words);
-    error_set(error, "--tables least: some tables would be in the host's memory, and others on the devices, which no"
-              " variant has: leave the host out of --cluster, or place all tables there, as by --tables"
-              " slots:host50000");
-    return NULL;
+    if (table_plan_room(plan) > 0 && optimizer != TABLE_SGD && optimizer != TABLE_ADAGRAD) {
+        error_set(error, "--tables least: some tables would be in the host's memory, which sgd and adagrad update, and"
+                  " --optimizer is %s: take one of these, or leave the host out of --cluster",
+                  table_optimizer_names[optimizer]);
+        return NULL;
+    }
+    table_plan_words(plan, &words);
+    return text_take(&words, error);
 }
 
 char *least_places(const struct least_request *request, struct error *error)

@@ -65,7 +65,9 @@ struct table_places {
     struct {
         enum table_way way;
         uint64_t members;  // bit m: member m has a part
+        bool on_host;      // the parts are in the hosts' memory
     } of[LAYER_TABLES];
+    bool only_host;  // of a member's parts, only these make up its layer
 };
 
 struct table_shape {

@@ -63,8 +63,16 @@ static bool can_be_cut(const struct reading *reading, size_t parts, enum table_w
                      " number of devices, or cut it by rows", reading->layer, tables->columns, reading->slot, parts);
 }
 
-static bool read_word(const struct reading *reading, const char *word, size_t length, struct error *error)
+static bool read_word(const struct reading *reading, const char *word, size_t length, bool has_room,
+                      struct error *error)
 {
+    static const char mark[] = "@host";
+    const size_t marked = sizeof mark - 1;
+    const bool on_host = length > marked && strncmp(word + length - marked, mark, marked) == 0;
+    if (on_host && !has_room)
+        return error_set(error, "layer %s: table %zu is on the host, and no device has room for its rows: end the"
+                         " places with :host50000, for so many rows of units", reading->layer, reading->slot);
+    length -= on_host ? marked : 0;
     const bool by_rows = begins(word, length, "rows"), by_columns = begins(word, length, "columns");
     const size_t name = by_rows ? strlen("rows") : by_columns ? strlen("columns") : 0;
     const uint64_t some = members_in(word + name, word + length, reading->members);
@@ -86,6 +94,7 @@ static bool read_word(const struct reading *reading, const char *word, size_t le
         return false;
     reading->tables->places.of[reading->slot].way = way;
     reading->tables->places.of[reading->slot].members = members;
+    reading->tables->places.of[reading->slot].on_host = on_host;
     return true;
 }
 
@@ -121,15 +130,24 @@ static void count_units(const struct reading *reading)
     }
 }
 
-// Rows of units that a member has.
-static uint64_t rows_of(const struct reading *reading, size_t member)
+// Rows of units that a member has; on its host only, if that is asked for.
+static uint64_t rows_of(const struct reading *reading, size_t member, bool on_host)
 {
     const struct layer_shape shape = { .members = reading->members, .tables = *reading->tables };
     struct table_part part;
     uint64_t rows = 0;
     for (size_t slot = 0; slot < reading->tables->slots; slot++)
-        rows += table_part(&shape, slot, member, &part) ? (uint64_t)part.rows * part.units : 0;
+        if ((!on_host || reading->tables->places.of[slot].on_host) && table_part(&shape, slot, member, &part))
+            rows += (uint64_t)part.rows * part.units;
     return rows;
+}
+
+static uint64_t most_rows(const struct reading *reading, bool on_host)
+{
+    uint64_t most = 0;
+    for (size_t member = 0; member < reading->members; member++)
+        most = max_u64(most, rows_of(reading, member, on_host));
+    return most;
 }
 
 // A list of ids has 32 bits for each.
@@ -137,7 +155,7 @@ static bool can_be_named(const struct reading *reading, struct error *error)
 {
     const struct table_shape *tables = reading->tables;
     for (size_t member = 0; member < reading->members; member++) {
-        const uint64_t rows = rows_of(reading, member);
+        const uint64_t rows = rows_of(reading, member, false);
         if (rows > INT32_MAX)
             return error_set(error, "layer %s: device %zu would hold tables of %llu rows of %zu columns, and"
                              " 2,147,483,647 are possible: cut tables by rows, or all by columns", reading->layer,
@@ -158,21 +176,24 @@ size_t table_places_room(const char *words)
     return end && *end == '\0' && room <= INT32_MAX ? room : 0;
 }
 
-// Without copies, of which each member would add up the gradients of its own rows on the device.
+// If no word says which tables are on the host, all are. Copies would have each row on the host several times.
 static bool have_room(const struct reading *reading, size_t room, struct error *error)
 {
     struct table_shape *tables = reading->tables;
-    uint64_t most = 0;
-    for (size_t member = 0; member < reading->members; member++)
-        most = max_u64(most, rows_of(reading, member));
+    bool some = false;
     for (size_t slot = 0; slot < tables->slots; slot++)
-        if (tables->places.of[slot].way == TABLE_ON_ALL)
+        some |= tables->places.of[slot].on_host;
+    for (size_t slot = 0; slot < tables->slots; slot++) {
+        tables->places.of[slot].on_host |= !some;
+        if (tables->places.of[slot].on_host && tables->places.of[slot].way == TABLE_ON_ALL)
             return error_set(error, "layer %s: table %zu is on all devices, and tables on the host have each row once:"
                              " place it on one device, by rows or by columns", reading->layer, slot);
+    }
+    const uint64_t most = most_rows(reading, true);
     if (room >= most)
-        return error_set(error, "layer %s: room for %zu rows of %zu columns on each device is as much as one has of its"
-                         " tables (%llu): leave them on the devices", reading->layer, room, tables->places.unit,
-                         (unsigned long long)most);
+        return error_set(error, "layer %s: room for %zu rows of %zu columns on each device is as much as one has of"
+                         " tables on the host (%llu): leave them on the devices", reading->layer, room,
+                         tables->places.unit, (unsigned long long)most);
     tables->room = room;
     return true;
 }
@@ -197,7 +218,7 @@ bool table_places_read(const char *words, size_t members, const char *layer, str
     tables->places = (struct table_places){ .are_given = true };
     for (const char *word = words; reading.slot < tables->slots; reading.slot++) {
         const size_t length = strcspn(word, "/:");
-        if (!read_word(&reading, word, length, error))
+        if (!read_word(&reading, word, length, room > 0, error))
             return false;
         word += word_count > 1 ? length + 1 : 0;
     }
@@ -234,26 +255,42 @@ static bool own_part(const struct layer *layer, size_t slot, struct table_part *
     return table_part(&layer->shape, slot, layer->shape.member, part);
 }
 
+enum part_group table_part_group(const struct layer_shape *shape, size_t slot)
+{
+    if (shape->tables.places.of[slot].on_host)
+        return PART_ON_HOST;
+    return shape->tables.places.of[slot].way == TABLE_ON_ALL ? PART_COPIED : PART_ON_DEVICE;
+}
+
+size_t table_group_first(const struct layer *layer, enum part_group group)
+{
+    const struct layer_shape *shape = &layer->shape;
+    struct table_part part;
+    size_t first = 0;
+    for (size_t slot = 0; slot < shape->tables.slots && !shape->tables.places.only_host; slot++)
+        if (table_part_group(shape, slot) < group && own_part(layer, slot, &part))
+            first += part.rows * part.units;
+    return first;
+}
+
 size_t table_places_common(const struct layer *layer)
 {
-    const struct table_shape *tables = &layer->shape.tables;
-    size_t common = 0;
-    for (size_t slot = 0; slot < tables->slots; slot++)
-        if (tables->places.of[slot].way == TABLE_ON_ALL)
-            common += (size_t)tables->rows[slot] * tables->columns;
-    return common;
+    return table_group_first(layer, PART_ON_DEVICE) * layer->shape.tables.places.unit;
 }
 
 void placed_tensors(const struct layer *layer, const char *const *names, struct tensor *tensors, size_t *count)
 {
+    const struct table_shape *tables = &layer->shape.tables;
+    const enum part_group first = tables->places.only_host ? PART_ON_HOST : PART_COPIED;
+    const enum part_group last = tables->room > 0 ? PART_ON_DEVICE : PART_ON_HOST;
     struct table_part part;
-    for (int own = 0; own < 2; own++)
-        for (size_t slot = 0; slot < layer->shape.tables.slots; slot++)
-            if (own_part(layer, slot, &part) && part.is_copy == !own)
+    for (enum part_group group = first; group <= last; group++)
+        for (size_t slot = 0; slot < tables->slots; slot++)
+            if (table_part_group(&layer->shape, slot) == group && own_part(layer, slot, &part))
                 tensor_add(tensors, count, (struct tensor){
                     .name = names[slot], .number = slot, .rows = part.rows, .columns = part.columns,
-                    .adjoins = *count > 0, .split = own ? SPLIT_PIECE : SPLIT_NONE,
-                    .piece = { part.first_row, part.row_step, part.first_column, layer->shape.tables.columns },
+                    .adjoins = *count > 0, .split = part.is_copy ? SPLIT_NONE : SPLIT_PIECE,
+                    .piece = { part.first_row, part.row_step, part.first_column, tables->columns },
                 });
 }
 
@@ -307,7 +344,7 @@ struct bags placed_bags_of(const struct layer *layer, struct bags bags)
     for (size_t slot = 0; slot < tables->slots; slot++)
         bags.rows += own_part(layer, slot, &part) ? part.rows * part.units : 0;
     if (tables->room > 0)
-        bags.rows = tables->room;
+        bags.rows = table_group_first(layer, PART_ON_HOST) + tables->room;
     return bags;
 }
 

@@ -25,8 +25,9 @@
 // The places in words: one word for each table, or one for all, with slashes between them. A word is `all`, the number
 // of a member, or `slots` (table t is on member t modulo the members). Or it is `rows` or `columns`, perhaps with the
 // members that have parts: rows0+2. Behind them may stand a room: slots:host5000. The parts are then in the host's
-// memory, and each member's device has room for so many rows of units. False with the reason if they do not fit the
-// tables. table_places_room() is the room in such words; 0: there is none, or none that can be.
+// memory, and each member's device has room for so many rows of units. If some words end with @host, only these tables
+// are there: 0/rows@host:host5000. False with the reason if they do not fit the tables. table_places_room() is the room
+// in such words; 0: there is none, or none that can be.
 size_t table_places_room(const char *words);
 bool table_places_read(const char *words, size_t members, const char *layer, struct table_shape *tables,
                        struct error *error);
@@ -41,7 +42,13 @@ struct table_part {
 };
 bool table_part(const struct layer_shape *shape, size_t slot, size_t member, struct table_part *part);
 
-// Floats of a member's parameters that all members have: those of copied tables, which come first.
+// A member's parameters are those of copied tables, then its other parts on the device, then those on the host. The
+// first row of units of such a group among its rows.
+enum part_group { PART_COPIED, PART_ON_DEVICE, PART_ON_HOST };
+enum part_group table_part_group(const struct layer_shape *shape, size_t slot);
+size_t table_group_first(const struct layer *layer, enum part_group group);
+
+// Floats of a member's parameters that all members have: those of copied tables.
 size_t table_places_common(const struct layer *layer);
 
 // What `tables.c` does with places. The tensors of a member, the bytes that it keeps, and its passes.

@@ -4,8 +4,8 @@
 //
 // All tables are one matrix, one behind the other. The first value of a row comes from the seed, the table and the row
 // alone. The backward reads no rows. Tables do not decay, since rows that no id names are to stay as they are. Members
-// that own rows and have all tables add up whole gradients, and rows of tables on the host have them. All others can
-// have lists of rows.
+// that own rows and have all tables add up whole gradients, and a device alone whose tables are on the host has them.
+// All others can have lists of rows.
 //
 // Members that own rows may have parts of the tables (table_places.h). They then look up vectors for each other. Tables
 // that all of them have are in their lists throughout.
@@ -30,20 +30,18 @@ size_t layer_row_columns(const struct layer *layer)
 static void tables_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     const struct table_shape *tables = &layer->shape.tables;
-    if (tables->room > 0) {  // whose rows are written before they are read
-        tensor_add(tensors, count, (struct tensor){ .name = "rows", .rows = tables->room,
-                                                    .columns = layer_row_columns(layer) });
-        return;
-    }
     if (tables->places.are_given)
         placed_tensors(layer, names, tensors, count);
-    for (size_t slot = 0; slot < tables->slots && !tables->places.are_given; slot++)
+    for (size_t slot = 0; slot < tables->slots && !tables->places.are_given && tables->room == 0; slot++)
         tensor_add(tensors, count, (struct tensor){ .name = names[slot], .rows = tables->rows[slot],
                                                     .columns = tables->columns, .adjoins = slot > 0 });
     for (size_t i = 0; i < *count; i++) {
         tensors[i].start = START_NORMAL;
         tensors[i].deviation = first_deviation;
     }
+    if (tables->room > 0)  // whose rows are written before they are read
+        tensor_add(tensors, count, (struct tensor){ .name = "rows", .rows = tables->room, .adjoins = *count > 0,
+                                                    .columns = layer_row_columns(layer) });
 }
 
 size_t layer_bags(const struct layer *layer)
@@ -97,11 +95,9 @@ static bool exchanges(const struct layer *layer)
 static size_t touched_rows(const struct layer *layer)
 {
     const struct table_shape *tables = &layer->shape.tables;
-    if (tables->room > 0)
-        return 0;
     if (tables->places.are_given)
         return placed_touched_rows(layer);
-    return !layer_owns_rows(layer) ? layer->shape.batch * tables->most : 0;
+    return !layer_owns_rows(layer) && tables->room == 0 ? layer->shape.batch * tables->most : 0;
 }
 
 static struct kind_sizes tables_sizes(const struct layer *layer)

@@ -391,6 +391,13 @@ static struct state_span span_of(const struct pipeline *pipeline, uint32_t layer
                                 .count = number_count(pipeline, layer) };
 }
 
+// Some of a layer's numbers; NULL: all of them.
+static struct state_span within(struct state_span span, const struct number_range *range)
+{
+    assert(!range || (range->first <= span.count && range->count <= span.count - range->first));
+    return range ? (struct state_span){ span.stage, span.part, span.first + range->first, range->count } : span;
+}
+
 bool pipeline_has_copy(const struct pipeline *pipeline, uint32_t layer, uint32_t copy)
 {
     uint64_t offset;
@@ -426,13 +433,25 @@ bool pipeline_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_
         || (pipeline->shards && shards_are_apart(pipeline->shards, layer));
 }
 
-bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy, void *host,
-                       struct error *error)
+static bool read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy,
+                     const struct number_range *range, void *host, struct error *error)
 {
     uint64_t offset;
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
-    const struct state_span span = span_of(pipeline, layer, part, stage, offset);
+    const struct state_span span = within(span_of(pipeline, layer, part, stage, offset), range);
     return session_read_state(pipeline->session, &span, copy, host, error);
+}
+
+bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy, void *host,
+                       struct error *error)
+{
+    return read_own(pipeline, layer, part, copy, NULL, host, error);
+}
+
+bool pipeline_read_numbers(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy,
+                           struct number_range range, void *host, struct error *error)
+{
+    return read_own(pipeline, layer, part, copy, &range, host, error);
 }
 
 bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
@@ -462,18 +481,30 @@ bool pipeline_has_any(const struct pipeline *pipeline, uint32_t layer)
     return has;
 }
 
-bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
-                        struct error *error)
+static bool write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const struct number_range *range,
+                      const void *host, struct error *error)
 {
     uint64_t offset;
     bool good = true;
     for (uint32_t stage = 0; good && stage < pipeline->plan->stage_count; stage++) {
         if (!chain_find_parameters(pipeline->chains[stage], layer_at(pipeline, layer), &offset))
             continue;
-        const struct state_span span = span_of(pipeline, layer, part, stage, offset);
+        const struct state_span span = within(span_of(pipeline, layer, part, stage, offset), range);
         good = session_write_state(pipeline->session, &span, host, error);
     }
     return good;
+}
+
+bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
+                        struct error *error)
+{
+    return write_own(pipeline, layer, part, NULL, host, error);
+}
+
+bool pipeline_write_numbers(const struct pipeline *pipeline, uint32_t layer, uint32_t part, struct number_range range,
+                            const void *host, struct error *error)
+{
+    return range.count == 0 || write_own(pipeline, layer, part, &range, host, error);
 }
 
 // All members in this process get it, since they have it alike.

@@ -49,6 +49,7 @@ static bool read_own(const struct pipeline *pipeline, const struct pipeline *sou
     void *there = malloc(bytes);
     const bool good = (there || error_no_memory(error, "the shards of a layer"))
                    && pipeline_read_own(source, layer, part, copy, there, error);
+    memset(host, 0, own_bytes(pipeline, layer, part));  // a member with fewer rows than others has some to spare
     if (good)
         shards->get(shards->self, layer, member, part, there, host);
     free(there);

@@ -15,6 +15,15 @@ bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t
 bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
                         struct error *error);
 
+// The same for some numbers of a part that has one for each parameter.
+struct number_range {
+    uint64_t first, count;
+};
+bool pipeline_read_numbers(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy,
+                           struct number_range range, void *host, struct error *error);
+bool pipeline_write_numbers(const struct pipeline *pipeline, uint32_t layer, uint32_t part, struct number_range range,
+                            const void *host, struct error *error);
+
 // Whether the optimizer has a part in blocks, one for each layer; and the bytes of such a block.
 bool pipeline_is_block(const struct pipeline *pipeline, uint32_t part);
 uint64_t pipeline_own_block_bytes(const struct pipeline *pipeline, uint32_t layer);

@@ -47,6 +47,7 @@ bool click_batch_create(const struct layer *layer, struct click_batch *batch, st
         .weights = calloc(id_count(layer) + 1, sizeof(float)),
         .drawn = { .numbers = calloc(numbers, sizeof(float)), .weights = calloc(ids, sizeof(float)),
                    .ids = calloc(ids, sizeof(uint32_t)), .ends = calloc(slots, sizeof(uint32_t)) },
+        .host_first = layer->shape.tables.places.are_given ? table_group_first(layer, PART_ON_HOST) : 0,
     };
     return ((batch->numbers && batch->rows && batch->ends && batch->weights && batch->drawn.numbers
              && batch->drawn.weights && batch->drawn.ids && batch->drawn.ends)
@@ -87,16 +88,18 @@ static int32_t last_end(const struct click_batch *batch)
     return batch->lists > 0 ? batch->ends[batch->lists - 1] : 0;
 }
 
-// A row of the layer's matrix, or where the device has it.
-static int32_t place_of(struct click_batch *batch, size_t room, size_t row)
+// A row of the layer's matrix, or where the device has it: rows on the host, which are the last ones, are among those
+// for which there is room.
+static int32_t place_of(const struct layer *layer, struct click_batch *batch, size_t row)
 {
-    if (room == 0)
+    const size_t room = layer->shape.tables.room, there = batch->host_first;
+    if (room == 0 || row < there)
         return (int32_t)row;
     if (batch->slots)
-        return row_slots_find(batch->slots, (uint32_t)row);
+        return (int32_t)there + row_slots_find(batch->slots, (uint32_t)(row - there));
     if (batch->own.count == room)
         row_slots_clear(&batch->own);
-    return row_slots_add(&batch->own, (uint32_t)row);
+    return (int32_t)there + row_slots_add(&batch->own, (uint32_t)(row - there));
 }
 
 // The ids of a slot become rows of the matrix of all tables, in which this slot's table begins at row `first`.
@@ -106,7 +109,7 @@ static void add_slot(const struct layer *layer, struct click_batch *batch, const
     int32_t end = last_end(batch);
     for (uint32_t i = sample ? click_first(sample, slot) : 0; sample && i < sample->ends[slot]; i++, end++) {
         const size_t row = (size_t)first + layer_table_row(layer->shape.tables.rows[slot], sample->ids[i]);
-        batch->rows[end] = place_of(batch, layer->shape.tables.room, row);
+        batch->rows[end] = place_of(layer, batch, row);
         batch->weights[end] = sample->weights ? sample->weights[i] : 1;
     }
     end_list(batch, end);
@@ -125,7 +128,7 @@ static void add_part(const struct layer *layer, struct click_batch *batch, const
             const size_t row = layer_table_row(tables->rows[slot], sample->ids[i]);
             if (row % part->row_step != part->first_row)
                 continue;
-            batch->rows[end] = place_of(batch, tables->room, first + row / part->row_step * part->units + unit);
+            batch->rows[end] = place_of(layer, batch, first + row / part->row_step * part->units + unit);
             batch->weights[end++] = divides ? 1 / (float)(to - from) : sample->weights ? sample->weights[i] : 1;
         }
         end_list(batch, end);
@@ -138,14 +141,16 @@ static void add_parts(const struct layer *layer, struct click_batch *batch, cons
     const struct table_places *places = &layer->shape.tables.places;
     const bool are_copies = batch->samples >= layer->shape.members * layer->shape.batch;
     const size_t end = batch->lists + (are_copies ? places->copied : places->sent);
-    size_t first[2] = { 0, table_places_common(layer) / places->unit };  // of copied tables, and of others
+    size_t first[] = { 0, table_group_first(layer, PART_ON_DEVICE), table_group_first(layer, PART_ON_HOST) };
     struct table_part part;
     for (size_t slot = 0; sample && slot < layer->shape.tables.slots; slot++) {
-        if (!table_part(&layer->shape, slot, layer->shape.member, &part))
+        const enum part_group group = table_part_group(&layer->shape, slot);
+        if (!table_part(&layer->shape, slot, layer->shape.member, &part)
+            || (places->only_host && group != PART_ON_HOST))
             continue;
         if (part.is_copy == are_copies)
-            add_part(layer, batch, sample, slot, &part, first[!part.is_copy]);
-        first[!part.is_copy] += part.rows * part.units;
+            add_part(layer, batch, sample, slot, &part, first[group]);
+        first[group] += part.rows * part.units;
     }
     while (batch->lists < end)
         end_list(batch, last_end(batch));

@@ -28,6 +28,7 @@ struct click_batch {
     float *weights;  // NULL without
     size_t samples, lists;  // so many are in it
     const struct row_slots *slots;  // of tables on the host: which rows are where on the device. NULL: `own` says
+    size_t host_first;              // rows of the layer's matrix from this one on are those on the host, if it has room
     struct row_slots own;           // as they come, until there is no more room: for a layer that is measured alone
     struct {
         float *numbers, *weights;

@@ -16,10 +16,12 @@ enum { PARTS = 2 };  // parameters, and Adagrad's sums
 // What a member of a group has of a layer's tables; of all of them, if it is alone.
 struct table_store {
     uint32_t member;
-    struct layer layer;  // the member's, with all of its rows
+    struct layer layer;  // of the rows on the host only
     size_t rows, columns, room;
-    size_t first[LAYER_TABLES];  // row of each table, or of the member's part of it
+    size_t resident;             // rows that are always on the device, in front of those for which there is room
+    size_t first[LAYER_TABLES];  // of each table, or of the member's part of it: the row, after the resident ones
     float *parts[PARTS];  // [rows][columns]
+    float *residents;     // [resident][columns]: parameters, as they are read for evaluations; or NULL
     // Rows on the device; those of the step before, which the host has yet to get; and those of the next step.
     struct row_slots here, before, next;
     int32_t *stays;  // by slot of `next`: where that row is in `here`, or NOT_THERE
@@ -73,24 +75,35 @@ static float *staging_of(const struct table_store *store)
     return calloc(round_to_256(store->room * store->columns * sizeof(float)), 1);
 }
 
-static size_t rows_in(const struct table_store *store, size_t slot)
+// A member's parts in the order of its rows. Returns how many rows there are.
+static size_t find_first_rows(struct table_store *store, const struct layer *layer)
 {
-    const struct table_shape *tables = &store->layer.shape.tables;
-    struct table_part part;
-    if (!tables->places.are_given)
-        return tables->rows[slot];
-    return table_part(&store->layer.shape, slot, store->member, &part) ? part.rows * part.units : 0;
+    const struct table_shape *tables = &layer->shape.tables;
+    size_t first = 0;
+    for (size_t slot = 0; slot < tables->slots && !tables->places.are_given; first += tables->rows[slot++])
+        store->first[slot] = first;
+    for (enum part_group group = PART_COPIED; tables->places.are_given && group <= PART_ON_HOST; group++)
+        for (size_t slot = 0; slot < tables->slots; slot++) {
+            struct table_part part;
+            if (table_part_group(&layer->shape, slot) != group
+                || !table_part(&layer->shape, slot, store->member, &part))
+                continue;
+            store->first[slot] = first;
+            first += part.rows * part.units;
+        }
+    return first;
 }
 
+// `layer` has all rows.
 static bool open_store(struct table_store *store, const struct layer *layer, uint32_t member, size_t room,
                        struct error *error)
 {
-    const struct layer_sizes sizes = layer_sizes(layer);
+    const bool has_places = layer->shape.tables.places.are_given;
     *store = (struct table_store){ .member = member, .layer = *layer, .columns = layer_row_columns(layer),
-                                   .room = room };
-    store->rows = sizes.parameter_bytes / sizeof(float) / store->columns;
-    for (size_t slot = 0, first = 0; slot < layer->shape.tables.slots; first += rows_in(store, slot++))
-        store->first[slot] = first;
+                                   .room = room,
+                                   .resident = has_places ? table_group_first(layer, PART_ON_HOST) : 0 };
+    store->layer.shape.tables.places.only_host = has_places;
+    store->rows = find_first_rows(store, layer) - store->resident;
     bool good = row_slots_open(&store->here, room, error) && row_slots_open(&store->before, room, error)
              && row_slots_open(&store->next, room, error) && click_batch_create(layer, &store->drawn, error);
     store->stays = malloc(room * sizeof store->stays[0]);
@@ -109,6 +122,7 @@ static void close_store(struct table_store *store)
         free(store->back[part]);
         free(store->forth[part]);
     }
+    free(store->residents);
     free(store->stays);
     row_slots_close(&store->here);
     row_slots_close(&store->before);
@@ -214,16 +228,22 @@ static uint64_t row_bytes(const struct table_store *store)
     return store->columns * sizeof(float);
 }
 
+static uint64_t resident_bytes(const struct table_store *store)
+{
+    return store->resident * row_bytes(store);
+}
+
 void host_tables_get(struct host_tables *tables, uint32_t layer, uint32_t member, uint32_t part, const void *there,
                      void *all)
 {
     const struct table_store *store = store_of(tables, layer, member);
-    float *to = all;
+    const float *rows = (const float *)there + store->resident * store->columns;
+    float *to = (float *)all + store->resident * store->columns;
     wait_for_thread(tables);
+    memcpy(all, there, resident_bytes(store));
     memcpy(to, store->parts[part], store->rows * row_bytes(store));
     for (size_t slot = 0; slot < store->here.count; slot++)
-        memcpy(to + store->here.rows[slot] * store->columns, (const float *)there + slot * store->columns,
-               row_bytes(store));
+        memcpy(to + store->here.rows[slot] * store->columns, rows + slot * store->columns, row_bytes(store));
 }
 
 bool host_tables_put(struct host_tables *tables, uint32_t layer, uint32_t member, uint32_t part, const void *all,
@@ -235,8 +255,9 @@ bool host_tables_put(struct host_tables *tables, uint32_t layer, uint32_t member
         return false;
     tables->ahead.is_listed = false;
     row_slots_clear(&store->here);
-    memcpy(store->parts[part], all, store->rows * row_bytes(store));
-    memset(there, 0, store->room * row_bytes(store));
+    memcpy(there, all, resident_bytes(store));
+    memset((char *)there + resident_bytes(store), 0, store->room * row_bytes(store));
+    memcpy(store->parts[part], (const char *)all + resident_bytes(store), store->rows * row_bytes(store));
     return true;
 }
 
@@ -393,13 +414,33 @@ static bool is_here(const struct table_store *store, const struct pipeline *pipe
     return pipeline_with(store, pipeline, &copy) != NULL;
 }
 
+// Rows among those of the layer that are on the device.
+static struct number_range rows_from(const struct table_store *store, size_t first, size_t count)
+{
+    return (struct number_range){ first * store->columns, count * store->columns };
+}
+
 static bool read_rows(const struct table_store *store, uint32_t part, const struct pipeline *pipeline,
                       struct error *error)
 {
     uint32_t copy;
     const struct pipeline *own = pipeline_with(store, pipeline, &copy);
     return store->here.count == 0
-        || pipeline_read_own(own, store->layer.index, part, copy, store->back[part], error);
+        || pipeline_read_numbers(own, store->layer.index, part, copy,
+                                 rows_from(store, store->resident, store->here.count), store->back[part], error);
+}
+
+static bool read_residents(struct table_store *store, const struct pipeline *pipeline, struct error *error)
+{
+    uint32_t copy;
+    const struct pipeline *own = pipeline_with(store, pipeline, &copy);
+    if (store->resident == 0)
+        return true;
+    if (!store->residents)
+        store->residents = malloc(resident_bytes(store));
+    return (store->residents || error_no_memory(error, "tables on the devices"))
+        && pipeline_read_numbers(own, store->layer.index, 0, copy, rows_from(store, 0, store->resident),
+                                 store->residents, error);
 }
 
 // Rows of the next step that are on the device have other places there.
@@ -417,8 +458,8 @@ static bool bring(struct table_store *store, const struct pipeline *pipeline, st
         if (!read_rows(store, part, pipeline, error))
             return false;
         keep_rows(store, part);
-        if (!pipeline_write_own(pipeline->shards->of[store->member], store->layer.index, part, store->forth[part],
-                                error))
+        if (!pipeline_write_numbers(pipeline->shards->of[store->member], store->layer.index, part,
+                                    rows_from(store, store->resident, store->next.count), store->forth[part], error))
             return false;
     }
     return true;
@@ -467,7 +508,7 @@ bool host_tables_take_back(struct host_tables *tables, const struct pipeline *pi
         struct table_store *store = &tables->stores[i];
         if (!is_here(store, pipeline))
             continue;
-        good = fill_store(tables, store, error);
+        good = fill_store(tables, store, error) && read_residents(store, pipeline, error);
         for (uint32_t part = 0; good && part < pipeline_parts(pipeline); part++) {
             good = read_rows(store, part, pipeline, error);
             if (good)
@@ -484,6 +525,12 @@ bool host_tables_has(const struct host_tables *tables, uint32_t layer)
     return store_of(tables, layer, 0) != NULL;
 }
 
+static const float *any_row(const struct table_store *store, size_t row)
+{
+    return row < store->resident ? store->residents + row * store->columns
+                                 : row_of(store, 0, row - store->resident);
+}
+
 // A row of the whole layer's tables, from the members that have it or its columns.
 static void fetch_row(const struct host_tables *tables, const struct layer *whole, size_t row, float *to)
 {
@@ -498,7 +545,7 @@ static void fetch_row(const struct host_tables *tables, const struct layer *whol
                 && !table_part(&store->layer.shape, slot, store->member, &part))
             || row % part.row_step != part.first_row)
             continue;
-        memcpy(to + part.first_column, row_of(store, 0, store->first[slot] + row / part.row_step * part.units),
+        memcpy(to + part.first_column, any_row(store, store->first[slot] + row / part.row_step * part.units),
                part.units * row_bytes(store));
     }
 }

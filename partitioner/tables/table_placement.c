@@ -147,13 +147,17 @@ static struct table_way copied_way(const struct placement_problem *problem, uint
     };
 }
 
-// On its member there is room for the rows of an iteration, and for those of the next.
+uint64_t placement_host_rows(const struct placement_problem *problem, uint32_t table)
+{
+    return min_u64(problem->set->tables[table].rows, 2 * problem->set->tables[table].unique);
+}
+
 static struct table_way host_way(const struct placement_problem *problem, uint32_t t)
 {
     struct piece piece = piece_of(problem, t, 1, 1);
     const uint64_t row_bytes = piece.width_bytes + state_bytes(problem->optimizer, piece.width_bytes);
     const uint64_t held = piece.rows * row_bytes;
-    piece.rows = min_u64(piece.rows, 2 * piece.unique);
+    piece.rows = placement_host_rows(problem, t);
     struct table_way way = way_of_pieces(problem, TABLE_HOST, 1, &piece);
     way.moved_bytes = 2 * piece.unique * row_bytes;
     way.held_bytes = held;

@@ -97,6 +97,9 @@ static inline const struct table_way *placement_way(const struct placement_probl
     return &problem->ways[(size_t)table * TABLE_MOST_WAYS + way];
 }
 
+// Rows of a table on the host for which its member has room: as many again as an iteration reads, since some read more.
+uint64_t placement_host_rows(const struct placement_problem *problem, uint32_t table);
+
 // The way of this kind and number of pieces; way_count if the table has none.
 uint32_t placement_find_way(const struct placement_problem *problem, uint32_t table, enum table_kind kind,
                             uint32_t parts);

@@ -52,8 +52,10 @@ struct table_plan {
 struct table_plan *table_plan_make(const struct table_request *request, struct error *error);
 void table_plan_free(struct table_plan *plan);
 
-// The places in the words of a profile's variant: "0/rows0+2/all". False if a table is on the host, which has no word.
-bool table_plan_words(const struct table_plan *plan, struct text *text);
+// The places in the words of a profile's variant: "0/rows0+2/all", or "0/1@host:host5000" with tables on the host. The
+// room for rows of these on each device; 0: none are there.
+void table_plan_words(const struct table_plan *plan, struct text *text);
+uint64_t table_plan_room(const struct table_plan *plan);
 
 // As a table for people, and as a document (docs/formats/placement.md).
 void table_plan_print(const struct table_plan *plan, struct text *text);

@@ -23,26 +23,50 @@ static const uint32_t *members_of(const struct table_plan *plan, uint32_t t)
     return &plan->placement.member[(size_t)t * plan->problem.members];
 }
 
-// The word of a table in the places that profiles measure and plans run (models/table_places.h). False if there is
-// none: the table is on the host.
-static bool add_place(const struct table_plan *plan, uint32_t t, struct text *text)
+// The word of a table in the places that profiles measure and plans run (models/table_places.h).
+static void add_place(const struct table_plan *plan, uint32_t t, struct text *text)
 {
     const struct table_way *way = way_of(plan, t);
     const bool is_cut = way->kind == TABLE_ROWS || way->kind == TABLE_COLUMNS;
-    const bool has_members = way->kind == TABLE_WHOLE || (is_cut && way->parts < plan->problem.members);
+    const bool has_members = way->parts == 1 || (is_cut && way->parts < plan->problem.members);
     const char *word = way->kind == TABLE_COPIED ? "all" : is_cut ? table_kind_names[way->kind] : "";
     text_add(text, "%s%s", t > 0 ? "/" : "", word);
-    for (uint32_t j = 0; has_members && j < way->parts; j++)
+    for (uint32_t j = 0; has_members && way->kind != TABLE_COPIED && j < way->parts; j++)
         text_add(text, "%s%u", j > 0 ? "+" : "", members_of(plan, t)[j]);
-    return way->kind != TABLE_HOST;
+    text_add(text, "%s", way->kind == TABLE_HOST ? "@host" : "");
 }
 
-bool table_plan_words(const struct table_plan *plan, struct text *text)
+// Units of a whole row: of as many columns as all widths are multiples of.
+static uint64_t units_of(const struct table_plan *plan)
 {
-    bool good = true;
+    const uint64_t columns = plan->problem.set->columns;
+    uint64_t unit = columns;
     for (uint32_t t = 0; t < plan->problem.tables; t++)
-        good &= add_place(plan, t, text);
-    return good;
+        if (way_of(plan, t)->kind == TABLE_COLUMNS)
+            unit = greatest_common(unit, columns / way_of(plan, t)->parts);
+    return columns / unit;
+}
+
+uint64_t table_plan_room(const struct table_plan *plan)
+{
+    uint64_t most = 0;
+    for (uint32_t member = 0; member < plan->problem.members; member++) {
+        uint64_t rows = 0;
+        for (uint32_t t = 0; t < plan->problem.tables; t++)
+            if (way_of(plan, t)->kind == TABLE_HOST && members_of(plan, t)[0] == member)
+                rows += placement_host_rows(&plan->problem, t);
+        most = max_u64(most, rows);
+    }
+    return most * units_of(plan);
+}
+
+void table_plan_words(const struct table_plan *plan, struct text *text)
+{
+    const uint64_t room = table_plan_room(plan);
+    for (uint32_t t = 0; t < plan->problem.tables; t++)
+        add_place(plan, t, text);
+    if (room > 0)
+        text_add(text, ":host%llu", (unsigned long long)room);
 }
 
 // --- for people -----------------------------------------------------------------------------------
@@ -196,7 +220,10 @@ static void print_why(const struct table_plan *plan, struct text *text)
 static void print_places(const struct table_plan *plan, struct text *text)
 {
     struct text places = { 0 };
-    if (plan->problem.members > 1 && table_plan_words(plan, &places) && places.data)
+    if (plan->problem.members == 1)
+        return;
+    table_plan_words(plan, &places);
+    if (places.data)
         text_add(text, "\nIn the words of a profile's variant: rows%u:%s\n", plan->problem.members, places.data);
     text->failed |= places.failed;
     text_clear(&places);
@@ -286,7 +313,8 @@ static void write_splits(const struct table_plan *plan, struct json_writer *writ
 static void write_places(const struct table_plan *plan, struct json_writer *writer, struct text *text)
 {
     struct text places = { 0 };
-    if (table_plan_words(plan, &places) && places.data)
+    table_plan_words(plan, &places);
+    if (places.data)
         json_put_string(writer, "places", places.data);
     text->failed |= places.failed;
     text_clear(&places);

@@ -104,9 +104,19 @@ static void room_for_rows_stands_behind_places(void **state)
     assert_int_equal(tables.room, 175);
     assert_int_equal(tables.places.unit, 6);
     expect_refused("0/rows/1/columns:host176", 2, "layer it: room for 176 rows of 6 columns on each device is as much"
-                   " as one has of its tables (176): leave them on the devices");
+                   " as one has of tables on the host (176): leave them on the devices");
     expect_refused("0/rows/all/1:host5", 2, "layer it: table 2 is on all devices, and tables on the host have each row"
                    " once: place it on one device, by rows or by columns");
+    expect_refused("0/rows/1@host/columns", 2, "layer it: table 2 is on the host, and no device has room for its rows:"
+                   " end the places with :host50000, for so many rows of units");
+    struct layer layer = tables_layer(1, false, false);
+    layer.shape.members = 2;
+    assert_good(table_places_read("all/0@host/1/columns@host:host90", 2, "it", &layer.shape.tables, &error), error);
+    for (size_t member = 0; member < 2; member++) {
+        layer.shape.member = member;
+        assert_int_equal(table_group_first(&layer, PART_ON_DEVICE), 40 * 2);
+        assert_int_equal(table_group_first(&layer, PART_ON_HOST), 40 * 2 + (member == 1 ? 17 * 2 : 0));
+    }
     static const char *const wrong[] = { "0:", "0:5", "0:host", "0:host0", "0:host05", "0:host5x", "0:host-5",
                                          "0:host5:host5", "0:host2147483648", "0:host99999999999999999999999" };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
