@@ -48,7 +48,7 @@ static void check_route(struct cuda_rig *rig, uint64_t trial)
 static void routing_is_that_of_loops(void **state)
 {
     (void)state;
-    cuda_rig_try(check_route, test_trials(48, 1000));
+    cuda_rig_try(check_route, test_trials(24, 1000));
 }
 
 // --- beside the cpu ----------------------------------------------------------------------
@@ -121,7 +121,7 @@ static void check_rows(struct cuda_rig *rig, uint64_t trial)
 static void rows_go_as_on_the_cpu(void **state)
 {
     (void)state;
-    cuda_rig_try(check_rows, test_trials(24, 500));
+    cuda_rig_try(check_rows, test_trials(8, 500));
 }
 
 static void check_route_backward(struct cuda_rig *rig, uint64_t trial)
@@ -140,7 +140,7 @@ static void check_route_backward(struct cuda_rig *rig, uint64_t trial)
 static void gradients_of_logits_are_those_of_the_cpu(void **state)
 {
     (void)state;
-    cuda_rig_try(check_route_backward, test_trials(24, 500));
+    cuda_rig_try(check_route_backward, test_trials(8, 500));
 }
 
 // More rows and columns than a tile has, and fewer; groups without rows.
@@ -183,8 +183,8 @@ static void check_sums(struct cuda_rig *rig, uint64_t trial)
 static void products_of_groups_are_those_of_the_cpu(void **state)
 {
     (void)state;
-    cuda_rig_try(check_products, test_trials(16, 300));
-    cuda_rig_try(check_sums, test_trials(16, 300));
+    cuda_rig_try(check_products, test_trials(6, 300));
+    cuda_rig_try(check_sums, test_trials(6, 300));
 }
 
 static void check_activation(struct cuda_rig *rig, uint64_t trial)
