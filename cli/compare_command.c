@@ -1,16 +1,23 @@
 // weir compare PLAN TRACE...: compares predicted with measured times, and says why they differ.
 
+#include <string.h>
+
 #include "cli/command.h"
 #include "cli/plan_use.h"
 #include "cli/subject.h"
 #include "cli/traces.h"
+#include "common/json.h"
+#include "partitioner/evaluate/expert_usage.h"
 #include "partitioner/evaluate/refine.h"
 #include "schedules/compare/comparison.h"
+#include "trainer/expert_reroute.h"
+#include "trainer/model_spec.h"
 
-enum { KEY_REFINE = KEY_OWN };
+enum { KEY_REFINE = KEY_OWN, KEY_PROFILE };
 
 struct compare_arguments {
-    const char *refine;  // the profile of --refine
+    const char *refine;   // the profile of --refine
+    const char *profile;  // of --profile, or the same
     struct subject_options subject;
     struct trace_options trace;
 };
@@ -22,6 +29,7 @@ static const struct argp_option options[] = {
     { "iteration", KEY_ITERATION, "N", 0, "Which iteration of the trace, from 0 (the last)", 0 },
     { "refine", KEY_REFINE, "PROFILE", 0, "Of a plan: write its profile with the times of each stage's layers scaled "
       "to what was measured, to -o", 0 },
+    { "profile", KEY_PROFILE, "PROFILE", 0, "Of a plan: its profile, which says what was planned for experts", 0 },
     OPTION_RESULT,
     { 0 },
 };
@@ -35,6 +43,9 @@ static error_t parse_compare_option(int key, char *argument, struct argp_state *
                                    : subject_option(key, argument, &given->subject, state);
     case KEY_REFINE:
         given->refine = argument;
+        break;
+    case KEY_PROFILE:
+        given->profile = argument;
         break;
     case ARGP_KEY_END:
         if (given->trace.count == 0)
@@ -74,18 +85,89 @@ static const struct argp argp = {
 
 // --- the profile -------------------------------------------------------------------
 
-static bool refine(const struct compare_arguments *given, const struct deviation *deviation, struct text *text,
-                   struct error *error)
+// The plan with its profile and the routing that the run counted. Each is NULL if it is not given, or not there.
+struct planned {
+    struct plan *plan;
+    struct profile *profile;
+    struct profile_routing *routing;
+};
+
+static bool read_routing(const struct measured_run *run, const char *file, struct profile_routing **routing,
+                         struct error *error)
 {
-    struct plan *plan = plan_load(given->subject.file, error);
-    struct profile *profile = plan ? plan_profile(given->refine, error) : NULL;
-    const bool good = profile && profile_refine(profile, plan, deviation->rows, deviation->row_count, error);
-    if (profile && !good)
+    if (!run->about.data)
+        return true;
+    struct json_document *document = json_parse(run->about.data, run->about.length, file, error);
+    if (!document)
+        return false;
+    struct json root = json_root(document);
+    const bool is_there = json_has(&root, "routing");
+    *routing = is_there ? routing_read(&root) : NULL;
+    json_end(&root);
+    const bool good = (!is_there || *routing || error_no_memory(error, "the routing of experts"))
+                   && json_ok(document, error);
+    json_free(document);
+    return good;
+}
+
+static bool have_experts(const struct profile *profile)
+{
+    for (size_t l = 0; profile && l < profile->layer_count; l++)
+        if (strcmp(profile->layers[l].kind, "experts") == 0)
+            return true;
+    return false;
+}
+
+static bool load_planned(const struct compare_arguments *given, const struct measured_run *run,
+                         struct planned *planned, struct error *error)
+{
+    const char *file = given->refine ? given->refine : given->profile;
+    if (!read_routing(run, given->trace.files[0], &planned->routing, error))
+        return false;
+    if (!planned->routing && !file)
+        return true;
+    // A schedule has no stages with experts.
+    struct error ignored = { 0 };
+    planned->plan = plan_load(given->subject.file, file ? error : &ignored);
+    if (!planned->plan && !file)
+        return true;
+    planned->profile = planned->plan && file ? plan_profile(file, error) : NULL;
+    if (!planned->plan || (file && !planned->profile))
+        return false;
+    if (!planned->routing && have_experts(planned->profile))
+        command_say("%s: has no counts of experts, which weir train --out writes: their routing is not compared%s",
+                    given->trace.files[0], given->refine ? ", and stays in the profile as it is" : "");
+    return !given->profile || given->refine
+        || plan_use_with(planned->plan, given->subject.file, planned->profile, file, BELONGS_BY_PROFILE,
+                         BELONGS_BY_PROFILE, error);
+}
+
+static void planned_clear(struct planned *planned)
+{
+    plan_free(planned->plan);
+    profile_free(planned->profile);
+    routing_free(planned->routing);
+}
+
+static bool reroute(const struct planned *planned, struct error *error)
+{
+    struct model *model = model_from_spec(planned->plan->model, PRECISION_FP32, error);
+    const bool good = model && expert_reroute(planned->profile, model, planned->plan->stages[0].variant,
+                                              planned->routing, error);
+    model_free(model);
+    return good;
+}
+
+static bool refine(const struct compare_arguments *given, const struct planned *planned,
+                   const struct deviation *deviation, struct text *text, struct error *error)
+{
+    struct profile *profile = planned->profile;
+    const bool good = profile_refine(profile, planned->plan, deviation->rows, deviation->row_count, error)
+                   && (!planned->routing || reroute(planned, error));
+    if (!good)
         command_name_files(error, given->subject.file, given->refine);
     if (good)
         profile_write(profile, text);
-    profile_free(profile);
-    plan_free(plan);
     return good;
 }
 
@@ -97,15 +179,21 @@ static bool compare(const struct compare_arguments *given, struct text *text, st
     struct priced subject = { 0 };
     struct measured_run run = { 0 };
     struct comparison comparison = { 0 };
+    struct planned planned = { 0 };
     bool good = subject_load(&given->subject, &subject, error) && subject_wants_costs(&given->subject, &subject, error)
              && traces_load(&given->trace, &run, error);
     if (good && !comparison_create(&comparison, subject.schedule, subject.network, &run, error)) {
         command_name_files(error, given->subject.file, given->trace.files[0]);
         good = false;
     }
-    good = good && (!given->refine || refine(given, &comparison.deviation, refined, error));
+    good = good && load_planned(given, &run, &planned, error)
+        && (!planned.routing || !planned.plan
+            || expert_usage_find(planned.plan, planned.profile, planned.routing, &comparison.experts,
+                                 &comparison.expert_count, error))
+        && (!given->refine || refine(given, &planned, &comparison.deviation, refined, error));
     if (good)
         (given->subject.shared.json ? comparison_write : comparison_print)(&comparison, text);
+    planned_clear(&planned);
     comparison_clear(&comparison);
     measured_run_clear(&run);
     priced_clear(&subject);

@@ -18,9 +18,11 @@
 #include "cli/plan_use.h"
 #include "cli/ranks.h"
 #include "cli/watching.h"
+#include "common/json.h"
 #include "common/number.h"
 #include "common/path.h"
 #include "common/shown.h"
+#include "profiler/expert_routing.h"
 #include "runtime/groups/processes/launched.h"
 #include "runtime/groups/processes/members.h"
 #include "trainer/model_spec.h"
@@ -256,14 +258,28 @@ static bool save(const char *folder, const char *name, struct text *text, struct
     return good;
 }
 
+// What a trace says of the run besides (docs/formats/trace.md).
+static bool write_about(const struct profile_routing *routing, struct text *about, struct error *error)
+{
+    struct json_writer writer = json_writer(about);
+    json_begin_object(&writer, NULL, JSON_LINES);
+    routing_write(routing, &writer);
+    json_close(&writer);
+    return text_ok(about, "a trace", error);
+}
+
 static bool save_timeline(const char *folder, const char *what, const struct plan *plan,
-                          const struct timeline *timeline, struct error *error)
+                          const struct timeline *timeline, const struct profile_routing *routing, struct error *error)
 {
     char name[64], title[160];
-    struct text svg = { 0 }, trace = { 0 };
+    struct text svg = { 0 }, trace = { 0 }, about = { 0 };
+    if (routing && !write_about(routing, &about, error)) {
+        text_clear(&about);
+        return false;
+    }
     snprintf(title, sizeof title, "%s, %s: %s", plan->model, plan->schedule, what);
     timeline_draw_svg(timeline, &(struct svg_chart){ .title = title }, &svg);
-    timeline_write_trace(timeline, &trace);
+    timeline_write_trace_about(timeline, about.data, &trace);
     snprintf(name, sizeof name, "%s.svg", what);
     bool good = save(folder, name, &svg, error);
     snprintf(name, sizeof name, "%s.trace.json", what);
@@ -271,6 +287,7 @@ static bool save_timeline(const char *folder, const char *what, const struct pla
         good = save(folder, name, &trace, error);
     text_clear(&svg);
     text_clear(&trace);
+    text_clear(&about);
     return good;
 }
 
@@ -331,8 +348,8 @@ static bool save_all(const struct train_arguments *given, const struct plan *pla
 {
     if (!given->out)
         return true;
-    if (!save_timeline(given->out, "predicted", plan, &result->predicted_timeline, error)
-        || !save_timeline(given->out, "measured", plan, &result->measured_timeline, error)
+    if (!save_timeline(given->out, "predicted", plan, &result->predicted_timeline, NULL, error)
+        || !save_timeline(given->out, "measured", plan, &result->measured_timeline, result->routing, error)
         || !save_page(given->out, plan, result, curve, error))
         return false;
     char folder[16384];

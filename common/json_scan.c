@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/text.h"
+
 // --- bytes ------------------------------------------------------------------------
 
 bool json_scan_refuse(struct json_scan *scan, const char *format, ...)
@@ -22,10 +24,19 @@ static bool failed(const struct json_scan *scan)
     return scan->error.kind != ERROR_NONE;
 }
 
+// Copies what was taken of the buffer since the last time.
+static void copy_taken(struct json_scan *scan)
+{
+    if (scan->copy)
+        text_add_bytes(scan->copy, scan->buffer + scan->copy_from, scan->at - scan->copy_from);
+    scan->copy_from = 0;
+}
+
 // The next byte, which is not consumed; -1 at the end.
 static int look(struct json_scan *scan)
 {
     if (scan->at == scan->length && !failed(scan)) {
+        copy_taken(scan);
         scan->passed += scan->length;
         scan->at = 0;
         scan->length = scan->read(scan->source, scan->buffer, sizeof scan->buffer, &scan->error);
@@ -249,6 +260,16 @@ static void skip(struct json_scan *scan, unsigned level)
 void json_scan_skip(struct json_scan *scan)
 {
     skip(scan, 0);
+}
+
+void json_scan_copy(struct json_scan *scan, struct text *text)
+{
+    look_past_blanks(scan);
+    scan->copy = text;
+    scan->copy_from = scan->at;
+    skip(scan, 0);
+    copy_taken(scan);
+    scan->copy = NULL;
 }
 
 bool json_scan_end(struct json_scan *scan, struct error *error)

@@ -22,6 +22,8 @@
 
 #include "common/error.h"
 
+struct text;
+
 enum { JSON_SCAN_LEVELS = 64 };
 
 struct json_scan {
@@ -34,6 +36,8 @@ struct json_scan {
     char buffer[16384];
     size_t at, length;
     uint64_t passed;  // number of bytes before the buffer
+    struct text *copy;   // of json_scan_copy(), while it runs
+    size_t copy_from;
 };
 
 // The first byte of the next value, which tells its kind: { [ " - 0 to 9 t f n; 0 if there is none. It may also be
@@ -53,6 +57,8 @@ bool json_scan_item(struct json_scan *scan, bool *first);
 void json_scan_string(struct json_scan *scan, char *buffer, size_t size);
 void json_scan_number(struct json_scan *scan, char *buffer, size_t size);
 void json_scan_skip(struct json_scan *scan);
+// Appends the value as it is written. If memory runs out, text->failed is set.
+void json_scan_copy(struct json_scan *scan, struct text *text);
 
 // Sets an error at the current position. Returns false.
 bool json_scan_refuse(struct json_scan *scan, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -42,9 +42,12 @@ struct profile_routing *routing_copy(const struct profile_routing *routing)
         layers[l] = *from;
         layers[l].layer = strdup(from->layer);
         layers[l].counts = malloc((count + 1) * sizeof *from->counts);
-        good = layers[l].layer && layers[l].counts;
+        layers[l].members = from->members ? malloc(from->experts * sizeof *from->members) : NULL;
+        good = layers[l].layer && layers[l].counts && (layers[l].members || !from->members);
         if (good)
             memcpy(layers[l].counts, from->counts, count * sizeof *from->counts);
+        if (good && from->members)
+            memcpy(layers[l].members, from->members, from->experts * sizeof *from->members);
     }
     if (good)
         return copy;
@@ -59,6 +62,7 @@ void routing_free(struct profile_routing *routing)
     for (size_t l = 0; l < routing->layer_count; l++) {
         free(routing->layers[l].layer);
         free(routing->layers[l].counts);
+        free(routing->layers[l].members);
     }
     free(routing->layers);
     free(routing);
@@ -85,6 +89,23 @@ static void read_batch(struct json *batch, const struct layer_routing *layer, ui
                     pairs, layer->pairs);
 }
 
+// What only a run knows. False if memory runs out.
+static bool read_run(struct json *object, const struct profile_routing *routing, struct layer_routing *layer)
+{
+    const bool has_members = routing->end_step > 0 && json_has(object, "members");
+    struct json list = has_members ? json_array(object, "members") : (struct json){ 0 }, item;
+    if (routing->end_step == 0)
+        return true;
+    layer->capacity = json_has(object, "capacity") ? json_u64(object, "capacity", 1, layer->pairs) : 0;
+    layer->dropped = json_u64(object, "dropped", 0, layer->pairs * routing->batches);
+    layer->members = has_members ? calloc(layer->experts + 1u, sizeof *layer->members) : NULL;
+    if (list.node && json_count(&list) != layer->experts)
+        json_refuse(&list, "has %zu numbers, for %" PRIu32 " experts", json_count(&list), layer->experts);
+    for (uint32_t e = 0; layer->members && e < layer->experts && json_next(&list, &item); e++)
+        layer->members[e] = (uint32_t)json_item_u64(&item, 0, ROUTING_MEMBERS - 1);
+    return layer->members || !has_members;
+}
+
 // False if memory runs out.
 static bool read_layer(struct json *object, const struct profile_routing *routing, struct layer_routing *layer)
 {
@@ -103,8 +124,20 @@ static bool read_layer(struct json *object, const struct profile_routing *routin
         json_item_array(&item);
         read_batch(&item, layer, layer->counts + b * layer->experts);
     }
+    const bool has_run = read_run(object, routing, layer);
     json_end(object);
-    return layer->layer && layer->counts;
+    return layer->layer && layer->counts && has_run;
+}
+
+static void read_steps(struct json *object, struct profile_routing *routing)
+{
+    struct json list = json_array(object, "steps"), item;
+    if (json_next(&list, &item))
+        routing->first_step = json_item_u64(&item, 0, JSON_MAX - 1);
+    if (json_next(&list, &item))
+        routing->end_step = json_item_u64(&item, routing->first_step + 1, JSON_MAX);
+    if (list.node && json_count(&list) != 2)
+        json_refuse(&list, "has %zu numbers, not the step before the first and the last one", json_count(&list));
 }
 
 struct profile_routing *routing_read(struct json *root)
@@ -121,6 +154,8 @@ struct profile_routing *routing_read(struct json *root)
         json_string_into(&object, "weights", routing->weights, sizeof routing->weights);
     routing->seed = json_u64(&object, "seed", 0, UINT32_MAX);
     routing->batches = json_u64(&object, "batches", 1, ROUTING_MOST_BATCHES);
+    if (json_has(&object, "steps"))
+        read_steps(&object, routing);
     bool good = true;
     for (size_t l = 0; good && l < routing->layer_count; l++)
         good = json_next(&list, &item) ? read_layer(&item, routing, &routing->layers[l])
@@ -140,6 +175,16 @@ static void write_layer(const struct profile_routing *routing, const struct laye
     json_put_u64(writer, "experts", layer->experts);
     json_put_u64(writer, "top", layer->top);
     json_put_u64(writer, "pairs", layer->pairs);
+    if (layer->capacity > 0)
+        json_put_u64(writer, "capacity", layer->capacity);
+    if (routing->end_step > 0)
+        json_put_u64(writer, "dropped", layer->dropped);
+    if (layer->members) {
+        json_begin_array(writer, "members", JSON_INLINE);
+        for (uint32_t e = 0; e < layer->experts; e++)
+            json_put_u64(writer, NULL, layer->members[e]);
+        json_close(writer);
+    }
     json_begin_array(writer, "counts", JSON_LINES);
     for (size_t b = 0; b < routing->batches; b++) {
         json_begin_array(writer, NULL, JSON_INLINE);
@@ -159,6 +204,12 @@ void routing_write(const struct profile_routing *routing, struct json_writer *wr
         json_put_string(writer, "weights", routing->weights);
     json_put_u64(writer, "seed", routing->seed);
     json_put_u64(writer, "batches", routing->batches);
+    if (routing->end_step > 0) {
+        json_begin_array(writer, "steps", JSON_INLINE);
+        json_put_u64(writer, NULL, routing->first_step);
+        json_put_u64(writer, NULL, routing->end_step);
+        json_close(writer);
+    }
     json_begin_array(writer, "layers", JSON_LINES);
     for (size_t l = 0; l < routing->layer_count; l++)
         write_layer(routing, &routing->layers[l], writer);
@@ -202,6 +253,42 @@ uint64_t routing_dropped_ppm(const struct profile_routing *routing, const struct
     return (uint64_t)((unsigned __int128)1000000 * dropped / (layer->pairs * routing->batches));
 }
 
+uint64_t routing_slowest_pairs(const struct profile_routing *routing, const struct layer_routing *layer,
+                               const uint32_t *members, uint64_t capacity, uint64_t *dropped)
+{
+    uint64_t slowest = 0, lost = 0;
+    for (size_t b = 0; b < routing->batches; b++) {
+        uint64_t pairs[ROUTING_MEMBERS] = { 0 }, most = 0;
+        for (uint32_t e = 0; e < layer->experts; e++) {
+            const uint64_t chosen = layer->counts[b * layer->experts + e];
+            const uint64_t taken = capacity > 0 && chosen > capacity ? capacity : chosen;
+            pairs[members[e]] += taken;
+            lost += chosen - taken;
+            most = pairs[members[e]] > most ? pairs[members[e]] : most;
+        }
+        slowest += most;
+    }
+    if (dropped)
+        *dropped = lost;
+    return slowest;
+}
+
+uint64_t routing_slowest_milli(const struct profile_routing *routing, const struct layer_routing *layer,
+                               const uint32_t *members, uint32_t count, uint64_t capacity)
+{
+    const uint64_t all = layer->pairs * routing->batches;
+    const uint64_t slowest = routing_slowest_pairs(routing, layer, members, capacity, NULL);
+    return (uint64_t)(((unsigned __int128)1000 * slowest * count + all / 2) / all);
+}
+
+const struct layer_routing *routing_find(const struct profile_routing *routing, const char *layer)
+{
+    for (size_t l = 0; routing && l < routing->layer_count; l++)
+        if (strcmp(routing->layers[l].layer, layer) == 0)
+            return &routing->layers[l];
+    return NULL;
+}
+
 // The expert with the most pairs.
 static uint32_t busiest(const struct profile_routing *routing, const struct layer_routing *layer)
 {
@@ -214,6 +301,9 @@ static uint32_t busiest(const struct profile_routing *routing, const struct laye
 
 void routing_print(const struct profile_routing *routing, struct text *text)
 {
+    if (routing->end_step > 0)
+        text_add(text, "\nCounted in a run, whose steps %" PRIu64 " to %" PRIu64 " changed the weights.",
+                 routing->first_step + 1, routing->end_step);
     text_add(text, "\n%" PRIu64 " micro-batches went through the routers. A pair is a token and an expert that it"
              " chose:\n\n", routing->batches);
     text_add(text, "layer                         experts     pairs  even share  busiest  its mean  95 %% of them"

@@ -13,19 +13,27 @@ struct json;
 struct json_writer;
 struct text;
 
-enum { ROUTING_MOST_BATCHES = 1 << 16, ROUTING_MOST_EXPERTS = 4096, ROUTING_MOST_LAYERS = 4096 };
+enum { ROUTING_MOST_BATCHES = 1 << 16, ROUTING_MOST_EXPERTS = 4096, ROUTING_MOST_LAYERS = 4096,
+       ROUTING_MEMBERS = 1024 };
 
 struct layer_routing {
     char *layer;
     uint32_t experts, top;  // choices of a token
     uint64_t pairs;         // of a micro-batch: tokens times `top`
     uint32_t *counts;       // [batches][experts]: the pairs of each expert, with those that a capacity drops
+    // The rest only if a run has counted:
+    uint32_t *members;      // the device of each expert in its group; NULL: all are on one
+    uint64_t capacity;      // pairs of a micro-batch that an expert takes; 0: all
+    uint64_t dropped;       // pairs of all micro-batches that were dropped
 };
 
 struct profile_routing {
     char data[HASH_SIZE];     // of the text
     char weights[HASH_SIZE];  // of the checkpoint; empty: the model's first weights
     uint64_t seed;            // of the choice of sequences
+    // If a run has counted, whose weights changed meanwhile: it did so after the first of these steps, up to the
+    // second. Both 0: the weights were as they are named above
+    uint64_t first_step, end_step;
     uint64_t batches;         // micro-batches
     struct layer_routing *layers;
     size_t layer_count;
@@ -48,6 +56,17 @@ uint32_t routing_p95(const struct profile_routing *routing, const struct layer_r
 // The share of all pairs, in millionths, that is dropped if each expert takes at most `capacity` of a micro-batch.
 uint64_t routing_dropped_ppm(const struct profile_routing *routing, const struct layer_routing *layer,
                              uint64_t capacity);
+
+// Pairs of the member with most of them, summed over all micro-batches, if each expert takes at most `capacity` of one
+// (0: all). `members` has the member of each expert. *dropped (may be NULL) is what is dropped.
+uint64_t routing_slowest_pairs(const struct profile_routing *routing, const struct layer_routing *layer,
+                               const uint32_t *members, uint64_t capacity, uint64_t *dropped);
+// The same over the even share of one of so many members, in thousandths.
+uint64_t routing_slowest_milli(const struct profile_routing *routing, const struct layer_routing *layer,
+                               const uint32_t *members, uint32_t count, uint64_t capacity);
+
+// That of a layer, or NULL.
+const struct layer_routing *routing_find(const struct profile_routing *routing, const char *layer);
 
 // Appends a table of them.
 void routing_print(const struct profile_routing *routing, struct text *text);

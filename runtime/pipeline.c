@@ -325,6 +325,12 @@ bool pipeline_read_state(const struct pipeline *pipeline, uint32_t layer, uint32
                                     host, error);
 }
 
+bool pipeline_tell(const struct pipeline *pipeline, uint32_t layer, void *data, uint64_t bytes, struct error *error)
+{
+    uint64_t offset;
+    return session_tell(pipeline->session, state_stage(pipeline, layer, &offset), 0, data, bytes, error);
+}
+
 static uint64_t number_bytes(const struct pipeline *pipeline, uint32_t part)
 {
     return part == 0 ? pipeline->number_bytes : sizeof(float);

@@ -77,6 +77,9 @@ uint32_t pipeline_state_copies(const struct pipeline *pipeline, uint32_t layer);
 bool pipeline_read_state(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, void *host,
                          struct error *error);
 
+// All processes get what that of the layer's first copy has.
+bool pipeline_tell(const struct pipeline *pipeline, uint32_t layer, void *data, uint64_t bytes, struct error *error);
+
 // The auxiliary losses of the last step, of a layer that has one: one of each micro-batch.
 void pipeline_auxiliary_losses(const struct pipeline *pipeline, uint32_t layer, float *losses);
 

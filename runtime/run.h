@@ -168,5 +168,8 @@ bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy
 // The same of its state without a gradient.
 bool session_read_layer_state(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
                               void *host, struct error *error);
+// All processes get what that with a copy of a stage has.
+bool session_tell(const struct session *session, uint32_t stage, uint32_t copy, void *data, uint64_t bytes,
+                  struct error *error);
 
 #endif

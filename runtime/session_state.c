@@ -199,9 +199,16 @@ static bool read_shared_weights(struct session *session, uint32_t stage, uint64_
     return read_shared(session, &span, host, error);
 }
 
-static bool read_and_tell(struct session *session, const struct state_bytes *what, void *host, struct error *error)
+bool session_tell(const struct session *session, uint32_t stage, uint32_t copy, void *data, uint64_t bytes,
+                  struct error *error)
 {
     const struct process_group *group = session->settings.group;
+    const uint32_t rank = placement_rank(session->placement, stage, copy);
+    return !group || group->broadcast(group->self, rank, data, bytes, error);
+}
+
+static bool read_and_tell(struct session *session, const struct state_bytes *what, void *host, struct error *error)
+{
     const uint32_t rank = placement_rank(session->placement, what->stage, what->copy);
     struct worker *worker = &session->workers[rank];
     const char *state =
@@ -209,7 +216,7 @@ static bool read_and_tell(struct session *session, const struct state_bytes *wha
     if (state)
         queue_download(worker->queue, host, state + what->offset, what->bytes);
     return (!session_is_here(session, rank) || queue_wait(worker->queue, error))
-        && (!group || group->broadcast(group->self, rank, host, what->bytes, error));
+        && session_tell(session, what->stage, what->copy, host, what->bytes, error);
 }
 
 bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,

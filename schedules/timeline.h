@@ -75,5 +75,7 @@ void timeline_draw_svg(const struct timeline *timeline, const struct svg_chart *
 
 // Chrome trace events (ts in us), for Perfetto or chrome://tracing.
 void timeline_write_trace(const struct timeline *timeline, struct text *text);
+// The same with an object of JSON in front that says more of the run (docs/formats/trace.md).
+void timeline_write_trace_about(const struct timeline *timeline, const char *about, struct text *text);
 
 #endif

@@ -15,4 +15,7 @@ struct expert_share {
 // alike. Then the slowest member is the one with most experts, and nothing is dropped.
 struct expert_share expert_share_of(const struct layer *shard, const struct profile_routing *routing);
 
+// How much longer than with all experts chosen alike a member's products take.
+double expert_stretch(const struct layer *shard, const struct profile_routing *routing);
+
 #endif

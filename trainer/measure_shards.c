@@ -222,8 +222,7 @@ static void price_experts(struct profile_layer *layer, const struct layer *shard
 {
     if (!shard->shape.experts.have_places)
         return;
-    const struct expert_share share = expert_share_of(shard, routing);
-    const double by = 1 + share.products * (share.slowest / expert_share_of(shard, NULL).slowest - 1);
+    const double by = expert_stretch(shard, routing);
     layer->forward_ns = stretched(layer->forward_ns, by);
     layer->backward_input_ns = stretched(layer->backward_input_ns, by);
     layer->backward_weight_ns = stretched(layer->backward_weight_ns, by);

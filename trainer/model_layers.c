@@ -11,6 +11,7 @@
 #include "trainer/data/click_data.h"
 #include "trainer/host_tables.h"
 #include "trainer/layer_binding.h"
+#include "trainer/routing_record.h"
 
 // The members that this layer stands for, and how many samples each has room for.
 static uint32_t members_of(const struct layer_binding *binding)
@@ -431,6 +432,7 @@ static bool fold(void *self, const struct weir_fold *fold, struct weir_error *er
     (void)error;
     const struct layer_binding *binding = self;
     layer_fold(&binding->layer, fold);
+    routing_record_fold(binding->settings.routing, &binding->layer, fold);
     return true;
 }
 

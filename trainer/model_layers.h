@@ -31,6 +31,8 @@ struct sample_course {
     uint64_t evaluation_samples;
 };
 
+struct routing_record;
+
 struct model_layers {
     const struct model *model;
     struct weir_layer *layers;  // model->layer_count of them
@@ -49,6 +51,7 @@ struct batch_settings {
     uint32_t copies;               // copies of a layer that may be called at the same time; 0: one
     // A forward without room for the rows of experts notes here how many there are, and the loss is NaN. NULL: it fails
     uint64_t *lacked_rows;
+    struct routing_record *routing;  // of what routers choose in training, or NULL
 };
 
 // Settings with random batches, for the samples and copies of a schedule. Or of a plan's schedule, with `runs` times

@@ -15,6 +15,8 @@
 #include "trainer/model_lasting.h"
 #include "trainer/model_layers.h"
 #include "trainer/ngram.h"
+#include "trainer/measure_shards.h"
+#include "trainer/routing_record.h"
 #include "trainer/same_run.h"
 #include "trainer/split_layers.h"
 
@@ -47,6 +49,7 @@ struct training {
     struct session_settings session;
     bool may_lack_rows;   // of experts (split_layers.h); and how many rows a member's would have taken
     uint64_t lacked_rows;
+    struct routing_record *routing;
     double best_bits;     // infinite: nothing was evaluated yet
     uint64_t newest;      // newest checkpoint that was reported
 };
@@ -205,6 +208,7 @@ static bool run_pass(struct training *training, struct train_result *result, str
     const struct session_result *last = session_last(training->pipeline->session);
     training->passes[training->pass_count++] = (struct pass_record){ turn_ns + last->iteration_ns, last->bubble };
     result->bytes_trained += bytes_per_iteration(training) * training->iterations;
+    routing_record_keep(training->routing);
     tell(training, (uint32_t)training->step, rate, result);
     training->step += training->iterations;
     return true;
@@ -529,6 +533,10 @@ static bool prepare(struct training *training, struct error *error)
     batches.batches = BATCHES_TRAIN;
     batches.text = settings->text;
     batches.lacked_rows = &training->lacked_rows;
+    batches.routing = training->routing
+        = routing_record_create(training->model, plan->micro_batches * training->iterations, error);
+    if (!batches.routing)
+        return false;
     begin_course(training, &batches);
     training->samples = batches.samples;
     training->device = device_open(settings->place.device, error);
@@ -653,6 +661,21 @@ static bool take_given_weights(const struct training *training, struct error *er
     return ranks_all_good(settings->place.group, good, error);
 }
 
+static bool read_routing(const struct training *training, struct train_result *result, struct error *error)
+{
+    const struct routing_reading reading = {
+        .pipeline = training->pipeline, .sharding = variant_sharding(training->plan->stages[0].variant),
+        .end_step = training->step, .steps = training->iterations,
+    };
+    if (!routing_record_read(training->routing, &reading, &result->routing, error))
+        return false;
+    if (result->routing) {
+        text_data_hash(training->settings->text, result->routing->data);
+        result->routing->seed = training->settings->seed;
+    }
+    return true;
+}
+
 static void conclude(struct training *training, struct train_result *result)
 {
     qsort(training->passes, training->pass_count, sizeof training->passes[0], by_time);
@@ -681,6 +704,7 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
     // A run that was asked to stop does no more work. One that had no steps left has nothing to report.
     if (good && !result->is_stopped && training.pass_count > 0) {
         good = expert_counts_read(training.pipeline, model, &result->experts, &result->expert_layers, error)
+            && read_routing(&training, result, error)
             && hold_out(&training, result, error);
         result->is_complete = good;
         if (good)
@@ -691,8 +715,10 @@ bool train_plan(const struct plan *plan, const struct model *model, const struct
     lasting_model_free(training.lasting);
     shard_pipelines_free(training.pipelines);
     // a thread that is stuck on the device may still use them
-    if (!training.device || !device_is_stuck(training.device))
+    if (!training.device || !device_is_stuck(training.device)) {
         split_layers_free(training.layers);
+        routing_record_free(training.routing);
+    }
     device_close(training.device);
     free(training.passes);
     if (!good)
@@ -710,6 +736,7 @@ void train_result_clear(struct train_result *result)
     free(result->predicted_host_bytes);
     free(result->measured_host_bytes);
     expert_counts_free(result->experts, result->expert_layers);
+    routing_free(result->routing);
     *result = (struct train_result){ 0 };
 }
 

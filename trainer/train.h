@@ -108,6 +108,7 @@ struct train_result {
     uint64_t *measured_host_bytes;
     struct expert_counts *experts;     // of the last update, by layer
     size_t expert_layers;
+    struct profile_routing *routing;   // of the last updates (routing_record.h); NULL: there are no experts
 };
 
 // Trains. All ranks of a run call it. False with `error` on failure, and then `result` is empty; else the caller

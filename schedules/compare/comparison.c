@@ -38,5 +38,6 @@ void comparison_clear(struct comparison *comparison)
     simulation_clear(&comparison->predicted);
     deviation_clear(&comparison->deviation);
     free(comparison->predicted_peaks);
+    free(comparison->experts);
     *comparison = (struct comparison){ .schedule = NULL };
 }

@@ -12,6 +12,18 @@
 #include "schedules/compare/deviation.h"
 #include "schedules/pictures/measured_run.h"
 
+// How the devices of a layer's experts were used. Only whoever knows layers can tell
+// (partitioner/evaluate/expert_usage.h).
+struct expert_usage {
+    char layer[64];
+    uint64_t batches;  // micro-batches of the run that were counted
+    // Rows of the slowest device over the even share, in thousandths, the mean over the micro-batches; 0: all experts
+    // are on one device. And choices that were dropped, in millionths
+    uint64_t slowest_milli, dropped_ppm;
+    bool is_planned;   // the same as planned; false: not known
+    uint64_t planned_slowest_milli, planned_dropped_ppm;
+};
+
 struct comparison {
     const struct schedule *schedule;  // borrowed, like the run
     const struct measured_run *run;
@@ -19,6 +31,8 @@ struct comparison {
     bool lacks_updates;           // whether planned STEPs or REDUCEs are missing in the run
     uint64_t *predicted_peaks;    // per rank, with everything that is planned
     struct deviation deviation;
+    struct expert_usage *experts;  // set by the caller, and freed with the comparison; NULL: nothing is known
+    size_t expert_count;
 };
 
 // Compares. `schedule` must have costs; `network` NULL: messages take no time. Fails if the run does not do what the

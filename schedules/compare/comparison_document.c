@@ -67,6 +67,28 @@ static void write_causes(struct json_writer *writer, const struct deviation *dev
     json_close(writer);
 }
 
+static void write_experts(struct json_writer *writer, const struct comparison *comparison)
+{
+    if (comparison->expert_count == 0)
+        return;
+    json_begin_array(writer, "experts", JSON_LINES);
+    for (size_t i = 0; i < comparison->expert_count; i++) {
+        const struct expert_usage *row = &comparison->experts[i];
+        json_begin_object(writer, NULL, JSON_INLINE);
+        json_put_string(writer, "layer", row->layer);
+        json_put_u64(writer, "batches", row->batches);
+        if (row->is_planned)
+            json_put_u64(writer, "predicted_slowest_milli", row->planned_slowest_milli);
+        if (row->slowest_milli > 0)
+            json_put_u64(writer, "measured_slowest_milli", row->slowest_milli);
+        if (row->is_planned)
+            json_put_u64(writer, "predicted_dropped_ppm", row->planned_dropped_ppm);
+        json_put_u64(writer, "measured_dropped_ppm", row->dropped_ppm);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
 void comparison_write(const struct comparison *comparison, struct text *text)
 {
     struct json_writer writer = json_writer(text);
@@ -77,6 +99,7 @@ void comparison_write(const struct comparison *comparison, struct text *text)
     write_side(&writer, "measured", &comparison->run->simulation, comparison->deviation.measured_ns);
     write_ranks(&writer, comparison);
     write_rows(&writer, &comparison->deviation);
+    write_experts(&writer, comparison);
     write_causes(&writer, &comparison->deviation);
     json_put_u64(&writer, "together_ns", comparison->deviation.together_ns);
     json_close(&writer);

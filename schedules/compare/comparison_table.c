@@ -1,5 +1,6 @@
 // The comparison as a table for people.
 #include <stdio.h>
+#include <string.h>
 
 #include "common/number.h"
 #include "common/shown.h"
@@ -55,6 +56,31 @@ static void write_rows(const struct deviation *deviation, struct text *text)
         const struct deviation_row *row = &deviation->rows[i];
         text_add(text, "%5u  %-6s x %-5u ", row->stage, deviation_kind(row->kind), row->count);
         write_change(row->planned_ns, row->measured_ns, time_format, text);
+    }
+}
+
+static void write_number(double number, bool is_known, const char *unit, struct text *text)
+{
+    if (is_known)
+        text_add(text, "  %8.2f%s", number, unit);
+    else
+        text_add(text, "  %8s%*s", "-", (int)strlen(unit), "");
+}
+
+static void write_experts(const struct comparison *comparison, struct text *text)
+{
+    if (comparison->expert_count == 0)
+        return;
+    text_add(text, "\n%-28s   slowest over even                 dropped\n"
+                   "%-28s   planned   counted     planned     counted   counted in\n", "experts", "");
+    for (size_t i = 0; i < comparison->expert_count; i++) {
+        const struct expert_usage *row = &comparison->experts[i];
+        shown_add_cell(text, row->layer, 28, 60);
+        write_number((double)row->planned_slowest_milli / 1000, row->is_planned, "", text);
+        write_number((double)row->slowest_milli / 1000, row->slowest_milli > 0, "", text);
+        write_number((double)row->planned_dropped_ppm / 1e4, row->is_planned, " %", text);
+        write_number((double)row->dropped_ppm / 1e4, true, " %", text);
+        text_add(text, "   %llu micro-batches\n", (unsigned long long)row->batches);
     }
 }
 
@@ -116,5 +142,6 @@ void comparison_print(const struct comparison *comparison, struct text *text)
     text_add(text, "\n");
     write_numbers(comparison, text);
     write_rows(&comparison->deviation, text);
+    write_experts(comparison, text);
     write_causes(&comparison->deviation, text);
 }

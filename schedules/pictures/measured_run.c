@@ -12,7 +12,8 @@ static bool read_all(const char *const files[], size_t count, int64_t iteration,
     bool good = reader != NULL;
     for (size_t i = 0; good && i < count; i++)
         good = trace_reader_load(reader, files[i], error);
-    good = good && trace_reader_finish(reader, iteration, &run->timeline, &run->trace, error);
+    good = good && trace_reader_finish(reader, iteration, &run->timeline, &run->trace, error)
+        && trace_reader_about(reader, &run->about, error);
     trace_reader_free(reader);
     return good;
 }
@@ -29,6 +30,7 @@ void measured_run_clear(struct measured_run *run)
 {
     timeline_clear(&run->timeline);
     simulation_clear(&run->simulation);
+    text_clear(&run->about);
     *run = (struct measured_run){ .all_iterations = false };
 }
 

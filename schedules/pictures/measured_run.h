@@ -7,6 +7,7 @@
 #ifndef SCHEDULES_MEASURED_RUN_H
 #define SCHEDULES_MEASURED_RUN_H
 
+#include "common/text.h"
 #include "schedules/pictures/trace_read.h"
 #include "schedules/simulate.h"
 
@@ -14,6 +15,7 @@ struct measured_run {
     struct timeline timeline;
     struct simulation simulation;  // its numbers (measured.h)
     struct trace_summary trace;
+    struct text about;     // what a trace of Weir says of the run besides (trace_reader_about())
     bool all_iterations;
 };
 

@@ -123,9 +123,17 @@ static bool trace_create(struct trace *trace, const struct timeline *timeline)
 
 void timeline_write_trace(const struct timeline *timeline, struct text *text)
 {
+    timeline_write_trace_about(timeline, NULL, text);
+}
+
+void timeline_write_trace_about(const struct timeline *timeline, const char *about, struct text *text)
+{
     struct trace trace;
     if (trace_create(&trace, timeline)) {
-        text_add(text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+        text_add(text, "{\"displayTimeUnit\":\"ms\",");
+        if (about)
+            text_add(text, "\"weir\":%s,", about);
+        text_add(text, "\"traceEvents\":[\n");
         write_ranks(&trace, text);
         for (size_t i = 0; i < timeline->span_count; i++)
             write_span(&timeline->spans[i], trace.thread_of[i], text);

@@ -3,6 +3,7 @@
 #ifndef SCHEDULES_TRACE_EVENTS_H
 #define SCHEDULES_TRACE_EVENTS_H
 
+#include "common/text.h"
 #include "schedules/pictures/trace_read.h"
 
 enum { NO_RANK = UINT32_MAX, MOST_RANKS = 4096 };
@@ -68,6 +69,7 @@ struct trace_reader {
     size_t level_count, level_capacity;
     uint32_t ranks;                // valid once ranks have been numbered
     struct trace_summary summary;  // counted while reading
+    struct text about;             // of the first file that has it
 };
 
 // Parses the actions that an event's name stands for. Returns their number, 0 if it is not an action.

@@ -372,6 +372,8 @@ static void take_file(struct trace_reader *reader, struct json_scan *scan)
             take_distributed(scan, file);
         } else if (strcmp(key, "baseTimeNanoseconds") == 0) {
             take_base(scan, file);
+        } else if (strcmp(key, "weir") == 0 && !reader->about.data && json_scan_peek(scan) == '{') {
+            json_scan_copy(scan, &reader->about);
         } else {
             json_scan_skip(scan);
         }
@@ -478,5 +480,13 @@ void trace_reader_free(struct trace_reader *reader)
     free(reader->levels);
     free(reader->processes);
     free(reader->files);
+    text_clear(&reader->about);
     free(reader);
+}
+
+bool trace_reader_about(struct trace_reader *reader, struct text *about, struct error *error)
+{
+    *about = reader->about;
+    reader->about = (struct text){ 0 };
+    return !about->failed || error_no_memory(error, "a trace");
 }

@@ -20,6 +20,7 @@
 
 #include "schedules/timeline.h"
 
+struct text;
 struct trace_reader;
 
 struct trace_reader *trace_reader_create(struct error *error);
@@ -52,5 +53,8 @@ struct trace_summary {
 // Makes a timeline of what was read: of iteration `iteration` (from 0), of TRACE_LAST, or of TRACE_ALL.
 bool trace_reader_finish(struct trace_reader *reader, int64_t iteration, struct timeline *timeline,
                          struct trace_summary *summary, struct error *error);
+
+// Moves out what Weir's trace says of the run besides its events, as JSON; empty if it says nothing.
+bool trace_reader_about(struct trace_reader *reader, struct text *about, struct error *error);
 
 #endif

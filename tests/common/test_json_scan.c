@@ -28,6 +28,28 @@ static struct json_scan scan_of(struct bytes *bytes)
     return (struct json_scan){ .read = read_some, .source = bytes, .name = "in" };
 }
 
+static void a_value_is_copied_as_it_is_written(void **state)
+{
+    (void)state;
+    const char *text = "{\"a\":  {\"b\": [1, -2.5e3 , \"x\\n}\"],\n \"c\":{}} , \"d\":12,\"e\":\"f\" }\n";
+    static const char *const wanted[] = { "{\"b\": [1, -2.5e3 , \"x\\n}\"],\n \"c\":{}}", "12", "\"f\"" };
+    for (size_t step = 1; step < 40; step++) {
+        struct bytes bytes = { text, strlen(text), 0, step };
+        struct json_scan scan = scan_of(&bytes);
+        struct error error = { 0 };
+        char key[5];
+        bool first = true;
+        json_scan_begin(&scan, '{');
+        for (size_t i = 0; json_scan_key(&scan, &first, key, sizeof key); i++) {
+            struct text copy = { 0 };
+            json_scan_copy(&scan, &copy);
+            assert_string_equal(copy.data, wanted[i]);
+            text_clear(&copy);
+        }
+        assert_good(json_scan_end(&scan, &error), error);
+    }
+}
+
 static void values_come_in_the_order_of_the_file(void **state)
 {
     (void)state;
@@ -135,6 +157,7 @@ int main(void)
     enum { ROWS = sizeof fault_rows / sizeof fault_rows[0], PLAIN = 3 };
     struct CMUnitTest tests[PLAIN + ROWS] = {
         cmocka_unit_test(values_come_in_the_order_of_the_file),
+        cmocka_unit_test(a_value_is_copied_as_it_is_written),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(agrees_with_the_strict_check),
     };

@@ -63,6 +63,38 @@ static void routing_is_read_as_it_was_written(void **state)
     text_clear(&text);
 }
 
+// What a run has counted: in which steps, where its experts were, and what they dropped.
+#define RUN \
+    "\"steps\": [4, 6], \"layers\": [{\"layer\": \"embedding\", \"experts\": 3, \"top\": 2, \"pairs\": 8, " \
+    "\"capacity\": 3, \"dropped\": 6, \"members\": [1, 0, 1], "
+#define NO_RUN "\"layers\": [{\"layer\": \"embedding\", \"experts\": 3, \"top\": 2, \"pairs\": 8, "
+
+static void what_a_run_counted_is_read_as_it_was_written(void **state)
+{
+    (void)state;
+    static const uint32_t order[] = { 0, 1, 2, 3 };
+    struct error error = { 0 };
+    struct text text = { 0 };
+    struct profile *profile = read_with(NO_RUN, RUN, &error);
+    assert_good(profile, error);
+    struct profile *copy = profile_reorder(profile, order, &error);
+    assert_good(copy, error);
+    profile_write(copy, &text);
+    struct profile *again = profile_read(text.data, text.length, "again", &error);
+    assert_good(again, error);
+    const struct profile_routing *routing = again->routing;
+    const struct layer_routing *layer = routing_find(routing, "embedding");
+    assert_true(layer == &routing->layers[0] && !routing_find(routing, "block0.mlp"));
+    assert_true(routing->first_step == 4 && routing->end_step == 6);
+    assert_true(layer->capacity == 3 && layer->dropped == 6);
+    assert_true(layer->members[0] == 1 && layer->members[1] == 0 && layer->members[2] == 1);
+    assert_string_equal(again->hash, profile->hash);
+    profile_free(again);
+    profile_free(copy);
+    profile_free(profile);
+    text_clear(&text);
+}
+
 static struct refusal {
     const char *name, *from, *to, *sentence;
 } refusals[] = {
@@ -78,6 +110,17 @@ static struct refusal {
       "p.json: routing.layers[0].top: is 4; it must be from 1 to 3" },
     { "refused: an unknown key", "\"seed\": 1", "\"seed\": 1, \"seeds\": 2",
       "p.json: routing: key \"seeds\" is not known" },
+    { "refused: places without a run", "\"counts\"", "\"members\": [0, 1, 0], \"counts\"",
+      "p.json: routing.layers[0]: key \"members\" is not known" },
+    { "refused: a run of no steps", NO_RUN, "\"steps\": [6, 6], " NO_RUN,
+      "p.json: routing.steps[1]: is 6; it must be at least 7" },
+    { "refused: steps without an end", NO_RUN, "\"steps\": [6], " NO_RUN,
+      "p.json: routing.steps: has 1 numbers, not the step before the first and the last one" },
+    { "refused: a run that does not say what it dropped", NO_RUN, "\"steps\": [6, 7], " NO_RUN,
+      "p.json: routing.layers[0].dropped: is missing" },
+    { "refused: too few places", NO_RUN,
+      "\"steps\": [6, 7], " NO_RUN "\"dropped\": 0, \"members\": [0, 1], ",
+      "p.json: routing.layers[0].members: has 2 numbers, for 3 experts" },
 };
 
 static void a_mistake_is_named_with_its_place(void **state)
@@ -104,7 +147,8 @@ static void means_and_percentiles_are_those_of_plain_loops(void **state)
         const struct layer_routing layer = { .experts = EXPERTS, .top = 1, .pairs = PAIRS, .counts = counts };
         const struct profile_routing routing = { .batches = BATCHES };
         const uint64_t capacity = random_below(&seed, PAIRS);
-        uint64_t dropped = 0;
+        const uint32_t members[EXPERTS] = { 0, (uint32_t)trial % 2, 1 };
+        uint64_t dropped = 0, slowest = 0, lost;
         for (uint32_t e = 0; e < EXPERTS; e++) {
             uint64_t sum = 0;
             uint32_t p95 = 0;
@@ -121,6 +165,18 @@ static void means_and_percentiles_are_those_of_plain_loops(void **state)
             assert_int_equal(routing_mean_milli(&routing, &layer, e), (1000 * sum + BATCHES / 2) / BATCHES);
             assert_int_equal(routing_p95(&routing, &layer, e), p95);
         }
+        for (int b = 0; b < BATCHES; b++) {
+            uint64_t rows[2] = { 0, 0 };
+            for (int e = 0; e < EXPERTS; e++) {
+                const uint64_t count = counts[b * EXPERTS + e];
+                rows[members[e]] += capacity > 0 && count > capacity ? capacity : count;
+            }
+            slowest += rows[0] > rows[1] ? rows[0] : rows[1];
+        }
+        assert_int_equal(routing_slowest_pairs(&routing, &layer, members, capacity, &lost), slowest);
+        assert_int_equal(lost, capacity > 0 ? dropped : 0);
+        assert_int_equal(routing_slowest_milli(&routing, &layer, members, 2, capacity),
+                         (2000 * slowest + PAIRS * BATCHES / 2) / (PAIRS * BATCHES));
         assert_int_equal(routing_dropped_ppm(&routing, &layer, capacity), 1000000 * dropped / (PAIRS * BATCHES));
     }
 }
@@ -128,11 +184,12 @@ static void means_and_percentiles_are_those_of_plain_loops(void **state)
 int main(void)
 {
     enum { REFUSALS = sizeof refusals / sizeof refusals[0] };
-    struct CMUnitTest tests[REFUSALS + 2] = {
+    struct CMUnitTest tests[REFUSALS + 3] = {
         cmocka_unit_test(routing_is_read_as_it_was_written),
+        cmocka_unit_test(what_a_run_counted_is_read_as_it_was_written),
         cmocka_unit_test(means_and_percentiles_are_those_of_plain_loops),
     };
     for (size_t i = 0; i < REFUSALS; i++)
-        tests[2 + i] = (struct CMUnitTest)TEST_ROW(a_mistake_is_named_with_its_place, &refusals[i]);
+        tests[3 + i] = (struct CMUnitTest)TEST_ROW(a_mistake_is_named_with_its_place, &refusals[i]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,48 @@ static char *printed(const struct held *held)
     return words;
 }
 
+static struct expert_usage *two_layers(void)
+{
+    const struct expert_usage rows[] = {
+        { .layer = "block1.experts", .batches = 48, .slowest_milli = 1620, .dropped_ppm = 71500, .is_planned = true,
+          .planned_slowest_milli = 1510, .planned_dropped_ppm = 50000 },
+        { .layer = "block3.experts", .batches = 48, .dropped_ppm = 0 },
+    };
+    struct expert_usage *copy = calloc(2, sizeof *copy);
+    assert_non_null(copy);
+    memcpy(copy, rows, sizeof rows);
+    return copy;
+}
+
+static void experts_are_shown_as_planned_and_as_counted(void **state)
+{
+    (void)state;
+    struct held held = hold(&slow_stage);
+    struct error error = { 0 };
+    struct comparison comparison;
+    struct text text = { 0 }, document = { 0 };
+    assert_good(comparison_create(&comparison, held.schedule, held.network, &held.run, &error), error);
+    comparison.experts = two_layers();
+    comparison.expert_count = 2;
+    comparison_print(&comparison, &text);
+    assert_non_null(strstr(text.data,
+        "\nexperts                        slowest over even                 dropped\n"
+        "                               planned   counted     planned     counted   counted in\n"
+        "block1.experts                    1.51      1.62      5.00 %      7.15 %   48 micro-batches\n"
+        "block3.experts                       -         -         -        0.00 %   48 micro-batches\n"));
+    comparison_write(&comparison, &document);
+    assert_non_null(strstr(document.data,
+        "  \"experts\": [\n"
+        "    {\"layer\": \"block1.experts\", \"batches\": 48, \"predicted_slowest_milli\": 1510, "
+        "\"measured_slowest_milli\": 1620, \"predicted_dropped_ppm\": 50000, \"measured_dropped_ppm\": 71500},\n"
+        "    {\"layer\": \"block3.experts\", \"batches\": 48, \"measured_dropped_ppm\": 0}\n"
+        "  ],\n"));
+    text_clear(&document);
+    text_clear(&text);
+    comparison_clear(&comparison);
+    let_go(&held);
+}
+
 static void people_read_which_stage_was_slow(void **state)
 {
     (void)state;
@@ -140,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_document_is_the_page_of_its_format),
         cmocka_unit_test(people_read_which_stage_was_slow),
+        cmocka_unit_test(experts_are_shown_as_planned_and_as_counted),
         cmocka_unit_test(it_is_said_where_updates_are_left_out),
         cmocka_unit_test(other_work_is_refused),
         cmocka_unit_test(what_no_document_can_hold_is_refused),

@@ -1,0 +1,62 @@
+#include "partitioner/evaluate/expert_usage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct plan_stage *stage_with(const struct plan *plan, const char *layer)
+{
+    for (size_t s = 0; s < plan->stage_count; s++)
+        for (uint32_t i = 0; i < plan->stages[s].end - plan->stages[s].first; i++)
+            if (strcmp(plan->stages[s].layers[i], layer) == 0)
+                return &plan->stages[s];
+    return NULL;
+}
+
+static const struct profile_variant *variant_of(const struct profile *profile, const struct plan_stage *stage,
+                                                const char *layer)
+{
+    const size_t l = profile ? profile_find_layer(profile, layer) : 0;
+    if (!profile || l == profile->layer_count || !stage->variant)
+        return NULL;
+    for (size_t v = 0; v < profile->layers[l].variant_count; v++)
+        if (strcmp(profile->layers[l].variants[v].layer.name, stage->variant) == 0)
+            return &profile->layers[l].variants[v];
+    return NULL;
+}
+
+static bool find_row(const struct plan *plan, const struct profile *profile, const struct profile_routing *routing,
+                     const struct layer_routing *layer, struct expert_usage *row, struct error *error)
+{
+    const struct plan_stage *stage = stage_with(plan, layer->layer);
+    if (!stage)
+        return error_set(error, "the run has counted the experts of layer %.60s, and the plan has no such layer",
+                         layer->layer);
+    const struct profile_variant *variant = variant_of(profile, stage, layer->layer);
+    const uint64_t pairs = layer->pairs * routing->batches;
+    *row = (struct expert_usage){ .batches = routing->batches };
+    snprintf(row->layer, sizeof row->layer, "%s", layer->layer);
+    if (variant && variant->slowest_milli > 0) {
+        row->is_planned = true;
+        row->planned_slowest_milli = variant->slowest_milli;
+        row->planned_dropped_ppm = variant->dropped_ppm;
+    }
+    if (layer->members)
+        row->slowest_milli = routing_slowest_milli(routing, layer, layer->members, plan_stage_group(stage),
+                                                   layer->capacity);
+    row->dropped_ppm = (uint64_t)(((unsigned __int128)1000000 * layer->dropped + pairs / 2) / pairs);
+    return true;
+}
+
+bool expert_usage_find(const struct plan *plan, const struct profile *profile, const struct profile_routing *routing,
+                       struct expert_usage **rows, size_t *count, struct error *error)
+{
+    bool good = true;
+    *count = 0;
+    *rows = calloc(routing->layer_count + 1, sizeof **rows);
+    if (!*rows)
+        return error_no_memory(error, "a comparison");
+    for (size_t l = 0; good && l < routing->layer_count; l++)
+        good = find_row(plan, profile, routing, &routing->layers[l], &(*rows)[(*count)++], error);
+    return good;
+}
