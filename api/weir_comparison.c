@@ -29,7 +29,7 @@ static struct weir_comparison *finish(struct weir_comparison *comparison, bool g
 {
     if (good && load(options, &comparison->run, reason)) {
         if (comparison_create(&comparison->comparison, comparison->priced.schedule, comparison->priced.network,
-                              &comparison->run, reason))
+                              &comparison->run, NULL, reason))
             return comparison;
         if (reason->kind == ERROR_INPUT)
             error_at(reason, "%s", options->files[0]);

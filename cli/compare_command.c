@@ -1,5 +1,6 @@
 // weir compare PLAN TRACE...: compares predicted with measured times, and says why they differ.
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -72,11 +73,12 @@ static const struct argp argp = {
            "What the two differ by is put down to causes: the plan is simulated anew with the measured values of one "
            "of them at a time, and what the iteration then takes more or less is what it explains. Causes overlap, and "
            "need not sum up; with all of them at once the rest is unexplained.\n"
-           "  stage   its actions take what they took on average\n"
-           "  link    messages between two ranks take what they took at least\n"
-           "  order   ranks do their actions in the order in which they did them\n"
-           "  noise   single actions take more or less than others of their kind\n"
-           "  gaps    ranks do nothing between actions though they could\n\n"
+           "  stage     its actions take what they took on average\n"
+           "  link      messages between two ranks take what they took at least\n"
+           "  exchange  what devices of a stage exchange takes what it took on average\n"
+           "  order     ranks do their actions in the order in which they did them\n"
+           "  noise     single actions take more or less than others of their kind\n"
+           "  gaps      ranks do nothing between actions though they could\n\n"
            "Examples:\n"
            "  weir compare plan.json rank*.json.gz\n"
            "  weir compare plan.json out/measured.trace.json --json -o why.json\n"
@@ -90,6 +92,7 @@ struct planned {
     struct plan *plan;
     struct profile *profile;
     struct profile_routing *routing;
+    struct stage_exchange *within;
 };
 
 static bool read_routing(const struct measured_run *run, const char *file, struct profile_routing **routing,
@@ -137,6 +140,9 @@ static bool load_planned(const struct compare_arguments *given, const struct mea
     if (!planned->routing && have_experts(planned->profile))
         command_say("%s: has no counts of experts, which weir train --out writes: their routing is not compared%s",
                     given->trace.files[0], given->refine ? ", and stays in the profile as it is" : "");
+    if (planned->routing && !(planned->within = expert_exchanges_find(planned->plan, planned->profile,
+                                                                      planned->routing, error)))
+        return false;
     return !given->profile || given->refine
         || plan_use_with(planned->plan, given->subject.file, planned->profile, file, BELONGS_BY_PROFILE,
                          BELONGS_BY_PROFILE, error);
@@ -147,6 +153,7 @@ static void planned_clear(struct planned *planned)
     plan_free(planned->plan);
     profile_free(planned->profile);
     routing_free(planned->routing);
+    free(planned->within);
 }
 
 static bool reroute(const struct planned *planned, struct error *error)
@@ -182,11 +189,12 @@ static bool compare(const struct compare_arguments *given, struct text *text, st
     struct planned planned = { 0 };
     bool good = subject_load(&given->subject, &subject, error) && subject_wants_costs(&given->subject, &subject, error)
              && traces_load(&given->trace, &run, error);
-    if (good && !comparison_create(&comparison, subject.schedule, subject.network, &run, error)) {
+    good = good && load_planned(given, &run, &planned, error);
+    if (good && !comparison_create(&comparison, subject.schedule, subject.network, &run, planned.within, error)) {
         command_name_files(error, given->subject.file, given->trace.files[0]);
         good = false;
     }
-    good = good && load_planned(given, &run, &planned, error)
+    good = good
         && (!planned.routing || !planned.plan
             || expert_usage_find(planned.plan, planned.profile, planned.routing, &comparison.experts,
                                  &comparison.expert_count, error))

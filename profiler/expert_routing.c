@@ -98,6 +98,10 @@ static bool read_run(struct json *object, const struct profile_routing *routing,
         return true;
     layer->capacity = json_has(object, "capacity") ? json_u64(object, "capacity", 1, layer->pairs) : 0;
     layer->dropped = json_u64(object, "dropped", 0, layer->pairs * routing->batches);
+    if (json_has(object, "exchanges")) {
+        layer->exchanges = json_u64(object, "exchanges", 1, JSON_MAX);
+        layer->exchange_ns = json_u64(object, "exchange_ns", 0, JSON_MAX);
+    }
     layer->members = has_members ? calloc(layer->experts + 1u, sizeof *layer->members) : NULL;
     if (list.node && json_count(&list) != layer->experts)
         json_refuse(&list, "has %zu numbers, for %" PRIu32 " experts", json_count(&list), layer->experts);
@@ -179,6 +183,10 @@ static void write_layer(const struct profile_routing *routing, const struct laye
         json_put_u64(writer, "capacity", layer->capacity);
     if (routing->end_step > 0)
         json_put_u64(writer, "dropped", layer->dropped);
+    if (layer->exchanges > 0) {
+        json_put_u64(writer, "exchanges", layer->exchanges);
+        json_put_u64(writer, "exchange_ns", layer->exchange_ns);
+    }
     if (layer->members) {
         json_begin_array(writer, "members", JSON_INLINE);
         for (uint32_t e = 0; e < layer->experts; e++)

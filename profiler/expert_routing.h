@@ -25,6 +25,8 @@ struct layer_routing {
     uint32_t *members;      // the device of each expert in its group; NULL: all are on one
     uint64_t capacity;      // pairs of a micro-batch that an expert takes; 0: all
     uint64_t dropped;       // pairs of all micro-batches that were dropped
+    // Exchanges of rows in the last pass, and how long all of them took; 0: not timed
+    uint64_t exchanges, exchange_ns;
 };
 
 struct profile_routing {

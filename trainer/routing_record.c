@@ -11,6 +11,7 @@ struct record_layer {
     _Atomic(const void *) state;  // of the copy that is listened to
     size_t numbers;               // statistics of a micro-batch
     float *now, *kept;            // [micro_batches][numbers] of a pass; [places][numbers]
+    struct exchange_time exchanges;  // of the last pass
 };
 
 struct routing_record {
@@ -61,15 +62,20 @@ void routing_record_free(struct routing_record *record)
 
 // --- while ranks run -----------------------------------------------------------------------
 
+static struct record_layer *find(struct routing_record *record, uint32_t layer)
+{
+    for (size_t l = 0; record && l < record->layer_count; l++)
+        if (record->layers[l].layer->index == layer)
+            return &record->layers[l];
+    return NULL;
+}
+
 void routing_record_fold(struct routing_record *record, const struct layer *layer, const struct weir_fold *fold)
 {
-    size_t l = 0;
-    while (record && l < record->layer_count && record->layers[l].layer->index != layer->index)
-        l++;
-    if (!record || l == record->layer_count)
-        return;
-    struct record_layer *to = &record->layers[l];
+    struct record_layer *to = find(record, layer->index);
     const void *state = NULL;
+    if (!to)
+        return;
     if (!atomic_compare_exchange_strong(&to->state, &state, fold->state) && state != fold->state)
         return;
     for (uint32_t i = 0; i < fold->count; i++)
@@ -85,6 +91,13 @@ void routing_record_keep(struct routing_record *record)
         memcpy(layer->kept + place * layer->numbers, layer->now,
                record->micro_batches * layer->numbers * sizeof *layer->now);
     }
+}
+
+void routing_record_time(struct routing_record *record, uint32_t layer, struct exchange_time exchanges)
+{
+    struct record_layer *to = find(record, layer);
+    if (to)
+        to->exchanges = exchanges;
 }
 
 // --- afterwards ------------------------------------------------------------------------------
@@ -147,6 +160,8 @@ static bool read_layer(const struct record_layer *from, struct sharding sharding
                                   .top = (uint32_t)router->top, .pairs = pairs_of(layer),
                                   .capacity = router_capacity(layer, layer->shape.batch * layer->shape.sequence) };
     to->capacity = to->capacity < to->pairs ? to->capacity : to->pairs;
+    to->exchanges = from->exchanges.count;
+    to->exchange_ns = from->exchanges.ns;
     to->counts = calloc(count * to->experts + 1, sizeof *to->counts);
     if (!to->layer || !to->counts)
         return error_no_memory(error, "the counts of experts");

@@ -15,6 +15,7 @@
 #include "models/shards.h"
 #include "profiler/expert_routing.h"
 #include "runtime/pipeline.h"
+#include "runtime/shards/shard_group.h"
 
 enum { KEPT_BATCHES = 256 };
 
@@ -27,8 +28,9 @@ void routing_record_free(struct routing_record *record);
 // Called by folds: of a layer of experts, or of any other, which does nothing. The record may be NULL.
 void routing_record_fold(struct routing_record *record, const struct layer *layer, const struct weir_fold *fold);
 
-// Keeps the counts of the pass that has ended.
+// Keeps the counts of the pass that has ended; and the time of its exchanges, of a layer of experts or any other.
 void routing_record_keep(struct routing_record *record);
+void routing_record_time(struct routing_record *record, uint32_t layer, struct exchange_time exchanges);
 
 // What is kept of full micro-batches, for the profile or a trace: NULL if there is nothing. All ranks of a run call it,
 // since those that have a layer tell the others. False with an error.

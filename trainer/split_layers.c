@@ -300,6 +300,7 @@ static bool open_members(struct split_layers *layers, const struct plan *plan, s
                          const struct batch_settings *settings, const struct run_place *place, struct error *error)
 {
     const uint32_t copies = settings->copies > 0 ? settings->copies : 1, members = layers->members;
+    layers->copies = copies;
     bool good = (members == 1 || (open_group(layers, plan, device, copies, error)
                                   && open_exchange(layers, plan, device, place, error)))
         && (!layers->has_rooms || open_host(layers, settings->seed, error));
@@ -514,6 +515,23 @@ static struct split_tables split_tables_of(const struct split_layers *layers)
     }
     tables.in_parts &= !whole;
     return tables;
+}
+
+void split_layers_time_anew(const struct split_layers *layers)
+{
+    if (layers->group)
+        shard_group_time_anew(layers->group);
+}
+
+struct exchange_time split_layers_time(const struct split_layers *layers, uint32_t layer)
+{
+    struct exchange_time sum = { 0 };
+    for (uint32_t copy = 0; layers->group && copy < layers->copies; copy++) {
+        const struct exchange_time time = shard_group_time(layers->group, layer * layers->copies + copy);
+        sum.count += time.count;
+        sum.ns += time.ns;
+    }
+    return sum;
 }
 
 bool split_layers_settle(struct split_layers *layers, struct session_settings *settings, struct error *error)

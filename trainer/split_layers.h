@@ -12,6 +12,7 @@
 
 struct split_layers {
     uint32_t members;               // of the largest group; 1: nothing is split
+    uint32_t copies;                // of a layer that may be called at the same time
     struct rank_grid grid;          // which members have a device of their own, and where (runtime/groups/rank_grid.h)
     struct shard_group *group;  // the group's collectives; NULL if nothing is split
     struct model_layers **of;       // by member; NULL for members in other processes
@@ -58,6 +59,10 @@ struct pipeline_shards *split_layers_joining(struct split_layers *layers);
 
 // Before each step: brings the rows of tables that the step reads from the host to the device (host_tables.h).
 bool split_layers_turn(struct split_layers *layers, struct pipeline *pipeline, struct error *error);
+
+// The exchanges of rows of a layer's experts in a pass (shard_group.h). The first function is called before the pass.
+void split_layers_time_anew(const struct split_layers *layers);
+struct exchange_time split_layers_time(const struct split_layers *layers, uint32_t layer);
 
 // Sets what sessions of split pipelines need in `settings`. False with `error` for an optimizer that cannot run with
 // split layers.

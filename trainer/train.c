@@ -200,6 +200,7 @@ static bool run_pass(struct training *training, struct train_result *result, str
     const uint64_t begin_ns = clock_now_ns();
     if (!split_layers_turn(training->layers, training->pipeline, error))
         return false;
+    split_layers_time_anew(training->layers);
     const uint64_t turn_ns = training->layers->host ? clock_now_ns() - begin_ns : 0;
     if (!shard_pipelines_step(training->pipelines, error))
         return false;
@@ -209,6 +210,8 @@ static bool run_pass(struct training *training, struct train_result *result, str
     training->passes[training->pass_count++] = (struct pass_record){ turn_ns + last->iteration_ns, last->bubble };
     result->bytes_trained += bytes_per_iteration(training) * training->iterations;
     routing_record_keep(training->routing);
+    for (uint32_t l = 0; l < training->model->layer_count; l++)
+        routing_record_time(training->routing, l, split_layers_time(training->layers, l));
     tell(training, (uint32_t)training->step, rate, result);
     training->step += training->iterations;
     return true;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/cost/stage_cost.h"
+
 static const struct plan_stage *stage_with(const struct plan *plan, const char *layer)
 {
     for (size_t s = 0; s < plan->stage_count; s++)
@@ -59,4 +61,34 @@ bool expert_usage_find(const struct plan *plan, const struct profile *profile, c
     for (size_t l = 0; good && l < routing->layer_count; l++)
         good = find_row(plan, profile, routing, &routing->layers[l], &(*rows)[(*count)++], error);
     return good;
+}
+
+// The slowest device of the stage decides.
+static uint64_t scaled(const struct plan *plan, const struct plan_stage *stage, uint64_t ns)
+{
+    uint64_t most = 0;
+    for (size_t d = 0; d < plan_stage_seats(stage); d++) {
+        const uint64_t took = stage_scaled_ns(ns, plan->cluster->devices[stage->devices[d]].speed_permille);
+        most = took > most ? took : most;
+    }
+    return most;
+}
+
+struct stage_exchange *expert_exchanges_find(const struct plan *plan, const struct profile *profile,
+                                             const struct profile_routing *routing, struct error *error)
+{
+    struct stage_exchange *all = calloc(plan->stage_count + 1u, sizeof *all);
+    if (!all)
+        error_no_memory(error, "a comparison");
+    for (size_t l = 0; all && l < routing->layer_count; l++) {
+        const struct layer_routing *layer = &routing->layers[l];
+        const struct plan_stage *stage = stage_with(plan, layer->layer);
+        const struct profile_variant *variant = stage ? variant_of(profile, stage, layer->layer) : NULL;
+        if (!variant || layer->exchanges == 0)
+            continue;
+        // Each action exchanges twice: to the experts, and back.
+        all[stage - plan->stages].planned_ns += scaled(plan, stage, variant->communication_ns);
+        all[stage - plan->stages].measured_ns += (2 * layer->exchange_ns + layer->exchanges / 2) / layer->exchanges;
+    }
+    return all;
 }

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "runtime/stages/stopwatch.h"
 
 static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000;
 
@@ -21,6 +22,7 @@ struct place {
     uint64_t turns;  // how often all had come
     pthread_cond_t changed;
     struct guest *guests;
+    struct stopwatch exchanges;  // of rows
 };
 
 struct shard_group {
@@ -88,6 +90,7 @@ void shard_group_free(struct shard_group *group)
             event_free(place->guests[m].given);
         }
         free(place->guests);
+        stopwatch_close(&place->exchanges);
         pthread_cond_destroy(&place->changed);
     }
     pthread_mutex_destroy(&group->lock);
@@ -99,6 +102,20 @@ void shard_group_free(struct shard_group *group)
 void shard_group_take_wire(struct shard_group *group, struct shard_wire *wire)
 {
     group->wire = wire;
+}
+
+// --- times -------------------------------------------------------------------------------
+
+void shard_group_time_anew(struct shard_group *group)
+{
+    for (uint32_t p = 0; p < group->place_count; p++)
+        stopwatch_reset(&group->places[p].exchanges);
+}
+
+struct exchange_time shard_group_time(const struct shard_group *group, uint32_t place)
+{
+    const struct stopwatch *exchanges = &group->places[place].exchanges;
+    return (struct exchange_time){ exchanges->count / 2, stopwatch_read(exchanges) };
 }
 
 // --- failing -----------------------------------------------------------------------------
@@ -288,6 +305,18 @@ static void take_first(const struct shard_group *group, const struct attendance 
 
 typedef void collective_work(const struct shard_group *group, const struct attendance *attendance, struct queue *queue);
 
+// The first member's queue is at either end of the exchange once it has waited for all members.
+static bool mark_time(struct shard_group *group, const struct attendance *attendance, struct queue *queue,
+                      collective_work *work)
+{
+    struct error error = { 0 };
+    if (work != receive_rows || attendance->member > 0 || device_records(group->device)
+        || stopwatch_mark(&group->places[attendance->place].exchanges, queue, &error))
+        return true;
+    fail_for(group, &error);
+    return false;
+}
+
 static bool meet(struct shard_group *group, const struct attendance *attendance, struct queue *queue,
                  collective_work *work)
 {
@@ -296,13 +325,15 @@ static bool meet(struct shard_group *group, const struct attendance *attendance,
         return false;
     for (uint32_t m = 0; m < attendance->members; m++)
         queue_wait_event(queue, guests[m].ready);
+    if (!mark_time(group, attendance, queue, work))
+        return false;
     work(group, attendance, queue);
     event_record(guests[attendance->member].given, queue);
     if (!gather(group, attendance))
         return false;
     for (uint32_t m = 0; m < attendance->members; m++)
         queue_wait_event(queue, guests[m].given);
-    return true;
+    return mark_time(group, attendance, queue, work);
 }
 
 // After a failure no member brings anything more: others may still be reading what came last.

@@ -45,6 +45,15 @@ void shard_group_meet(struct shard_group *group, const struct attendance *attend
 void shard_group_meet_here(struct shard_group *group, const struct attendance *attendance, struct queue *queue,
                              const struct shard_numbers *part);
 
+// Exchanges of rows at a place since the last shard_group_time_anew(), and how long they took: from when the last
+// member had come until all had their rows. Only members on one device are timed, and not on one that records its
+// work. Call both functions while nothing is under way.
+struct exchange_time {
+    uint64_t count, ns;
+};
+void shard_group_time_anew(struct shard_group *group);
+struct exchange_time shard_group_time(const struct shard_group *group, uint32_t place);
+
 // All members get member 0's data.
 void shard_group_hand_over(struct shard_group *group, const struct attendance *attendance, struct queue *queue,
                              void *data, uint64_t bytes);

@@ -355,6 +355,59 @@ static bool observe(const struct aligned *aligned, const struct entries *entries
     return true;
 }
 
+// --- exchanges ----------------------------------------------------------------------------------
+
+static int compare_ends(const void *a, const void *b)
+{
+    const struct message *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
+}
+
+// The exchanges, sorted by rank and end. One follows another, so each takes from where the one before ended.
+static struct message *sorted_exchanges(const struct timeline *measured, size_t *count, struct error *error)
+{
+    struct message *exchanges = malloc((measured->message_count + 1) * sizeof *exchanges);
+    *count = 0;
+    for (size_t i = 0; exchanges && i < measured->message_count; i++)
+        if (is_exchange(&measured->messages[i]))
+            exchanges[(*count)++] = measured->messages[i];
+    if (exchanges && *count > 0)
+        qsort(exchanges, *count, sizeof *exchanges, compare_ends);
+    for (size_t i = *count; i-- > 1;)
+        if (exchanges[i].from == exchanges[i - 1].from && exchanges[i].start_ns < exchanges[i - 1].end_ns)
+            exchanges[i].start_ns = exchanges[i - 1].end_ns;
+    if (!exchanges)
+        error_no_memory(error, "a comparison");
+    return exchanges;
+}
+
+static bool find_exchanges(struct aligned *aligned, const struct timeline *measured, struct error *error)
+{
+    const uint32_t stages = aligned->schedule->stages;
+    size_t count;
+    struct message *exchanges = sorted_exchanges(measured, &count, error);
+    uint64_t *counts = calloc(stages + 1u, sizeof *counts);
+    aligned->exchange_ns = calloc(stages + 1u, sizeof *aligned->exchange_ns);
+    const bool good = exchanges && ((counts && aligned->exchange_ns) || error_no_memory(error, "a comparison"));
+    for (size_t i = 0; good && i < count; i++) {
+        // A SEND_B is of the stage behind.
+        const uint32_t stage = exchanges[i].action.stage - (exchanges[i].action.kind == ACTION_SEND_B);
+        if (stage < stages) {
+            counts[stage]++;
+            aligned->exchange_ns[stage] += exchanges[i].end_ns - exchanges[i].start_ns;
+        }
+    }
+    for (uint32_t stage = 0; good && stage < stages; stage++)
+        aligned->exchange_ns[stage] = counts[stage] > 0 && aligned->schedule->exchanges
+                                          ? (aligned->exchange_ns[stage] + counts[stage] / 2) / counts[stage]
+                                          : UNKNOWN_NS;
+    free(counts);
+    free(exchanges);
+    return good;
+}
+
 // --- all of it ------------------------------------------------------------------------------
 
 static bool plan_world(struct aligned *aligned, struct timeline *planned, struct error *error)
@@ -388,7 +441,8 @@ bool aligned_create(struct aligned *aligned, const struct schedule *schedule, co
     uint64_t planned_ns;
     good = good && plan_world(aligned, &planned, error)
         && observe(aligned, &entries, &planned, &aligned->planned, &planned_ns, error)
-        && observe(aligned, &entries, measured, &aligned->measured, &aligned->measured_ns, error);
+        && observe(aligned, &entries, measured, &aligned->measured, &aligned->measured_ns, error)
+        && find_exchanges(aligned, measured, error);
     if (good) {
         add_planned_links(aligned, &planned);
         find_gaps(aligned, &aligned->planned, aligned->planned.link_ns);
@@ -406,6 +460,7 @@ void aligned_clear(struct aligned *aligned)
     lane_world_free(aligned->world);
     run_clear(&aligned->planned);
     run_clear(&aligned->measured);
+    free(aligned->exchange_ns);
     free(aligned->items);
     free(aligned->first);
     network_free(aligned->network);

@@ -44,6 +44,9 @@ struct aligned {
     const uint64_t *durations;        // per item, planned
     uint64_t planned_ns, measured_ns;  // of the iteration
     struct aligned_run planned, measured;
+    // Per stage, if the schedule exchanges: the average of its measured messages to the next stage on the same rank,
+    // and of their gradients; UNKNOWN_NS: the run shows none
+    uint64_t *exchange_ns;
 };
 
 // Groups have one class per stage: the stage of their first action.

@@ -19,14 +19,14 @@ static bool predict_peaks(struct comparison *comparison, const struct network *n
 }
 
 bool comparison_create(struct comparison *comparison, const struct schedule *schedule, const struct network *network,
-                       const struct measured_run *run, struct error *error)
+                       const struct measured_run *run, const struct stage_exchange *within, struct error *error)
 {
     *comparison = (struct comparison){ .schedule = schedule, .run = run };
     struct aligned aligned = { .count = 0 };
     uint64_t whole_ns;
     const bool good = predict_peaks(comparison, network, &whole_ns, error)
                    && aligned_create(&aligned, schedule, network, &run->timeline, error)
-                   && deviation_find(&aligned, &comparison->deviation, error)
+                   && deviation_find(&aligned, within, &comparison->deviation, error)
                    && schedule_simulate(aligned.schedule, NULL, aligned.network, &comparison->predicted, NULL, error);
     comparison->lacks_updates = good && whole_ns != aligned.planned_ns;
     aligned_clear(&aligned);

@@ -38,8 +38,9 @@ struct comparison {
 // Compares. `schedule` must have costs; `network` NULL: messages take no time. Fails if the run does not do what the
 // schedule says; the error names the first action that is not in both. Cleared by comparison_clear(), even on
 // failure.
+// `within` (of each stage, or NULL) is what is known of exchanges within actions (deviation.h).
 bool comparison_create(struct comparison *comparison, const struct schedule *schedule, const struct network *network,
-                       const struct measured_run *run, struct error *error);
+                       const struct measured_run *run, const struct stage_exchange *within, struct error *error);
 void comparison_clear(struct comparison *comparison);
 
 // The document of `weir compare --json`: docs/formats/comparison.md.

@@ -51,13 +51,16 @@ static void write_causes(struct json_writer *writer, const struct deviation *dev
         const struct deviation_cause *cause = &deviation->causes[i];
         json_begin_object(writer, NULL, JSON_INLINE);
         json_put_string(writer, "cause", cause_name(cause->kind));
-        if (cause->kind == CAUSE_STAGE)
+        const bool is_exchange = cause->kind == CAUSE_EXCHANGE || cause->kind == CAUSE_WITHIN;
+        if (cause->kind == CAUSE_STAGE || is_exchange)
             json_put_u64(writer, "stage", cause->stage);
+        if (is_exchange)
+            json_put_bool(writer, "within", cause->kind == CAUSE_WITHIN);
         if (cause->kind == CAUSE_LINK) {
             json_put_u64(writer, "from", cause->from);
             json_put_u64(writer, "to", cause->to);
         }
-        if (cause->kind == CAUSE_LINK || cause->kind == CAUSE_GAPS) {
+        if (cause->kind == CAUSE_LINK || is_exchange || cause->kind == CAUSE_GAPS) {
             json_put_u64(writer, "predicted_ns", cause->planned_ns);
             json_put_u64(writer, "measured_ns", cause->measured_ns);
         }

@@ -105,6 +105,14 @@ static void write_cause(const struct deviation_cause *cause, struct text *text)
         text_add(text, "link: a message from rank %u to rank %u takes %s at least, %s as planned\n", cause->from,
                  cause->to, measured, predicted);
         break;
+    case CAUSE_EXCHANGE:
+        text_add(text, "exchange: stages %u and %u on one rank exchange for %s on average, %s as planned\n",
+                 cause->stage, cause->stage + 1, measured, predicted);
+        break;
+    case CAUSE_WITHIN:
+        text_add(text, "exchange: devices of stage %u exchange for %s within an action on average, %s as planned\n",
+                 cause->stage, measured, predicted);
+        break;
     case CAUSE_ORDER:
         text_add(text, "order: ranks did their actions in another one\n");
         break;

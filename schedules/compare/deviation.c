@@ -93,19 +93,29 @@ static struct schedule *measured_order(const struct aligned *aligned, struct err
     return NULL;
 }
 
-// Simulates the iteration in another order, over other links.
-static bool run_other(const struct finding *finding, const struct network *network, bool in_measured_order,
-                      uint64_t *iteration_ns, struct error *error)
+// What differs from the plan besides durations. NULL: nothing does.
+struct other {
+    const struct network *network;
+    const struct cost_row *costs;
+    bool in_measured_order;
+};
+
+// Simulates the iteration in another order, over other links, or with other exchanges.
+static bool run_other(const struct finding *finding, const struct other *other, uint64_t *iteration_ns,
+                      struct error *error)
 {
     const struct aligned *aligned = finding->aligned;
+    const bool in_measured_order = other->in_measured_order;
     struct schedule *schedule = in_measured_order ? measured_order(aligned, error) : NULL;
     if (in_measured_order && !schedule)
         return false;
     for (size_t position = 0; position < aligned->count; position++)
         finding->in_order[position] =
             finding->durations[in_measured_order ? aligned->measured.order[position] : position];
-    struct lane_world *world = lane_world_create(schedule ? schedule : aligned->schedule, aligned->schedule->costs,
-                                                 network, &(struct lane_rules){ .use = LANES_FREE }, error);
+    struct lane_world *world = lane_world_create(schedule ? schedule : aligned->schedule,
+                                                 other->costs ? other->costs : aligned->schedule->costs,
+                                                 other->network ? other->network : aligned->network,
+                                                 &(struct lane_rules){ .use = LANES_FREE }, error);
     const bool good = world && lane_world_run(world, finding->in_order, iteration_ns, error);
     lane_world_free(world);
     schedule_free(schedule);
@@ -191,7 +201,7 @@ static bool add_order(const struct finding *finding, struct error *error)
     if (memcmp(aligned->measured.order, aligned->planned.order, aligned->count * sizeof *aligned->planned.order) == 0)
         return true;
     plan_durations(finding);
-    if (!run_other(finding, aligned->network, true, &iteration_ns, error))
+    if (!run_other(finding, &(struct other){ .in_measured_order = true }, &iteration_ns, error))
         return false;
     add_cause(finding, (struct deviation_cause){ .kind = CAUSE_ORDER }, iteration_ns);
     return true;
@@ -231,7 +241,7 @@ static bool add_link(const struct finding *finding, uint32_t link, struct error 
     struct network *network = slower_links(aligned, link, link + 1, error);
     uint64_t iteration_ns = 0;
     plan_durations(finding);
-    const bool good = network && run_other(finding, network, false, &iteration_ns, error);
+    const bool good = network && run_other(finding, &(struct other){ .network = network }, &iteration_ns, error);
     network_free(network);
     if (good)
         add_cause(finding, cause, iteration_ns);
@@ -246,16 +256,94 @@ static bool add_links(const struct finding *finding, struct error *error)
     return good;
 }
 
+// --- exchanges ----------------------------------------------------------------------------------
+
+static bool differs(const struct aligned *aligned, uint32_t stage)
+{
+    return aligned->exchange_ns[stage] != UNKNOWN_NS
+        && aligned->exchange_ns[stage] != aligned->schedule->costs[stage].exchange_ns;
+}
+
+// The costs with the measured exchanges of these stages.
+static struct cost_row *other_exchanges(const struct aligned *aligned, uint32_t first, uint32_t end,
+                                        struct error *error)
+{
+    const uint32_t stages = aligned->schedule->stages;
+    struct cost_row *costs = malloc((stages + 1u) * sizeof *costs);
+    if (!costs) {
+        error_no_memory(error, "a comparison");
+        return NULL;
+    }
+    memcpy(costs, aligned->schedule->costs, stages * sizeof *costs);
+    for (uint32_t stage = first; stage < end; stage++)
+        if (differs(aligned, stage))
+            costs[stage].exchange_ns = aligned->exchange_ns[stage];
+    return costs;
+}
+
+static bool add_exchange(const struct finding *finding, uint32_t stage, struct error *error)
+{
+    const struct aligned *aligned = finding->aligned;
+    struct cost_row *costs = other_exchanges(aligned, stage, stage + 1, error);
+    uint64_t iteration_ns = 0;
+    plan_durations(finding);
+    const bool good = costs && run_other(finding, &(struct other){ .costs = costs }, &iteration_ns, error);
+    free(costs);
+    if (good)
+        add_cause(finding, (struct deviation_cause){ .kind = CAUSE_EXCHANGE, .stage = stage,
+                                                     .planned_ns = aligned->schedule->costs[stage].exchange_ns,
+                                                     .measured_ns = aligned->exchange_ns[stage] }, iteration_ns);
+    return good;
+}
+
+static bool is_with_exchange(struct action action, uint32_t stage)
+{
+    return action.stage == stage && (action.kind == ACTION_F || action.kind == ACTION_B || action.kind == ACTION_I
+                                     || action.kind == ACTION_R);
+}
+
+static bool add_within(const struct finding *finding, uint32_t stage, const struct stage_exchange *within,
+                       struct error *error)
+{
+    const struct aligned *aligned = finding->aligned;
+    uint64_t iteration_ns;
+    plan_durations(finding);
+    for (size_t i = 0; i < aligned->count; i++)
+        for (uint32_t k = 0; k < aligned->items[i].size; k++)
+            if (is_with_exchange(aligned->items[i].group[k], stage))
+                finding->durations[i] = more(finding->durations[i],
+                                             (int64_t)within->measured_ns - (int64_t)within->planned_ns);
+    if (!run_durations(finding, &iteration_ns, error))
+        return false;
+    add_cause(finding, (struct deviation_cause){ .kind = CAUSE_WITHIN, .stage = stage,
+                                                 .planned_ns = within->planned_ns,
+                                                 .measured_ns = within->measured_ns }, iteration_ns);
+    return true;
+}
+
+static bool add_exchanges(const struct finding *finding, const struct stage_exchange *within, struct error *error)
+{
+    bool good = true;
+    for (uint32_t stage = 0; good && stage < finding->aligned->schedule->stages; stage++)
+        good = (!differs(finding->aligned, stage) || add_exchange(finding, stage, error))
+            && (!within || within[stage].planned_ns == within[stage].measured_ns
+                || add_within(finding, stage, &within[stage], error));
+    return good;
+}
+
 // --- all of them --------------------------------------------------------------------------------
 
 static bool add_together(const struct finding *finding, struct error *error)
 {
     const struct aligned *aligned = finding->aligned;
     struct network *network = slower_links(aligned, 0, aligned->network->link_count, error);
+    struct cost_row *costs = other_exchanges(aligned, 0, aligned->schedule->stages, error);
     for (size_t i = 0; i < aligned->count; i++)
         finding->durations[i] = (uint64_t)measured_ns(aligned, i) + aligned->measured.gap_ns[i];
-    const bool good = network && run_other(finding, network, true, &finding->deviation->together_ns, error);
+    const struct other measured = { network, costs, true };
+    const bool good = network && costs && run_other(finding, &measured, &finding->deviation->together_ns, error);
     network_free(network);
+    free(costs);
     return good;
 }
 
@@ -275,19 +363,21 @@ static int compare_causes(const void *a, const void *b, void *deviation)
                                 : (x->from > y->from) - (x->from < y->from);
 }
 
-bool deviation_find(const struct aligned *aligned, struct deviation *deviation, struct error *error)
+bool deviation_find(const struct aligned *aligned, const struct stage_exchange *within, struct deviation *deviation,
+                    struct error *error)
 {
     struct finding finding = { .aligned = aligned, .deviation = deviation };
     enum { OTHERS = 3 };  // order, noise, gaps
     *deviation = (struct deviation){ .planned_ns = aligned->planned_ns, .measured_ns = aligned->measured_ns };
-    deviation->causes = calloc((size_t)aligned->schedule->stages + aligned->network->link_count + OTHERS,
+    deviation->causes = calloc(3 * (size_t)aligned->schedule->stages + aligned->network->link_count + OTHERS,
                                sizeof *deviation->causes);
     finding.durations = calloc(aligned->count + 1, sizeof *finding.durations);
     finding.in_order = calloc(aligned->count + 1, sizeof *finding.in_order);
     const bool good = ((deviation->causes && finding.durations && finding.in_order)
                        || error_no_memory(error, "a comparison"))
                    && average(&finding, error) && add_rows(&finding, error) && add_stages(&finding, error)
-                   && add_links(&finding, error) && add_order(&finding, error) && add_noise(&finding, error)
+                   && add_links(&finding, error) && add_exchanges(&finding, within, error)
+                   && add_order(&finding, error) && add_noise(&finding, error)
                    && add_gaps(&finding, error) && add_together(&finding, error);
     if (good && deviation->cause_count > 0)
         qsort_r(deviation->causes, deviation->cause_count, sizeof *deviation->causes, compare_causes, deviation);
@@ -321,7 +411,8 @@ const char *deviation_kind(uint32_t kind)
 
 const char *cause_name(enum cause_kind kind)
 {
-    static const char *const names[] = { [CAUSE_STAGE] = "stage", [CAUSE_LINK] = "link", [CAUSE_ORDER] = "order",
-                                         [CAUSE_NOISE] = "noise", [CAUSE_GAPS] = "gaps" };
+    static const char *const names[] = { [CAUSE_STAGE] = "stage", [CAUSE_LINK] = "link",
+                                         [CAUSE_EXCHANGE] = "exchange", [CAUSE_WITHIN] = "exchange",
+                                         [CAUSE_ORDER] = "order", [CAUSE_NOISE] = "noise", [CAUSE_GAPS] = "gaps" };
     return names[kind];
 }

@@ -57,7 +57,10 @@ for run in 'dealt', 'zb', 'replicas', 'alone', 'apart':
         print(' ', one['layer'], 'as in the checkpoint' if last == kept[:8] else (last, kept),
               'drops what is above its capacity' if lost(one) == one['dropped'] > 0 else (lost(one), one['dropped']),
               one.get('members'))
-print('in processes the same', routing('apart') == routing('dealt'))
+def counted(run):
+    return [{key: value for key, value in one.items() if not key.startswith('exchange')}
+            for one in routing(run)['layers']]
+print('in processes the same', counted('apart') == counted('dealt'))
 print('a short micro-batch is left out', routing('short')['batches'])
 END
 
@@ -75,6 +78,22 @@ for row, one in zip(json.load(open('compared.json'))['experts'], routing('dealt'
           abs(row['measured_dropped_ppm'] - 1e6 * one['dropped'] / (16 * one['pairs'])) <= 0.5,
           [row['predicted_' + key] == variant[key] for key in ('slowest_milli', 'dropped_ppm')])
 END
+
+python3 - <<'END'
+from counts import *
+causes = [cause for cause in json.load(open('compared.json'))['causes'] if cause['cause'] == 'exchange']
+print('exchanges in each stage', sorted((cause['stage'], cause['within']) for cause in causes))
+planned = {layer['name']: layer for layer in json.load(open('profile.json'))['layers']}
+stage = {name: part['stage'] for part in json.load(open('dealt.json'))['stages'] for name in part['layers']}
+for one in routing('dealt')['layers']:  # a stage each
+    cause, = (cause for cause in causes if cause['stage'] == stage[one['layer']])
+    variant = next(v for v in planned[one['layer']]['variants'] if v['name'] == 'rows2:dealt')
+    print(one['layer'], one['exchanges'], cause['predicted_ns'] == variant['communication_ns'],
+          abs(cause['measured_ns'] - one['exchange_ns'] / 8) <= 0.5, one['exchange_ns'] > 0)
+print('in processes nothing is timed', 'exchanges' not in routing('apart')['layers'][0])
+END
+weir compare dealt.json dealt/measured.trace.json --profile profile.json 2>/dev/null | grep 'exchange for' |
+    sed 's/.*ns  //; s/.*[mu]s  exch/exch/; s/ [0-9.]* [mun]*s/ N/g' | sort
 
 echo "# taken into the profile"
 weir compare dealt.json dealt/measured.trace.json --refine profile.json -o refined.json >/dev/null 2>&1

@@ -16,6 +16,8 @@ struct plant {
     uint32_t ranks, chunks, micro_batches;
     uint32_t slow_stage, slow_percent;  // of its durations; 0: no stage is slow
     uint64_t latency_ns[2];             // of all links, planned; of the one from rank 0 to rank 1, as it was
+    uint64_t exchange_ns[2];            // of all stages, planned; of stage 0, as it was
+    uint64_t within_ns;                 // what each F, B and I of stage 0 took longer
     uint64_t gap_ns;                    // before every action
     uint32_t noise_ppm;
     uint64_t seed;
@@ -31,7 +33,7 @@ static inline void plant_costs(struct schedule *schedule, const struct plant *pl
     for (uint32_t stage = 0; stage < schedule->stages; stage++)
         schedule->costs[stage] = (struct cost_row){ .forward_ns = 1000000, .backward_ns = 2000000 + plant->seed,
                                                     .backward_input_ns = 1100000, .backward_weight_ns = 900000,
-                                                    .step_ns = 300000 };
+                                                    .step_ns = 300000, .exchange_ns = plant->exchange_ns[0] };
 }
 
 static inline struct schedule *planted_schedule(const char *name, const struct plant *plant)
@@ -66,6 +68,9 @@ static inline void plant_durations(const struct schedule *schedule, const struct
                 continue;
             if (plant->slow_percent && action->stage == plant->slow_stage && action->kind <= ACTION_R)
                 durations[at] += durations[at] * plant->slow_percent / 100;
+            for (size_t i = 0; i < group_size(action, end); i++)
+                if (action[i].stage == 0 && (action[i].kind <= ACTION_I))
+                    durations[at] += plant->within_ns;
             uint64_t *draw = &draws[action->stage][action->kind];  // every second takes the one before back
             *draw = action->micro_batch % 2 ? ~*draw : random_next(&seed);
             durations[at] = noise_apply(durations[at], plant->noise_ppm, *draw) + plant->gap_ns;
@@ -80,6 +85,8 @@ static inline struct timeline planted_run(const struct plant *plant, uint64_t *i
     struct error error = { 0 };
     struct schedule *schedule = planted_schedule(plant->order ? plant->order : plant->schedule, plant);
     struct network *network = planted_links(plant, true);
+    if (plant->exchange_ns[1])
+        schedule->costs[0].exchange_ns = plant->exchange_ns[1];
     struct lane_world *world =
         lane_world_create(schedule, NULL, network, &(struct lane_rules){ .use = LANES_FREE }, &error);
     assert_good(world, error);

@@ -44,7 +44,7 @@ static void the_document_is_the_page_of_its_format(void **state)
     assert_good(timeline_add_level(&held.run.timeline, (struct level){ 1, 1000000, 5000 }), error);
     assert_good(timeline_measure(&held.run.timeline, &held.run.simulation, &error), error);
     struct comparison comparison;
-    assert_good(comparison_create(&comparison, held.schedule, held.network, &held.run, &error), error);
+    assert_good(comparison_create(&comparison, held.schedule, held.network, &held.run, NULL, &error), error);
     struct text text = { 0 };
     comparison_write(&comparison, &text);
     char *example = test_document("docs/formats/comparison.md");
@@ -60,7 +60,7 @@ static char *printed(const struct held *held)
     struct error error = { 0 };
     struct comparison comparison;
     struct text text = { 0 };
-    assert_good(comparison_create(&comparison, held->schedule, held->network, &held->run, &error), error);
+    assert_good(comparison_create(&comparison, held->schedule, held->network, &held->run, NULL, &error), error);
     comparison_print(&comparison, &text);
     comparison_clear(&comparison);
     char *words = text_take(&text, &error);
@@ -88,7 +88,7 @@ static void experts_are_shown_as_planned_and_as_counted(void **state)
     struct error error = { 0 };
     struct comparison comparison;
     struct text text = { 0 }, document = { 0 };
-    assert_good(comparison_create(&comparison, held.schedule, held.network, &held.run, &error), error);
+    assert_good(comparison_create(&comparison, held.schedule, held.network, &held.run, NULL, &error), error);
     comparison.experts = two_layers();
     comparison.expert_count = 2;
     comparison_print(&comparison, &text);
@@ -156,7 +156,7 @@ static void other_work_is_refused(void **state)
     more.micro_batches = 4;
     struct schedule *longer = planted_schedule("1f1b", &more);
     struct comparison comparison;
-    assert_false(comparison_create(&comparison, longer, NULL, &held.run, &error));
+    assert_false(comparison_create(&comparison, longer, NULL, &held.run, NULL, &error));
     assert_error(error, "0F3 on rank 0 is in the plan only: the two do not do the same work");
     comparison_clear(&comparison);
     schedule_free(longer);
@@ -170,7 +170,7 @@ static void what_no_document_can_hold_is_refused(void **state)
     struct held held = hold(&slow_stage);
     held.schedule->costs[0].forward_ns = UINT64_C(1) << 53;
     struct comparison comparison;
-    assert_false(comparison_create(&comparison, held.schedule, NULL, &held.run, &error));
+    assert_false(comparison_create(&comparison, held.schedule, NULL, &held.run, NULL, &error));
     assert_error(error, "an iteration takes more than 2^53 - 1 ns, 104 days: its costs or the cluster's latency are too "
                         "high");
     comparison_clear(&comparison);

@@ -16,7 +16,7 @@ static struct found find(const struct plant *plant)
     struct schedule *schedule = planted_schedule(plant->schedule, plant);
     struct network *network = planted_links(plant, false);
     assert_good(aligned_create(&found.aligned, schedule, network, &timeline, &error), error);
-    assert_good(deviation_find(&found.aligned, &found.deviation, &error), error);
+    assert_good(deviation_find(&found.aligned, NULL, &found.deviation, &error), error);
     assert_int_equal(found.deviation.measured_ns, found.took_ns);
     network_free(network);
     schedule_free(schedule);
@@ -96,6 +96,52 @@ static void a_slow_link_is_found(void **state)
         assert_int_equal(first->measured_ns, 900000);
         assert_int_equal(first->explains_ns, apart(&found));
         assert_int_equal(found.deviation.together_ns, found.took_ns);
+        forget(&found);
+    }
+}
+
+static void a_slow_exchange_is_found(void **state)
+{
+    (void)state;
+    for (uint32_t micro_batches = 1; micro_batches < 9; micro_batches++) {
+        const struct plant plant = { .schedule = "tables-ahead", .ranks = 1, .chunks = 2,
+                                     .micro_batches = micro_batches, .exchange_ns = { 400000, 2900000 } };
+        struct found found = find(&plant);
+        const struct deviation_cause *first = found.deviation.causes;
+        assert_true(apart(&found) > 0);
+        if (first->kind != CAUSE_EXCHANGE || first->stage != 0)
+            fail_msg("%u micro-batches: cause %u explains %lld of %lld ns", micro_batches, first->kind,
+                     (long long)first->explains_ns, (long long)apart(&found));
+        assert_int_equal(first->planned_ns, 400000);
+        assert_int_equal(first->measured_ns, 2900000);
+        assert_int_equal(first->explains_ns, apart(&found));
+        assert_int_equal(found.deviation.together_ns, found.took_ns);
+        forget(&found);
+    }
+}
+
+// The stage as a whole explains as much, and comes first.
+static void exchanges_within_actions_are_found(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        struct plant plant = shapes[i];
+        plant.within_ns = 250000;
+        struct found found = find(&plant);
+        const int64_t late = apart(&found);
+        const struct stage_exchange within[MOST_STAGES] = { { 50000, 300000 } };
+        struct deviation deviation;
+        struct error error = { 0 };
+        assert_good(deviation_find(&found.aligned, within, &deviation, &error), error);
+        assert_true(late > 0 && deviation.cause_count >= 2);
+        assert_int_equal(deviation.causes[0].kind, CAUSE_STAGE);
+        assert_int_equal(deviation.causes[1].kind, CAUSE_WITHIN);
+        assert_int_equal(deviation.causes[1].stage, 0);
+        assert_int_equal(deviation.causes[1].planned_ns, 50000);
+        assert_int_equal(deviation.causes[1].measured_ns, 300000);
+        assert_int_equal(deviation.causes[1].explains_ns, late);
+        assert_int_equal(deviation.together_ns, found.took_ns);
+        deviation_clear(&deviation);
         forget(&found);
     }
 }
@@ -248,6 +294,8 @@ int main(void)
         cmocka_unit_test(a_run_as_planned_has_no_causes),
         cmocka_unit_test(a_slow_stage_is_found),
         cmocka_unit_test(a_slow_link_is_found),
+        cmocka_unit_test(a_slow_exchange_is_found),
+        cmocka_unit_test(exchanges_within_actions_are_found),
         cmocka_unit_test(gaps_are_found),
         cmocka_unit_test(noise_is_found),
         cmocka_unit_test(another_order_is_found),
