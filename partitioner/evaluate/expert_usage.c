@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/cost/stage_cost.h"
+#include "partitioner/cost/within.h"
 
 static const struct plan_stage *stage_with(const struct plan *plan, const char *layer)
 {
@@ -15,7 +15,7 @@ static const struct plan_stage *stage_with(const struct plan *plan, const char *
     return NULL;
 }
 
-static const struct profile_variant *variant_of(const struct profile *profile, const struct plan_stage *stage,
+static const struct profile_variant *variant_in(const struct profile *profile, const struct plan_stage *stage,
                                                 const char *layer)
 {
     const size_t l = profile ? profile_find_layer(profile, layer) : 0;
@@ -34,7 +34,7 @@ static bool find_row(const struct plan *plan, const struct profile *profile, con
     if (!stage)
         return error_set(error, "the run has counted the experts of layer %.60s, and the plan has no such layer",
                          layer->layer);
-    const struct profile_variant *variant = variant_of(profile, stage, layer->layer);
+    const struct profile_variant *variant = variant_in(profile, stage, layer->layer);
     const uint64_t pairs = layer->pairs * routing->batches;
     *row = (struct expert_usage){ .batches = routing->batches };
     snprintf(row->layer, sizeof row->layer, "%s", layer->layer);
@@ -63,17 +63,6 @@ bool expert_usage_find(const struct plan *plan, const struct profile *profile, c
     return good;
 }
 
-// The slowest device of the stage decides.
-static uint64_t scaled(const struct plan *plan, const struct plan_stage *stage, uint64_t ns)
-{
-    uint64_t most = 0;
-    for (size_t d = 0; d < plan_stage_seats(stage); d++) {
-        const uint64_t took = stage_scaled_ns(ns, plan->cluster->devices[stage->devices[d]].speed_permille);
-        most = took > most ? took : most;
-    }
-    return most;
-}
-
 struct stage_exchange *expert_exchanges_find(const struct plan *plan, const struct profile *profile,
                                              const struct profile_routing *routing, struct error *error)
 {
@@ -83,11 +72,11 @@ struct stage_exchange *expert_exchanges_find(const struct plan *plan, const stru
     for (size_t l = 0; all && l < routing->layer_count; l++) {
         const struct layer_routing *layer = &routing->layers[l];
         const struct plan_stage *stage = stage_with(plan, layer->layer);
-        const struct profile_variant *variant = stage ? variant_of(profile, stage, layer->layer) : NULL;
+        const struct profile_variant *variant = stage ? variant_in(profile, stage, layer->layer) : NULL;
         if (!variant || layer->exchanges == 0)
             continue;
         // Each action exchanges twice: to the experts, and back.
-        all[stage - plan->stages].planned_ns += scaled(plan, stage, variant->communication_ns);
+        all[stage - plan->stages].planned_ns += within_scaled_ns(plan, stage, variant->communication_ns);
         all[stage - plan->stages].measured_ns += (2 * layer->exchange_ns + layer->exchanges / 2) / layer->exchanges;
     }
     return all;

@@ -7,6 +7,7 @@
 #include "common/number.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/cost/variant.h"
+#include "partitioner/cost/within.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "schedules/generators/generate.h"
 
@@ -205,12 +206,22 @@ static bool plan_unchanged(const struct explain_request *request, struct explana
     return *best != NULL;
 }
 
+static bool find_within(const struct explain_request *request, struct explanation *explanation, struct error *error)
+{
+    const struct plan_path *path = &explanation->path;
+    explanation->within_ns = calloc(path->stage_count + 1, sizeof explanation->within_ns[0]);
+    for (uint32_t s = 0; explanation->within_ns && s < path->stage_count; s++)
+        explanation->within_ns[s] = path->stages[s].passes * within_ns(request->plan, request->profile, s);
+    return explanation->within_ns || error_no_memory(error, "an explanation");
+}
+
 static bool fill(const struct explain_request *request, struct explanation *explanation, struct error *error)
 {
     struct plan *best = NULL;
     find_experts(request, &explanation->experts);
     const bool good = balance_read(request->plan, &explanation->balance, error)
                    && plan_path_read(request->plan, &explanation->path, error)
+                   && find_within(request, explanation, error)
                    && find_layer(request, explanation, error) && look_around(request, explanation, error)
                    && plan_unchanged(request, explanation, &best, error)
                    && explain_changes(request, best, explanation, error);
@@ -252,6 +263,7 @@ void explanation_free(struct explanation *explanation)
         return;
     balance_clear(&explanation->balance);
     plan_path_clear(&explanation->path);
+    free(explanation->within_ns);
     free(explanation->neighbours);
     free(explanation->changes);
     free(explanation);

@@ -64,6 +64,7 @@ struct explanation {
     double lead;
     struct balance balance;
     struct plan_path path;
+    uint64_t *within_ns;        // per stage: what its devices exchange within its actions on that path
     struct largest_layer layer;
     struct uneven_experts experts;
     struct neighbour *neighbours;  // of the busiest rank's stages

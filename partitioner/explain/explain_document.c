@@ -21,8 +21,9 @@ static void write_load(struct json_writer *writer, const char *key, const struct
     json_close(writer);
 }
 
-static void write_path(struct json_writer *writer, const struct plan_path *path)
+static void write_path(struct json_writer *writer, const struct explanation *explanation)
 {
+    const struct plan_path *path = &explanation->path;
     json_begin_object(writer, "critical_path", JSON_LINES);
     json_put_u64(writer, "micro_batches", path->micro_batches);
     json_put_u64(writer, "run_ns", path->run_ns);
@@ -33,6 +34,8 @@ static void write_path(struct json_writer *writer, const struct plan_path *path)
         json_put_u64(writer, "actions", path->stages[s].actions);
         json_put_u64(writer, "compute_ns", path->stages[s].compute_ns);
         json_put_u64(writer, "recompute_ns", path->stages[s].recompute_ns);
+        if (explanation->within_ns[s] > 0)
+            json_put_u64(writer, "exchange_ns", explanation->within_ns[s]);
         json_close(writer);
     }
     json_close(writer);
@@ -46,6 +49,8 @@ static void write_path(struct json_writer *writer, const struct plan_path *path)
         json_close(writer);
     }
     json_close(writer);
+    if (path->exchanging_ns > 0)
+        json_put_u64(writer, "exchanging_ns", path->exchanging_ns);
     json_put_u64(writer, "waiting_ns", path->waiting_ns);
     json_close(writer);
 }
@@ -129,7 +134,7 @@ static void write_facts(struct json_writer *writer, const struct explanation *ex
     json_put_u64(writer, "mean_busy_ns", balance_mean_busy_ns(balance));
     json_put_u64(writer, "next_busy_ns", balance_next_busy_ns(balance));
     write_load(writer, "tightest", balance, balance->tightest);
-    write_path(writer, &explanation->path);
+    write_path(writer, explanation);
     json_begin_object(writer, "largest_layer", JSON_INLINE);
     json_put_string(writer, "name", explanation->layer.name);
     json_put_u64(writer, "stage", explanation->layer.stage);

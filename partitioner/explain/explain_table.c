@@ -167,7 +167,7 @@ static void print_busiest(const struct explanation *explanation, struct text *te
 static void print_path(const struct explanation *explanation, struct text *text)
 {
     const struct plan_path *path = &explanation->path;
-    uint64_t recompute = 0;
+    uint64_t recompute = 0, within = 0;
     text_add(text, "  critical path ");
     if (path->micro_batches != explanation->plan->micro_batches)
         text_add(text, " (of %u micro-batches)", path->micro_batches);
@@ -175,6 +175,7 @@ static void print_path(const struct explanation *explanation, struct text *text)
         const struct path_stage *stage = &path->stages[s];
         const double part = part_of(stage->compute_ns + stage->recompute_ns, path->run_ns);
         recompute += stage->recompute_ns;
+        within += explanation->within_ns[s];
         if (part < 0.01)
             continue;
         text_add(text, "%sstage %zu ", printed++ ? ", " : " ", s);
@@ -186,6 +187,15 @@ static void print_path(const struct explanation *explanation, struct text *text)
         text_add(text, "; recomputation ");
         add_percent(text, part_of(recompute, path->run_ns));
         text_add(text, " (in the stages)");
+    }
+    if (within > 0) {
+        text_add(text, "; exchanges within stages ");
+        add_percent(text, part_of(within, path->run_ns));
+        text_add(text, " (in the stages)");
+    }
+    if (path->exchanging_ns > 0) {
+        text_add(text, "; exchanges between stages ");
+        add_percent(text, part_of(path->exchanging_ns, path->run_ns));
     }
     if (path->waiting_ns > 0) {
         text_add(text, "; waiting for busy links and copies ");

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
 #include "schedules/pictures/causes.h"
 
 static int by_ends(const void *a, const void *b)
@@ -33,8 +34,23 @@ static void join_links(struct plan_path *path)
     }
 }
 
-static bool attribute(const struct timeline *timeline, const struct causes *causes, struct plan_path *path,
-                      struct error *error)
+static bool is_pass(struct action action)
+{
+    return action.kind == ACTION_F || action.kind == ACTION_B || action.kind == ACTION_I || action.kind == ACTION_R;
+}
+
+// What an exchange takes longer, it has waited for the one before it.
+static void add_exchange(const struct plan *plan, const struct message *message, struct plan_path *path)
+{
+    const uint32_t stage = message->action.stage - (message->action.kind == ACTION_SEND_B);
+    const uint64_t took_ns = message->end_ns - message->start_ns;
+    const uint64_t own_ns = min_u64(took_ns, plan->stages[stage].costs.exchange_ns);
+    path->exchanging_ns += own_ns;
+    path->waiting_ns += took_ns - own_ns;
+}
+
+static bool attribute(const struct plan *plan, const struct timeline *timeline, const struct causes *causes,
+                      struct plan_path *path, struct error *error)
 {
     path->links = calloc(timeline->message_count + 1, sizeof path->links[0]);
     if (!path->links)
@@ -45,6 +61,7 @@ static bool attribute(const struct timeline *timeline, const struct causes *caus
             continue;
         struct path_stage *stage = &path->stages[span->action.stage];
         stage->actions += span->end_ns > span->start_ns;
+        stage->passes += span->end_ns > span->start_ns && is_pass(span->action);
         stage->recompute_ns += span->recompute_ns;
         stage->compute_ns += span->end_ns - span->start_ns - span->recompute_ns;
     }
@@ -53,7 +70,7 @@ static bool attribute(const struct timeline *timeline, const struct causes *caus
         const struct message *message = &timeline->messages[i];
         const uint64_t took_ns = message->end_ns - message->start_ns;
         if (causes->critical_message[i] && is_exchange(message))
-            path->waiting_ns += took_ns;  // no quicker link between ranks would make it shorter
+            add_exchange(plan, message, path);  // no quicker link between ranks would make it shorter
         else if (causes->critical_message[i])
             path->links[path->link_count++] = (struct path_link){ message->from, message->to, 1, took_ns };
     }
@@ -69,7 +86,7 @@ static bool follow(const struct plan *plan, struct plan_path *path, struct error
     bool good = plan_simulate(plan, path->micro_batches, &run, &timeline, error)
              && (causes_create(&causes, &timeline) || error_no_memory(error, "the critical path of a plan"));
     path->run_ns = run.iteration_ns;
-    good = good && attribute(&timeline, &causes, path, error);
+    good = good && attribute(plan, &timeline, &causes, path, error);
     causes_clear(&causes);
     timeline_clear(&timeline);
     simulation_clear(&run);

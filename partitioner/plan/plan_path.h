@@ -8,6 +8,7 @@
 
 struct path_stage {
     uint32_t actions;  // actions of the stage that are on the path and take time
+    uint32_t passes;   // those of them that are F, B, I or R
     uint64_t compute_ns, recompute_ns;
 };
 
@@ -26,7 +27,8 @@ struct plan_path {
     size_t link_count;
     const struct path_link *slowest;  // the link that takes most of the path, or NULL
     uint64_t links_ns;        // of all links
-    uint64_t waiting_ns;      // for links that other messages use first, copies and exchanges
+    uint64_t exchanging_ns;   // messages between stages on one rank
+    uint64_t waiting_ns;      // for links that other messages use first, for copies, and for such messages
 };
 
 bool plan_path_read(const struct plan *plan, struct plan_path *path, struct error *error);

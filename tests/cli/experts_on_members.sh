@@ -112,7 +112,9 @@ for layer in json.load(open('least.json'))['layers']:
 E
 plan plan.json least.json 1f1b $least 2
 echo "as placed: $(run plan.json)"
-weir explain plan.json --profile least.json | grep '^  experts' | sed 's/block[13]/blockN/; s/stage [01]/stage N/; s/[0-9][0-9.]*/N/g'
+weir explain plan.json --profile least.json >explained.txt
+grep -o "exchanges within stages .* (in the stages)" explained.txt | sed 's/[0-9][0-9.]*/N/'
+grep '^  experts' explained.txt | sed 's/block[13]/blockN/; s/stage [01]/stage N/; s/[0-9][0-9.]*/N/g'
 
 echo "# refused"
 weir profile $small --rows 2; echo "exit $?"

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "partitioner/cost/predict.h"
+#include "partitioner/cost/within.h"
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/plan/plan_path.h"
 #include "partitioner/plan_search.h"
 #include "tests/partitioner/small_dag.h"
 
@@ -55,12 +57,47 @@ static bool is_exchanged(const struct profile *profile, uint32_t layer, uint32_t
     return !profile->is_chain || layer == first;
 }
 
+static uint64_t iteration_with(const struct plan *plan, uint64_t more_ns)
+{
+    struct error error = { 0 };
+    struct schedule *schedule = plan_schedule(plan, plan->micro_batches, true, &error);
+    struct network *network = plan_network(plan, &error);
+    struct simulation run = { 0 };
+    assert_good(schedule && network, error);
+    schedule->costs[0].exchange_ns += more_ns;
+    assert_good(schedule_simulate(schedule, NULL, network, &run, NULL, &error), error);
+    const uint64_t ns = run.iteration_ns;
+    simulation_clear(&run);
+    network_free(network);
+    schedule_free(schedule);
+    return ns;
+}
+
+// Whole exchanges are on the path. If each takes 1 ns more, the run takes longer by as many, unless it waits for some.
+static uint64_t check_path(const struct plan *plan, uint64_t exchange_ns)
+{
+    struct error error = { 0 };
+    struct plan_path path;
+    assert_good(plan_path_read(plan, &path, &error), error);
+    uint64_t sum = path.exchanging_ns + path.waiting_ns;
+    for (size_t s = 0; s < path.stage_count; s++)
+        sum += path.stages[s].compute_ns + path.stages[s].recompute_ns;
+    assert_int_equal(sum, path.run_ns);
+    assert_int_equal(path.link_count, 0);
+    const uint64_t count = exchange_ns > 0 ? path.exchanging_ns / exchange_ns : 0;
+    assert_int_equal(path.exchanging_ns, count * exchange_ns);
+    if (path.waiting_ns == 0)
+        assert_true(iteration_with(plan, 1) - iteration_with(plan, 0) >= count);
+    plan_path_clear(&path);
+    return count;
+}
+
 // By the formula of each stage, and by the evaluator, which has loops of its own.
 static void exchanges_are_messages_of_the_only_cut(void **state)
 {
     (void)state;
     uint64_t seed = 9;
-    size_t beyond = 0;
+    size_t beyond = 0, on_path = 0;
     for (uint64_t trial = 0; trial < test_trials(200, 3000); trial++) {
         struct error error = { 0 };
         uint32_t first;
@@ -72,18 +109,21 @@ static void exchanges_are_messages_of_the_only_cut(void **state)
         struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
         assert_int_equal(plan->stages[1].first, first);
-        uint64_t exchange_ns = 0, forward_ns = 0;
+        uint64_t exchange_ns = 0, forward_ns = 0, own_ns = 0;
         for (uint32_t l = first; l < LAYERS; l++) {
             const uint64_t communication_ns = profile->layers[l].variants[0].communication_ns;
             const bool is_message = is_exchanged(profile, l, first);
             exchange_ns += is_message ? communication_ns : 0;
             forward_ns += profile->layers[l].forward_ns + (is_message ? 0 : communication_ns);
+            own_ns += is_message ? 0 : communication_ns;
             beyond += l > first && is_message;
         }
+        assert_int_equal(within_ns(plan, profile, 1), own_ns);
         assert_int_equal(plan->stages[0].costs.exchange_ns, exchange_ns);
         assert_int_equal(plan->stages[1].costs.exchange_ns, 0);
         assert_int_equal(plan->stages[1].costs.forward_ns, forward_ns);
         assert_good(plan_evaluate(plan, profile, &error), error);
+        on_path += check_path(plan, exchange_ns);
         plan->stages[0].costs.exchange_ns++;
         assert_false(plan_evaluate(plan, profile, &error));
         assert_memory_equal(error.text, "stages[0].costs.exchange_ns", 27);
@@ -91,7 +131,7 @@ static void exchanges_are_messages_of_the_only_cut(void **state)
         cluster_free(cluster);
         profile_free(profile);
     }
-    assert_true(beyond > 10);
+    assert_true(beyond > 10 && on_path > 10);
 }
 
 // By any other schedule the devices of a stage exchange within F and B, wherever the model is cut.
@@ -109,9 +149,12 @@ static void other_orders_have_them_within_their_stages(void **state)
                                                 .layout = { .variants = variants, .stages = 2 } };
         struct plan *plan = plan_search(&request, &error);
         assert_good(plan, error);
-        uint64_t want_ns = 0;
-        for (uint32_t l = 0; l < LAYERS; l++)
+        uint64_t want_ns = 0, within = 0;
+        for (uint32_t l = 0; l < LAYERS; l++) {
             want_ns += profile->layers[l].forward_ns + profile->layers[l].variants[0].communication_ns;
+            within += profile->layers[l].variants[0].communication_ns;
+        }
+        assert_int_equal(within_ns(plan, profile, 0) + within_ns(plan, profile, 1), within);
         assert_int_equal(plan->stages[0].costs.forward_ns + plan->stages[1].costs.forward_ns, want_ns);
         assert_int_equal(plan->stages[0].costs.exchange_ns, 0);
         assert_good(plan_evaluate(plan, profile, &error), error);

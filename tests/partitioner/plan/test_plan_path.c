@@ -36,7 +36,7 @@ static void a_path_is_as_long_as_its_run(void **state)
         struct plan_path path;
         if (plan) {
             assert_good(plan_path_read(plan, &path, &error), error);
-            uint64_t sum = path.waiting_ns, recompute = 0;
+            uint64_t sum = path.waiting_ns + path.exchanging_ns, recompute = 0;
             for (size_t s = 0; s < path.stage_count; s++) {
                 sum += path.stages[s].compute_ns + path.stages[s].recompute_ns;
                 recompute += path.stages[s].recompute_ns;
