@@ -1,24 +1,38 @@
 // weir partition PROFILE: decides which layers are on which devices, and which are recomputed.
 
+#include "cli/capacities.h"
 #include "cli/command.h"
 #include "cli/plan_find.h"
 
-enum { KEY_SECOND_OPINION = KEY_OWN, KEY_FOR };
+enum { KEY_SECOND_OPINION = KEY_OWN, KEY_FOR, KEY_MOST_DROPPED };
 
 struct partition_arguments {
     struct plan_options plan;
     bool second_opinion;
     enum plan_target target;
+    struct capacity_options capacities;
     struct shared_options output;  // --json, -o
 };
 
 static const struct argp_option options[] = {
     { "second-opinion", KEY_SECOND_OPINION, 0, 0, "Let GLPK find the least bound of small cases too", 4 },
     { "for", KEY_FOR, "FRAMEWORK", 0, "Only what it can be told: megatron, torchtitan (weir export)", 2 },
+    { "most-dropped", KEY_MOST_DROPPED, "PERCENT", 0, "What experts' capacity may drop, such as 5%", 2 },
     OPTION_JSON_IN(5),
     OPTION_OUTPUT,
     { 0 },
 };
+
+// The first one is the plan's; a plan chooses among that and the others.
+static error_t take_profile(struct partition_arguments *given, const char *argument, struct argp_state *state)
+{
+    if (!given->plan.profile)
+        return ARGP_ERR_UNKNOWN;
+    if (given->capacities.count == MOST_CAPACITIES)
+        argp_error(state, "more than %d profiles", MOST_CAPACITIES + 1);
+    given->capacities.files[given->capacities.count++] = argument;
+    return 0;
+}
 
 static error_t parse_partition_option(int key, char *argument, struct argp_state *state)
 {
@@ -33,6 +47,12 @@ static error_t parse_partition_option(int key, char *argument, struct argp_state
     case KEY_FOR:
         given->target = (enum plan_target)option_name(argument, "--for", plan_target_names, state);
         return 0;
+    case KEY_MOST_DROPPED:
+        given->capacities.has_most_dropped = true;
+        given->capacities.most_dropped_ppm = (uint32_t)option_share(argument, "--most-dropped", 1000000, state);
+        return 0;
+    case ARGP_KEY_ARG:
+        return take_profile(given, argument, state);
     case ARGP_KEY_END:
         if (given->target != TARGET_ANY && given->second_opinion)
             argp_error(state, "--for or --second-opinion, not both: GLPK knows nothing of frameworks");
@@ -54,12 +74,11 @@ static void parse(int count, char **arguments, struct partition_arguments *given
         .options = options,
         .parser = parse_partition_option,
         .children = children,
-        .args_doc = "PROFILE",
-        .doc = "Cuts a model into the stages of a schedule and decides what to recompute, so that an iteration"
-               " takes the least simulated time and every stage fits on its device. Ctrl-C ends the search with the"
-               " best plan so far."
-               "\vFor a plan that is there: weir price, keep, explain; for many: front, sweep. Exit code 1: nothing"
-               " fits.\n\nExample:\n"
+        .args_doc = "PROFILE...",
+        .doc = "Cuts a model into stages and decides what to recompute, so that an iteration takes the least simulated"
+               " time and every stage fits. Ctrl-C: the best so far."
+               "\vProfiles that differ in the capacity of experts: the largest that fits is taken. See: weir price,"
+               " keep, front, sweep. Exit code 1: nothing fits.\n\nExample:\n"
                "  weir partition profile.json --cluster \"4 devices, 16GiB, 12GB/s 5us\" \\\n"
                "      --schedule 1f1b --micro-batches 16 -o plan.json\n",
     };
@@ -70,9 +89,11 @@ static int run(int count, char **arguments)
 {
     struct partition_arguments given = { 0 };
     parse(count, arguments, &given);
-    return plan_find_run(&(struct plan_finding){ .plan = &given.plan, .stability = &(struct stability_options){ 0 },
-                                                 .second_opinion = given.second_opinion, .target = given.target,
-                                                 .output = &given.output });
+    const struct plan_finding finding = { .plan = &given.plan, .stability = &(struct stability_options){ 0 },
+                                          .second_opinion = given.second_opinion, .target = given.target,
+                                          .output = &given.output };
+    return given.capacities.count > 0 || given.capacities.has_most_dropped
+               ? capacities_run(&given.capacities, &given.plan, &finding) : plan_find_run(&finding);
 }
 
 const struct command command_partition = { "partition", "cut a model into stages, decide what to recompute", run };

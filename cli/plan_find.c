@@ -1,6 +1,7 @@
 #include "cli/plan_find.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -94,6 +95,14 @@ static struct plan *search(struct search_request *request, enum plan_target targ
     return plan;
 }
 
+static bool take_note(struct plan *plan, const char *note, struct text *said, struct error *error)
+{
+    free(plan->notes);
+    plan->notes = strdup(note);
+    text_add(said, "\n%s\n", note);
+    return plan->notes || error_no_memory(error, "a plan");
+}
+
 static int find(const struct plan_finding *finding, struct plan_request *request, const struct plan *kept,
                 struct error *error)
 {
@@ -105,6 +114,14 @@ static int find(const struct plan_finding *finding, struct plan_request *request
     struct plan *plan = search(&request->request, finding->target, &found_none);
     if (found_none.kind == ERROR_MACHINE)  // no reason to keep the other plan
         return command_fail(&found_none);
+    if (found_none.kind == ERROR_ANSWER && finding->has_others) {
+        command_say("%s: %s", finding->plan->profile, found_none.text);
+        return ERROR_ANSWER;
+    }
+    if (plan && finding->note && !take_note(plan, finding->note, &said, error)) {
+        plan_free(plan);
+        return command_fail(error);
+    }
     const bool good = stability_judge(finding->stability, &request->request, kept, &found_none, &plan, &said, error);
     int code = good ? print(finding->output, plan, &said)
                     : plan_request_fail(finding->plan, finding->stability->keep, error);

@@ -12,6 +12,8 @@ struct plan_finding {
     bool second_opinion;
     enum plan_target target;  // of a search without a plan to be kept
     const struct shared_options *output;
+    const char *note;  // that the plan keeps, and that is printed; NULL: none
+    bool has_others;   // if nothing fits, the caller goes on with another request
 };
 
 // Shows a search's progress; for search_limits.progress, where `self` is a struct progress.

@@ -96,7 +96,6 @@ static bool read_run(struct json *object, const struct profile_routing *routing,
     struct json list = has_members ? json_array(object, "members") : (struct json){ 0 }, item;
     if (routing->end_step == 0)
         return true;
-    layer->capacity = json_has(object, "capacity") ? json_u64(object, "capacity", 1, layer->pairs) : 0;
     layer->dropped = json_u64(object, "dropped", 0, layer->pairs * routing->batches);
     if (json_has(object, "exchanges")) {
         layer->exchanges = json_u64(object, "exchanges", 1, JSON_MAX);
@@ -117,6 +116,7 @@ static bool read_layer(struct json *object, const struct profile_routing *routin
     layer->experts = (uint32_t)json_u64(object, "experts", 1, ROUTING_MOST_EXPERTS);
     layer->top = (uint32_t)json_u64(object, "top", 1, layer->experts > 0 ? layer->experts : 1);
     layer->pairs = json_u64(object, "pairs", layer->top, (uint64_t)1 << 31);
+    layer->capacity = json_has(object, "capacity") ? json_u64(object, "capacity", 1, layer->pairs) : 0;
     struct json list = json_array(object, "counts"), item;
     const size_t batches = json_count(&list);
     if (list.node && batches != routing->batches)
@@ -259,6 +259,18 @@ uint64_t routing_dropped_ppm(const struct profile_routing *routing, const struct
     for (size_t i = 0; i < count_of(routing, layer); i++)
         dropped += layer->counts[i] > capacity ? layer->counts[i] - capacity : 0;
     return (uint64_t)((unsigned __int128)1000000 * dropped / (layer->pairs * routing->batches));
+}
+
+uint64_t routing_all_dropped_ppm(const struct profile_routing *routing)
+{
+    uint64_t dropped = 0, pairs = 0;
+    for (size_t l = 0; l < routing->layer_count; l++) {
+        const struct layer_routing *layer = &routing->layers[l];
+        for (size_t i = 0; layer->capacity > 0 && i < count_of(routing, layer); i++)
+            dropped += layer->counts[i] > layer->capacity ? layer->counts[i] - layer->capacity : 0;
+        pairs += layer->pairs * routing->batches;
+    }
+    return (uint64_t)((unsigned __int128)1000000 * dropped / pairs);
 }
 
 uint64_t routing_slowest_pairs(const struct profile_routing *routing, const struct layer_routing *layer,

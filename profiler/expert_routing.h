@@ -21,9 +21,9 @@ struct layer_routing {
     uint32_t experts, top;  // choices of a token
     uint64_t pairs;         // of a micro-batch: tokens times `top`
     uint32_t *counts;       // [batches][experts]: the pairs of each expert, with those that a capacity drops
+    uint64_t capacity;      // pairs of a micro-batch that an expert takes; 0: all
     // The rest only if a run has counted:
     uint32_t *members;      // the device of each expert in its group; NULL: all are on one
-    uint64_t capacity;      // pairs of a micro-batch that an expert takes; 0: all
     uint64_t dropped;       // pairs of all micro-batches that were dropped
     // Exchanges of rows in the last pass, and how long all of them took; 0: not timed
     uint64_t exchanges, exchange_ns;
@@ -58,6 +58,8 @@ uint32_t routing_p95(const struct profile_routing *routing, const struct layer_r
 // The share of all pairs, in millionths, that is dropped if each expert takes at most `capacity` of a micro-batch.
 uint64_t routing_dropped_ppm(const struct profile_routing *routing, const struct layer_routing *layer,
                              uint64_t capacity);
+// The same of all layers, each by its own capacity.
+uint64_t routing_all_dropped_ppm(const struct profile_routing *routing);
 
 // Pairs of the member with most of them, summed over all micro-batches, if each expert takes at most `capacity` of one
 // (0: all). `members` has the member of each expert. *dropped (may be NULL) is what is dropped.

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
+#include "models/router.h"
 #include "runtime/twin/twin.h"
 #include "trainer/model_layers.h"
 
@@ -38,6 +40,8 @@ static struct profile_routing *begin(const struct model_routing_request *request
         struct layer_routing *to = &routing->layers[next++];
         *to = (struct layer_routing){ .layer = strdup(layer->name), .experts = (uint32_t)router->experts,
                                       .top = (uint32_t)router->top, .pairs = choices.count };
+        const uint64_t capacity = router_capacity(layer, choices.count / router->top);
+        to->capacity = min_u64(capacity, to->pairs);
         to->counts = calloc(request->batches * to->experts + 1, sizeof *to->counts);
         good = to->layer && to->counts;
     }
