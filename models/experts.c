@@ -22,6 +22,7 @@
 // What experts have received in F and I stays for W, which exchanges nothing.
 #include <math.h>
 
+#include "common/expert_rules.h"
 #include "models/expert_places.h"
 #include "models/router.h"
 
@@ -241,13 +242,17 @@ static uint64_t copied_bytes(const struct layer *layer)
     return walk.bytes;
 }
 
+static uint64_t matrices_of(const struct layer *layer, size_t inner)
+{
+    return (uint64_t)expert_matrices((double)layer->shape.out, (double)inner, layer->shape.experts.is_swiglu);
+}
+
 static uint64_t flops_of(const struct layer *layer)
 {
     const struct expert_shape *shape = &layer->shape.experts;
     const uint64_t rows = layer_rows(layer), width = layer->shape.out, slots = router_taken(layer);
     return 2 * rows * width * shape->router.experts
-         + 2 * slots * width * (up_width(layer, shape->inner) + shape->inner)
-         + 2 * rows * width * (up_width(layer, shape->shared) + shape->shared);
+         + 2 * slots * matrices_of(layer, shape->inner) + 2 * rows * matrices_of(layer, shape->shared);
 }
 
 static struct kind_sizes experts_sizes(const struct layer *layer)

@@ -1,6 +1,6 @@
 #include "models/router.h"
 
-#include <math.h>
+#include "common/expert_rules.h"
 
 static const struct router *router_of(const struct layer *layer)
 {
@@ -15,9 +15,7 @@ static bool has_bias(const struct layer *layer)
 size_t router_capacity(const struct layer *layer, size_t tokens)
 {
     const struct router *router = router_of(layer);
-    const double even = (double)(tokens * router->top) / (double)router->experts;
-    const double factor = layer->shape.experts.capacity;
-    return factor > 0 ? (size_t)fmax(1, ceil(even * factor)) : 0;
+    return expert_capacity(tokens * router->top, router->experts, layer->shape.experts.capacity);
 }
 
 static bool has_places(const struct layer *layer)

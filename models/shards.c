@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "common/expert_rules.h"
 #include "models/expert_places.h"
 #include "models/router.h"
 #include "models/table_places.h"
@@ -50,7 +51,8 @@ uint64_t layer_exchanged_bytes(const struct layer *shard)
 {
     const bool exchanges = exchanges_vectors(shard) || !shard->shape.tables.has_exchange;
     if (shard->shape.experts.have_places)
-        return layer_bytes(shard, router_slots(shard) * shard->shape.out);
+        return round_to_256((uint64_t)expert_sent_bytes((double)router_slots(shard), (double)shard->shape.out,
+                                                        precision_bytes(shard->shape.precision)));
     return shard->shape.tables.places.are_given && exchanges ? placed_input_bytes(shard) : 0;
 }
 

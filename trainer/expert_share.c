@@ -1,11 +1,11 @@
 #include "trainer/expert_share.h"
 
+#include "common/expert_rules.h"
 #include "models/router.h"
 
 static uint64_t inner_operations(const struct layer *shard, uint64_t inner)
 {
-    const uint64_t products = shard->shape.experts.is_swiglu ? 3 : 2;
-    return 2 * products * shard->shape.out * inner;
+    return 2 * (uint64_t)expert_matrices((double)shard->shape.out, (double)inner, shard->shape.experts.is_swiglu);
 }
 
 struct expert_share expert_share_of(const struct layer *shard, const struct profile_routing *routing)

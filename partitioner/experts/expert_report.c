@@ -1,9 +1,9 @@
 #include "partitioner/experts/expert_report.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
+#include "common/expert_rules.h"
 #include "common/json.h"
 #include "common/shown.h"
 
@@ -91,8 +91,7 @@ static void print_placement(const struct expert_plans *plans, size_t l, struct t
                        " placement takes less than that.\n", plan->binding, alone);
     text_add(text, "  A capacity of");
     for (int c = 0; c < CAPACITIES; c++) {
-        const double even = (double)layer->pairs / layer->experts;
-        const uint64_t most = (uint64_t)ceil(even * capacities_milli[c] / 1000);
+        const uint64_t most = expert_capacity(layer->pairs, layer->experts, capacities_milli[c] / 1000.0);
         text_add(text, "%s %.2f drops %.1f %%", c > 0 ? "," : "", capacities_milli[c] / 1000.0,
                  (double)routing_dropped_ppm(plans->profile->routing, layer, most) / 1e4);
     }
@@ -128,7 +127,7 @@ static void write_capacities(const struct expert_plans *plans, const struct laye
 {
     json_begin_array(writer, "capacities", JSON_LINES);
     for (int c = 0; c < CAPACITIES; c++) {
-        const uint64_t most = (uint64_t)ceil((double)layer->pairs / layer->experts * capacities_milli[c] / 1000);
+        const uint64_t most = expert_capacity(layer->pairs, layer->experts, capacities_milli[c] / 1000.0);
         json_begin_object(writer, NULL, JSON_INLINE);
         json_put_u64(writer, "factor_milli", capacities_milli[c]);
         json_put_u64(writer, "dropped_ppm", routing_dropped_ppm(plans->profile->routing, layer, most));

@@ -119,6 +119,7 @@ enum estimate_phase { ESTIMATE_F, ESTIMATE_I, ESTIMATE_W, ESTIMATE_PHASES };
 struct phase_estimate {
     double products_ns, attention_ns, passes_ns, communication_ns;  // on the device, without what is hidden
     double dispatch_ns;  // of experts' messages, hidden or not
+    double dispatched_bytes;  // that the device sends in these messages, with those that stay on it
     double paired_ns;    // the part of them that is hidden where forwards run together with backwards (hidden_experts)
     double hidden_ns;    // communication that is hidden behind other work, paired_ns included
     double launches;     // number of kernels

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "common/expert_rules.h"
 #include "common/number.h"
 #include "profiler/estimate/layer_kernels.h"
 #include "profiler/estimate/recurrent_costs.h"
@@ -502,20 +503,23 @@ static double dispatched_bytes(const struct layer_maker *maker)
     return is_narrow ? maker->product_number + 4.0 / 128 : maker->number;
 }
 
-// Sends tokens to their experts, or back.
-static void add_dispatch(struct layer_maker *maker, enum estimate_phase phase, double numbers, double number)
+// Sends so many pairs of a token and an expert to their experts, or back.
+static void add_dispatch(struct layer_maker *maker, enum estimate_phase phase, double pairs, double width,
+                         double number)
 {
+    const double numbers = pairs * width, bytes = expert_sent_bytes(pairs, width, number);
     const struct transformer *model = maker->model;
     const struct group group = { .ranks = (double)maker->request->expert, .stride = 1 };
     const struct token_routes routes = { (double)model->chosen, (double)model->router_groups,
                                          (double)model->chosen_groups };
     if (group.ranks > 1) {
         const double ns = maker->request->dispatch == DISPATCH_EACH
-            ? collective_ns(maker->device, ALL_TO_ALL, numbers * number, group)
-            : dispatch_ns(maker->device, numbers * number, &routes, group);
+            ? collective_ns(maker->device, ALL_TO_ALL, bytes, group)
+            : dispatch_ns(maker->device, bytes, &routes, group);
         layer_phase(maker, phase)->communication_ns += ns;
         layer_phase(maker, phase)->dispatch_ns += ns;
         layer_phase(maker, phase)->launches += 1;
+        layer_phase(maker, phase)->dispatched_bytes += bytes;
     }
     layer_add_pass(maker, phase, 2 * numbers);  // permuted into the experts' order, or back into their own
 }
@@ -598,14 +602,14 @@ void make_experts(struct layer_maker *maker)
     add_latent_experts(maker);
     layer_hide_exchanges(maker);
     const double number = maker->number, there = dispatched_bytes(maker);
-    add_dispatch(maker, ESTIMATE_F, sent * narrow, there);
+    add_dispatch(maker, ESTIMATE_F, sent, narrow, there);
     maker->is_grouped = true;
     add_mlp(maker, sent / here, narrow, (double)model->expert_ffn, here);
     maker->is_grouped = false;
     add_expert_biases(maker, sent, here);
-    add_dispatch(maker, ESTIMATE_F, sent * narrow, number);
-    add_dispatch(maker, ESTIMATE_I, sent * narrow, there);
-    add_dispatch(maker, ESTIMATE_I, sent * narrow, number);
+    add_dispatch(maker, ESTIMATE_F, sent, narrow, number);
+    add_dispatch(maker, ESTIMATE_I, sent, narrow, there);
+    add_dispatch(maker, ESTIMATE_I, sent, narrow, number);
     layer_keep_read(maker, sent * narrow);  // what the experts have read
     layer_keep(maker, sent * narrow);       // and their outputs
     layer_hold_read(maker, sent * narrow);
@@ -633,6 +637,7 @@ static void add_layer(struct layer_estimate *all, const struct layer_estimate *p
         to->passes_ns += from->passes_ns;
         to->communication_ns += from->communication_ns;
         to->dispatch_ns += from->dispatch_ns;
+        to->dispatched_bytes += from->dispatched_bytes;
         to->hidden_ns += from->hidden_ns;
         to->launches += from->launches;
     }

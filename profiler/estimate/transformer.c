@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/expert_rules.h"
 #include "common/json.h"
 #include "profiler/estimate/transformer_families.h"
 
@@ -285,7 +286,8 @@ uint64_t transformer_experts_parameters(const struct transformer *model)
 {
     const uint64_t biases = model->biased_experts ? mlp_biases(model, model->expert_ffn) : 0;
     const uint64_t hidden = model->expert_hidden ? model->expert_hidden : model->hidden;
-    return model->experts * (matrices(model, hidden, model->expert_ffn) + biases);
+    const double matrices = expert_matrices((double)hidden, (double)model->expert_ffn, model->is_gated);
+    return model->experts * ((uint64_t)matrices + biases);
 }
 
 uint64_t transformer_router_parameters(const struct transformer *model)
