@@ -42,7 +42,7 @@ static bool is_comparable(const struct capacity_choice *first, const struct capa
     const struct profile *a = first->profile, *b = choice->profile;
     if (!b->routing)
         return error_named(error, "%s: has no routing of experts, by which capacities are compared: profile the model"
-                           " with --data TEXT", choice->file);
+                           " on a text", choice->file);
     if (!are_one_model(a->model, b->model) || a->micro_batch != b->micro_batch || strcmp(a->dtype, b->dtype) != 0)
         return error_named(error, "%s: is of another model than %s, and not only of another capacity", choice->file,
                            first->file);

@@ -95,8 +95,8 @@ static void what_cannot_be_compared_is_refused(void **state)
     made[1].routing.seed = 2;
     refuse(made, "b.json: its routing was counted by other data, weights or micro-batches than that of a.json");
     made[1].profile.routing = NULL;
-    refuse(made, "b.json: has no routing of experts, by which capacities are compared: profile the model with --data"
-                 " TEXT");
+    refuse(made, "b.json: has no routing of experts, by which capacities are compared: profile the model on a"
+                 " text");
 }
 
 int main(void)
