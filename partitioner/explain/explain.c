@@ -61,7 +61,7 @@ static void find_experts(const struct explain_request *request, struct uneven_ex
     const struct plan *plan = request->plan;
     for (uint32_t s = 0; s < plan->stage_count; s++)
         for (uint32_t l = plan->stages[s].first; plan->stages[s].variant && l < plan->stages[s].end; l++) {
-            const struct profile_layer *layer = &request->profile->layers[l];
+            const struct profile_layer *layer = &request->profile->layers[plan->order ? plan->order[l] : l];
             for (size_t v = 0; v < layer->variant_count; v++) {
                 const struct profile_variant *variant = &layer->variants[v];
                 if (strcmp(variant->layer.name, plan->stages[s].variant) != 0
