@@ -192,6 +192,9 @@ struct weir_estimate_options {
     // `shard` is within groups of this many devices, which all hold the same; usual: one group of all
     uint32_t within;
     uint32_t gradient_bytes;  // bytes of a gradient, 2 or 4; usual: as the framework has it
+    // Kept for the backward in fewer bits: what activations of "experts" or all "activations" read, and the output of
+    // "attention"; or "none". Usual: as the framework has it
+    const char *narrow;
 };
 
 // Estimates a model. `config` is the path of a Hugging Face config.json, or its text. `answer` receives where the

@@ -99,6 +99,9 @@ bool given_estimating(const struct weir_estimate_options *given, struct estimate
     request->within = given->within;
     request->gradient_bytes = given->gradient_bytes;
     request->without_mtp = given->without_mtp;
+    request->said |= given->narrow ? SAID_NARROW : 0;
+    if (given->narrow && !estimate_narrow_parse(given->narrow, &request->narrow, error))
+        return error_at(error, "narrow");
     if (!given->recompute_tensors
         || estimate_recompute_parse(given->recompute_tensors, &request->recompute_tensors, error))
         return true;

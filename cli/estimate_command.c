@@ -135,11 +135,11 @@ static const struct argp argp = {
     .parser = parse_estimate_command_option,
     .children = children,
     .args_doc = "CONFIG",
-    .doc = "Estimates what the layers of a transformer would cost: CONFIG is a Hugging Face model's config.json "
-           "of a family that --list names: llama, .. (of models that also see, the text model)."
+    .doc = "Estimates the layers of a transformer: CONFIG is a Hugging Face config.json of a family that --list "
+           "names (of models that also see, the text model)."
            "\v"
-           "Layers run as Megatron-Core runs them (NVIDIA/Megatron-LM) or as --like says: what a tuned run reaches "
-           "(docs/estimate.md). A device of the cluster is a --tensor x --context group."
+           "Layers run as in Megatron-Core, or as --like says: what a tuned run reaches (docs/estimate.md). A device "
+           "of the cluster is a --tensor x --context group."
            "\n\nExample:\n  weir estimate config.json --device h100-sxm --tensor 8 -o profile.json\n",
 };
 

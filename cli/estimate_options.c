@@ -9,7 +9,7 @@
 enum {
     KEY_SEQUENCE = KEY_ESTIMATE,
     KEY_DTYPE, KEY_PRODUCTS, KEY_ATTENTION, KEY_OVERLAP, KEY_SEQUENCE_PARALLEL, KEY_GRAPHS, KEY_HIDDEN_EXPERTS,
-    KEY_COMPILED, KEY_DISPATCH, KEY_RECOMPUTE_TENSORS,
+    KEY_COMPILED, KEY_DISPATCH, KEY_RECOMPUTE_TENSORS, KEY_NARROW,
     KEY_BLOCKING, KEY_LOSS, KEY_LIKE, KEY_WITHIN, KEY_GRADIENTS, KEY_MTP,
     KEY_FROZEN, KEY_LORA, KEY_LENGTHS,
 };
@@ -26,6 +26,7 @@ static const struct argp_option options[] = {
     { "dispatch", KEY_DISPATCH, "HOW", 0, "Tokens to each expert, once to a group, narrow", 0 },
     { "loss", KEY_LOSS, "HOW", 0, "inplace (Megatron), plain, fused, kernel", 0 },
     { "recompute-tensors", KEY_RECOMPUTE_TENSORS, "WHAT", 0, "Within layers: norms, activations, latent", 0 },
+    { "narrow", KEY_NARROW, "WHAT", 0, "Kept in few bits: experts, activations, attention", 0 },
     { "sequence-parallel", KEY_SEQUENCE_PARALLEL, "NO", OPTION_ARG_OPTIONAL, "Norms split over the tensor group", 0 },
     { "graphs", KEY_GRAPHS, "NO", OPTION_ARG_OPTIONAL, "Launches cost the host nothing (CUDA graphs)", 0 },
     { "blocking", KEY_BLOCKING, 0, 0, "CUDA_LAUNCH_BLOCKING is set", 0 },
@@ -55,6 +56,14 @@ static void take_recomputed(const char *argument, struct estimate_request *reque
     struct error error = { 0 };
     if (!estimate_recompute_parse(argument, &request->recompute_tensors, &error))
         argp_error(state, "--recompute-tensors: %s", error.text);
+}
+
+static void take_narrow(const char *argument, struct estimate_request *request, struct argp_state *state)
+{
+    struct error error = { 0 };
+    if (!estimate_narrow_parse(argument, &request->narrow, &error))
+        argp_error(state, "--narrow: %s", error.text);
+    request->said |= SAID_NARROW;
 }
 
 static const struct framework *take_like(const char *argument, struct argp_state *state)
@@ -137,6 +146,9 @@ static error_t parse_estimate_option(int key, char *argument, struct argp_state 
         return 0;
     case KEY_RECOMPUTE_TENSORS:
         take_recomputed(argument, request, state);
+        return 0;
+    case KEY_NARROW:
+        take_narrow(argument, request, state);
         return 0;
     case KEY_BLOCKING:
         request->blocking = true;

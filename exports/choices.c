@@ -137,6 +137,12 @@ static void say_choice(const struct export *export, enum choice choice, struct t
     case CHOICE_LATENT_AGAIN:
         return say_flag(text, "queries, keys and values of latent attention computed again rather than kept",
                         how->recompute_tensors & RECOMPUTE_LATENT);
+    case CHOICE_NARROW_EXPERTS:
+        return say_flag(text, "what experts' activations read kept in 8 bits", how->narrow & NARROW_EXPERTS);
+    case CHOICE_NARROW_ACTIVATIONS:
+        return say_flag(text, "what activations read kept in 8 bits", how->narrow & NARROW_ACTIVATIONS);
+    case CHOICE_NARROW_ATTENTION:
+        return say_flag(text, "the output of attention kept in 12 bits", how->narrow & NARROW_ATTENTION);
     case CHOICE_GRAPHS:
         return say_flag(text, "CUDA graphs, with which launches cost the host nothing", how->graphs);
     case CHOICE_BLOCKING:

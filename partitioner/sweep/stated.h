@@ -110,6 +110,7 @@ void judgement_write(const struct judgement *judgement, const struct stated_more
 // How many layers of each kind a stage has, and how many of them are recomputed.
 struct stated_stage {
     double counts[LAYER_SLOTS], again[LAYER_SLOTS];
+    bool has_table;  // another stage of its ranks holds the embedding's table, which it then reads there
 };
 
 double stated_blocks(const struct transformer *model, const struct stated_stage *stage);  // of the stage

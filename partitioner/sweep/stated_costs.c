@@ -231,11 +231,11 @@ void stated_costs(const struct judgement *judgement, const struct stated_stage *
         kept += (double)estimate_output_bytes(&judgement->estimate);
     if (is_last)
         transient = fmax(transient, (double)(parts[PART_HEAD].saved_bytes + parts[PART_HEAD].backward_workspace_bytes));
-    // On another rank, a head that reads the embedding's table has a copy of it. Layers that predict tokens further
-    // on have one, too.
+    // A head that reads the embedding's table has a copy of it on a rank without the table. Layers that predict tokens
+    // further on have one, too.
     const bool reads_table = stage->counts[PART_PREDICTED] > 0 || stage->counts[PART_CROSSING] > 0
         || (is_last && judgement->estimate.model.is_tied);
-    if (reads_table && judgement->request.ranks * judgement->request.chunks > 1 && stage->counts[PART_EMBEDDING] <= 0)
+    if (reads_table && !stage->has_table && stage->counts[PART_EMBEDDING] <= 0)
         add_states(judgement, PART_EMBEDDING, 1, bytes);
     row->fixed_bytes = (uint64_t)llround(bytes->weights + bytes->gradients + bytes->optimizer);
     row->kept_forward_bytes = (uint64_t)llround(kept);

@@ -192,6 +192,27 @@ static void set_pairs(const struct judgement *judgement, const struct generator 
         generate_pairs(run->schedule);
 }
 
+static bool is_on_rank(const struct schedule *schedule, size_t stage, uint32_t rank)
+{
+    for (size_t route = 0; route < schedule->route_count; route++)
+        if (schedule->routes[route * schedule->stages + stage] == rank)
+            return true;
+    return false;
+}
+
+// Whether each rank of a stage has the embedding, too, as where the ends of two pipelines are one rank's.
+static bool has_table(const struct run *run, size_t stage)
+{
+    const struct schedule *schedule = run->schedule;
+    size_t table = 0;
+    while (table + 1 < schedule->stages && run->stages[table].counts[PART_EMBEDDING] <= 0)
+        table++;
+    for (size_t route = 0; route < schedule->route_count; route++)
+        if (!is_on_rank(schedule, table, schedule->routes[route * schedule->stages + stage]))
+            return false;
+    return true;
+}
+
 static bool set_up(const struct judgement *judgement, struct run *run, struct error *error)
 {
     const struct stated_request *request = &judgement->request;
@@ -204,15 +225,19 @@ static bool set_up(const struct judgement *judgement, struct run *run, struct er
         return false;
     if (!run->bytes || !run->rows)
         return error_no_memory(error, "stages");
-    for (size_t s = 0; s < count; s++)
-        stated_costs(judgement, &run->stages[s], s + 1 == count, &run->rows[s], &run->bytes[s]);
     run->schedule = schedule_generate(name, request->ranks, request->chunks, request->micro_batches, error);
-    if (run->schedule && run->schedule->stages != count)
+    if (!run->schedule)
+        return false;
+    if (run->schedule->stages != count)
         return error_set(error, "%s has %u stages on %u ranks, not %zu", name, run->schedule->stages, request->ranks,
                          count);
-    if (run->schedule && judgement->has_pairs)
+    for (size_t s = 0; s < count; s++) {
+        run->stages[s].has_table = has_table(run, s);
+        stated_costs(judgement, &run->stages[s], s + 1 == count, &run->rows[s], &run->bytes[s]);
+    }
+    if (judgement->has_pairs)
         set_pairs(judgement, generator_of(judgement), run);
-    return run->schedule;
+    return true;
 }
 
 // --- what came of it -----------------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ static void print_layout(const struct judgement *judgement, struct text *text)
              (unsigned long long)how->context, (unsigned long long)how->expert, request->ranks);
     if (request->chunks > 1)
         text_add(text, " of %u stages each", request->chunks);
-    text_add(text, ", data %llu, shared: %s", (unsigned long long)how->data, estimate_shard_words[how->shard]);
+    text_add(text, ", data %llu, shared: %s", (unsigned long long)request->how.data,
+             estimate_shard_words[how->shard]);
     text_add(text, ";\n%u %s of %llu x %llu tokens", request->micro_batches,
              request->micro_batches == 1 ? "micro-batch" : "micro-batches", (unsigned long long)how->micro_batch,
              (unsigned long long)how->sequence);
@@ -191,7 +192,7 @@ static void write_layout(const struct judgement *judgement, struct json_writer *
     json_put_u64(writer, "expert", how->expert);
     json_put_u64(writer, "ranks", request->ranks);
     json_put_u64(writer, "chunks", request->chunks);
-    json_put_u64(writer, "data", how->data);
+    json_put_u64(writer, "data", request->how.data);
     json_put_string(writer, "placement", config_placement_names[request->placement]);
     json_put_string(writer, "shard", estimate_shard_words[how->shard]);
     json_put_u64(writer, "micro_batch", how->micro_batch);

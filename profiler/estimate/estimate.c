@@ -15,23 +15,34 @@ const char *const estimate_shard_words[] = { "none", "optimizer", "gradients", "
 const char *const estimate_dispatch_words[] = { "each", "once", "narrow", NULL };
 const char *const estimate_loss_words[] = { "inplace", "plain", "fused", "kernel", "compiled", NULL };
 const char *const estimate_recompute_words[] = { "norms", "activations", "latent", NULL };
+const char *const estimate_narrow_words[] = { "experts", "activations", "attention", NULL };
 
-bool estimate_recompute_parse(const char *text, unsigned *tensors, struct error *error)
+static bool parse_words(const char *text, const char *const words[], const char *all, unsigned *flags,
+                        struct error *error)
 {
-    *tensors = 0;
+    *flags = 0;
     for (const char *word = text; *word;) {
         const size_t length = strcspn(word, ",");
         size_t i = 0;
-        while (estimate_recompute_words[i]
-               && (strncmp(word, estimate_recompute_words[i], length) != 0 || estimate_recompute_words[i][length]))
+        while (words[i] && (strncmp(word, words[i], length) != 0 || words[i][length]))
             i++;
-        if (!estimate_recompute_words[i])
-            return error_set(error, "\"%.*s\" is none of norms, activations, latent",
-                             length < 60 ? (int)length : 60, word);
-        *tensors |= 1u << i;
+        if (!words[i])
+            return error_set(error, "\"%.*s\" is none of %s", length < 60 ? (int)length : 60, word, all);
+        *flags |= 1u << i;
         word += length + (word[length] == ',');
     }
     return true;
+}
+
+bool estimate_recompute_parse(const char *text, unsigned *tensors, struct error *error)
+{
+    return parse_words(text, estimate_recompute_words, ESTIMATE_RECOMPUTE_WORDS, tensors, error);
+}
+
+bool estimate_narrow_parse(const char *text, unsigned *narrow, struct error *error)
+{
+    return parse_words(strcmp(text, "none") == 0 ? "" : text, estimate_narrow_words, ESTIMATE_NARROW_WORDS ", or none",
+                       narrow, error);
 }
 
 struct estimate_request estimate_usual(void)

@@ -49,18 +49,30 @@ enum estimate_shard { ESTIMATE_SHARD_NONE, ESTIMATE_SHARD_OPTIMIZER, ESTIMATE_SH
 // * RECOMPUTE_LATENT: queries, keys and values of latent attention.
 enum estimate_recompute { RECOMPUTE_NORMS = 1, RECOMPUTE_ACTIVATIONS = 2, RECOMPUTE_LATENT = 4 };
 
-// Words for people and for options. Each list ends in NULL. Those of `recompute_tensors` are in the order of their
-// bits.
-extern const char *const estimate_attention_words[], *const estimate_overlap_words[], *const estimate_shard_words[],
-    *const estimate_dispatch_words[], *const estimate_recompute_words[], *const estimate_loss_words[];
+// What is kept for the backward in fewer bits than it is computed in. Each 128 numbers have a scale of 4 bytes.
+// * NARROW_EXPERTS: what the activations of experts read, in 8 bits (DeepSeek-AI, arXiv 2412.19437, 3.3.3).
+// * NARROW_ACTIVATIONS: what those of all MLPs read (Megatron's activation_func_fp8_input_store).
+// * NARROW_ATTENTION: the output of attention, which its own backward and the next product's read, in 12 bits (E5M6 of
+//   the same paper).
+enum estimate_narrow { NARROW_EXPERTS = 1, NARROW_ACTIVATIONS = 2, NARROW_ATTENTION = 4 };
 
-// Parses a list such as "norms,latent". False with an error that says what there is.
+// Words for people and for options. Each list ends in NULL. Those of `recompute_tensors` and `narrow` are in the order
+// of their bits.
+extern const char *const estimate_attention_words[], *const estimate_overlap_words[], *const estimate_shard_words[],
+    *const estimate_dispatch_words[], *const estimate_recompute_words[], *const estimate_narrow_words[],
+    *const estimate_loss_words[];
+#define ESTIMATE_RECOMPUTE_WORDS "norms, activations, latent"
+#define ESTIMATE_NARROW_WORDS "experts, activations, attention"
+
+// Parses a list such as "norms,latent". False with an error that says what there is. "none" is an empty list of what is
+// narrow.
 bool estimate_recompute_parse(const char *text, unsigned *tensors, struct error *error);
+bool estimate_narrow_parse(const char *text, unsigned *narrow, struct error *error);
 
 // Which choices of a request are its own rather than its framework's (framework.h).
 enum estimate_said {
     SAID_ATTENTION = 1, SAID_OVERLAP = 2, SAID_LOSS = 4, SAID_DISPATCH = 8, SAID_SEQUENCE_PARALLEL = 16,
-    SAID_COMPILED = 32, SAID_GRAPHS = 64, SAID_HIDDEN_EXPERTS = 128,
+    SAID_COMPILED = 32, SAID_GRAPHS = 64, SAID_HIDDEN_EXPERTS = 128, SAID_NARROW = 256,
 };
 
 struct framework;
@@ -81,6 +93,10 @@ struct estimate_request {
     enum dispatch_how dispatch;
     enum loss_how loss;
     unsigned recompute_tensors;  // flags of enum estimate_recompute
+    unsigned narrow;             // flags of enum estimate_narrow
+    // A token's weight for an expert is applied in front of the expert's last product, so that no backward reads what
+    // the expert puts out.
+    bool weighs_inside;
     // The number of devices, among those with the same part of the model, that hold only once what `shard` says. Each
     // such group holds all of it. 0: all devices with the same part.
     uint64_t within;

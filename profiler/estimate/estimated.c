@@ -217,32 +217,42 @@ static void write_members(const struct estimated *estimated, const struct member
     }
 }
 
-static void read_recomputed(struct json *object, unsigned *tensors)
+// Lists of words, a flag for each.
+static const struct {
+    const char *key, *all;
+    size_t at;
+    const char *const *words;
+} lists[] = { { "recompute_tensors", ESTIMATE_RECOMPUTE_WORDS, REQUEST(recompute_tensors), estimate_recompute_words },
+              { "narrow", ESTIMATE_NARROW_WORDS, REQUEST(narrow), estimate_narrow_words } };
+enum { LISTS = sizeof lists / sizeof lists[0] };
+
+static void read_list(struct json *object, size_t l, struct estimated *made)
 {
-    struct json list, item;
-    if (!json_has(object, "recompute_tensors"))
-        return;
-    list = json_array(object, "recompute_tensors");
+    unsigned flags = 0;
+    struct json list = json_array(object, lists[l].key), item;
     while (json_next(&list, &item)) {
         const char *word = json_item_string(&item);
         size_t i = 0;
-        while (estimate_recompute_words[i] && strcmp(estimate_recompute_words[i], word) != 0)
+        while (lists[l].words[i] && strcmp(lists[l].words[i], word) != 0)
             i++;
-        if (!estimate_recompute_words[i] || *tensors & 1u << i)
-            json_refuse(&item, "\"%.40s\" is none of norms, activations, latent, each once", word);
+        if (!lists[l].words[i] || flags & 1u << i)
+            json_refuse(&item, "\"%.40s\" is none of %s, each once", word, lists[l].all);
         else
-            *tensors |= 1u << i;
+            flags |= 1u << i;
     }
+    memcpy((char *)made + lists[l].at, &flags, sizeof flags);
 }
 
-static void write_recomputed(unsigned tensors, struct json_writer *writer)
+static void write_list(const struct estimated *estimated, size_t l, struct json_writer *writer)
 {
-    if (!tensors)
+    unsigned flags;
+    memcpy(&flags, (const char *)estimated + lists[l].at, sizeof flags);
+    if (!flags)
         return;
-    json_begin_array(writer, "recompute_tensors", JSON_INLINE);
-    for (size_t i = 0; estimate_recompute_words[i]; i++)
-        if (tensors & 1u << i)
-            json_put_string(writer, NULL, estimate_recompute_words[i]);
+    json_begin_array(writer, lists[l].key, JSON_INLINE);
+    for (size_t i = 0; lists[l].words[i]; i++)
+        if (flags & 1u << i)
+            json_put_string(writer, NULL, lists[l].words[i]);
     json_close(writer);
 }
 
@@ -371,7 +381,9 @@ struct estimated *estimated_read(struct json *root, const char *key)
     read_members(&object, how_members, made);
     if (json_has(&object, "products"))
         json_string_into(&object, "products", made->products, sizeof made->products);
-    read_recomputed(&object, &made->request.recompute_tensors);
+    for (size_t l = 0; l < LISTS; l++)
+        if (json_has(&object, lists[l].key))
+            read_list(&object, l, made);
     read_model(&object, made);
     json_end(&object);
     return made;
@@ -384,7 +396,8 @@ void estimated_write(const struct estimated *estimated, struct json_writer *writ
     write_members(estimated, how_members, writer);
     if (estimated->products[0])
         json_put_string(writer, "products", estimated->products);
-    write_recomputed(estimated->request.recompute_tensors, writer);
+    for (size_t l = 0; l < LISTS; l++)
+        write_list(estimated, l, writer);
     write_model(estimated, writer);
     json_close(writer);
 }

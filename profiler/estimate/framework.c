@@ -123,6 +123,9 @@ const struct framework frameworks[] = {
         .fused_router = true,
         .hides_experts = true,             // 3.2.1: DualPipe
         .senders = 20,                     // 3.2.2: of 132 multiprocessors
+        .narrow = NARROW_EXPERTS | NARROW_ATTENTION,  // 3.3.3
+        // DeepEP, docs: dispatch hands tokens' weights to where experts run, and combine adds up without any
+        .weighs_inside = true,
         .hides_reduction = true,
         .hides_gather = true,
         .shard = ESTIMATE_SHARD_OPTIMIZER,  // 3.2: ZeRO-1
@@ -257,7 +260,11 @@ void framework_fill(const struct transformer *model, const struct rated_device *
         request->graphs = model->experts ? like->graphs_with_experts : like->graphs;
     if (!is_said(request, SAID_HIDDEN_EXPERTS))
         request->hidden_experts = like->hides_experts && model->recurrence == RECURRENCE_NONE;
+    const double wide = profile_dtype_bytes(request->dtype);
+    if (!is_said(request, SAID_NARROW))
+        request->narrow = request->products && profile_dtype_bytes(request->products) < wide ? like->narrow : 0;
     request->metrics = like->metrics;
+    request->weighs_inside = like->weighs_inside;
     request->narrow_gathers = like->narrow_gathers;
     request->said = ~0u;
 }

@@ -41,6 +41,8 @@ struct framework {
     bool graphs;             // for models without experts
     bool graphs_with_experts;
     bool hides_experts;      // communication of experts, behind other micro-batches' work
+    bool weighs_inside;      // tokens' weights are applied within experts (estimate_request.weighs_inside)
+    unsigned narrow;         // flags of enum estimate_narrow, if products read narrow numbers
     uint32_t senders;        // multiprocessors that send tokens to experts while others compute; 0: the usual number
     uint32_t metrics;        // cross entropies that are computed only to be reported, beside the loss
     // How stages and pipelines communicate.

@@ -189,6 +189,12 @@ static void add_context_ring(struct layer_maker *maker)
     }
 }
 
+// With all that follows recomputed, too, the outputs of norms within latent attention are.
+static bool keeps_normed_latents(const struct layer_maker *maker)
+{
+    return !layer_is_recomputed(maker, RECOMPUTE_LATENT) || !layer_is_recomputed(maker, RECOMPUTE_NORMS);
+}
+
 // Recomputes queries, keys and values from what is kept of them.
 static void add_latent_again(struct layer_maker *maker, double queries, double both)
 {
@@ -203,6 +209,11 @@ static void add_latent_again(struct layer_maker *maker, double queries, double b
     layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, queries, from, 1, narrow, wide });
     layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, both, values, 1, narrow, wide });
     layer_add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
+    const double normed = keeps_normed_latents(maker) ? 0 : tokens * (values + (double)model->query_rank);
+    if (normed == 0)
+        return;
+    layer_add_pass(maker, ESTIMATE_I, 2 * normed);
+    layer_bring_back(maker, normed * maker->number);
 }
 
 static void add_latent_products(struct layer_maker *maker, double queries)
@@ -210,6 +221,7 @@ static void add_latent_products(struct layer_maker *maker, double queries)
     const struct transformer *model = maker->model;
     const double hidden = (double)model->hidden, values = (double)model->value_rank;
     const double narrow = values + (double)model->rope_size, tokens = maker->tokens;
+    const bool keeps_normed = keeps_normed_latents(maker);
     if (model->query_rank > 0) {
         layer_add_linear(maker, tokens, hidden, (double)model->query_rank, 1);
         layer_add_adapters(maker, tokens, hidden, (double)model->query_rank, 1);
@@ -217,7 +229,7 @@ static void add_latent_products(struct layer_maker *maker, double queries)
         layer_add_pass(maker, ESTIMATE_I, 3 * tokens * (double)model->query_rank);
         layer_add_linear(maker, tokens, (double)model->query_rank, queries, 1);
         layer_add_adapters(maker, tokens, (double)model->query_rank, queries, 1);
-        layer_keep(maker, 2 * tokens * (double)model->query_rank);
+        layer_keep(maker, (keeps_normed ? 2 : 1) * tokens * (double)model->query_rank);
         layer_hold(maker, 2 * tokens * (double)model->query_rank);
     } else {
         layer_add_linear(maker, tokens, hidden, queries, 1);
@@ -233,7 +245,7 @@ static void add_latent_products(struct layer_maker *maker, double queries)
     layer_add_pass(maker, ESTIMATE_F, 2 * tokens * (both + queries));  // heads are put together from their two parts
     layer_add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
     add_latent_again(maker, queries, both);
-    layer_keep(maker, tokens * (values + narrow));
+    layer_keep(maker, tokens * ((keeps_normed ? values : 0) + narrow));
     layer_hold(maker, tokens * (values + narrow));
 }
 
@@ -289,6 +301,16 @@ static void add_kernels(struct layer_maker *maker)
         add_plain_attention(maker);
 }
 
+// E5M6: written in the forward. The backward reads it, and writes what the gradient of the weights reads.
+static void keep_narrow_output(struct layer_maker *maker, double numbers)
+{
+    enum { BITS = 12 };
+    const double share = layer_narrow_bytes(BITS) / maker->number;
+    layer_add_pass(maker, ESTIMATE_F, share * numbers);
+    layer_add_pass(maker, ESTIMATE_I, (share + maker->product_number / maker->number) * numbers);
+    layer_keep_narrow(maker, numbers, BITS);
+}
+
 // What lies between the norm and the sum, with what is kept of it.
 static void add_attention(struct layer_maker *maker)
 {
@@ -330,9 +352,14 @@ static void add_attention(struct layer_maker *maker)
         layer_keep(maker, tokens * kept_values);
     }
     const bool is_one = maker->request->attention == ATTENTION_FUSED || maker->request->attention == ATTENTION_FLASH;
-    if (!layer_keeps_inputs(maker) && is_one)  // its backward reads its output
-        layer_keep(maker, tokens * values);
-    layer_keep_read(maker, tokens * values);
+    const bool is_read = layer_keeps_inputs(maker) || is_one;  // a fused kernel's backward reads its output
+    if (maker->request->narrow & NARROW_ATTENTION && is_read) {
+        keep_narrow_output(maker, tokens * values);
+    } else {
+        if (!layer_keeps_inputs(maker) && is_one)
+            layer_keep(maker, tokens * values);
+        layer_keep_read(maker, tokens * values);
+    }
     layer_hold(maker, tokens * (queries + keys + kept_values));
     layer_hold_read(maker, tokens * values);
 }
@@ -429,11 +456,23 @@ void make_recurrent(struct layer_maker *maker)
 
 // --- MLP ----------------------------------------------------------------------
 
+enum { NARROW_BITS = 8 };
+
+// A narrow copy of what an activation reads is written beside its output, and read in the backward instead.
 static void add_activation(struct layer_maker *maker, double numbers)
 {
     const double inputs = maker->model->is_gated ? 2 : 1;
-    layer_add_pass(maker, ESTIMATE_F, (inputs + 1) * numbers);
-    layer_add_pass(maker, ESTIMATE_I, (2 * inputs + 1) * numbers);
+    const double narrow = maker->has_narrow ? inputs * layer_narrow_bytes(NARROW_BITS) / maker->number : 0;
+    layer_add_pass(maker, ESTIMATE_F, (inputs + 1 + narrow) * numbers);
+    layer_add_pass(maker, ESTIMATE_I, ((maker->has_narrow ? narrow : inputs) + inputs + 1) * numbers);
+}
+
+static void keep_activation_inputs(struct layer_maker *maker, double numbers)
+{
+    if (maker->has_narrow)
+        layer_keep_narrow(maker, numbers, NARROW_BITS);
+    else
+        layer_keep(maker, numbers);
 }
 
 // The products up and down, and the activation between them, for `count` MLPs of `tokens` tokens each.
@@ -445,7 +484,7 @@ static void add_mlp(struct layer_maker *maker, double tokens, double hidden, dou
     add_activation(maker, tokens * ffn * count);
     layer_add_linear(maker, tokens, ffn, hidden, count);
     layer_add_adapters(maker, tokens, ffn, hidden, 1);
-    layer_keep(maker, ups * tokens * ffn * count);
+    keep_activation_inputs(maker, ups * tokens * ffn * count);
     if (layer_is_recomputed(maker, RECOMPUTE_ACTIVATIONS)) {
         layer_add_pass(maker, ESTIMATE_I, (ups + 1) * tokens * ffn * count);
         layer_bring_back(maker, tokens * ffn * count * maker->product_number);
@@ -481,6 +520,7 @@ void make_mlp(struct layer_maker *maker)
     const double hidden = (double)model->hidden, ffn = (double)model->ffn / maker->tensor;
     const double ups = model->is_gated ? 2 : 1;
     begin_mlp(maker);
+    maker->has_narrow = maker->request->narrow & NARROW_ACTIVATIONS;
     layer_enter_split(maker);
     add_mlp(maker, maker->tokens, hidden, ffn, 1);
     layer_leave_split(maker);
@@ -590,6 +630,7 @@ void make_experts(struct layer_maker *maker)
     const double sent = maker->local_tokens * (double)model->chosen;  // as many come back, if experts are evenly loaded
     const double here = (double)model->experts / ranks;
     begin_mlp(maker);
+    maker->has_narrow = maker->request->narrow & (NARROW_ACTIVATIONS | NARROW_EXPERTS);
     add_router(maker);
     if (model->shared_ffn > 0) {
         maker->lora_rank = maker->request->tuning.lora & TUNED_MLP ? (double)maker->request->tuning.lora_rank : 0;
@@ -611,7 +652,8 @@ void make_experts(struct layer_maker *maker)
     add_dispatch(maker, ESTIMATE_I, sent, narrow, there);
     add_dispatch(maker, ESTIMATE_I, sent, narrow, number);
     layer_keep_read(maker, sent * narrow);  // what the experts have read
-    layer_keep(maker, sent * narrow);       // and their outputs
+    if (!maker->request->weighs_inside)
+        layer_keep(maker, sent * narrow);   // and their outputs
     layer_hold_read(maker, sent * narrow);
     layer_hold(maker, sent * narrow);
     maker->lora_rank = has_adapters ? (double)maker->request->tuning.lora_rank : 0;

@@ -20,6 +20,7 @@ struct layer_maker {
     bool goes_back;       // something in front of the layer, or of its first product, is trained
     double lora_rank;     // of its linear layers; 0: without LoRA
     bool is_grouped;      // products of several experts run as one group
+    bool has_narrow;      // what the activation of the MLP or the experts reads is kept narrow
     double window;        // of attention, in tokens; 0: none
     double tensor;
     double tokens;        // of this device's part of the context

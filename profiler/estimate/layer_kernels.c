@@ -209,6 +209,16 @@ void layer_keep_read(struct layer_maker *maker, double numbers)
     maker->layer->saved_bytes += layer_tensor_bytes(numbers * maker->product_number);
 }
 
+double layer_narrow_bytes(double bits)
+{
+    return bits / 8 + 4.0 / 128;
+}
+
+void layer_keep_narrow(struct layer_maker *maker, double numbers, double bits)
+{
+    maker->layer->saved_bytes += layer_tensor_bytes(numbers * layer_narrow_bytes(bits));
+}
+
 bool layer_is_recomputed(const struct layer_maker *maker, enum estimate_recompute what)
 {
     return maker->request->recompute_tensors & what;

@@ -44,6 +44,8 @@ uint64_t layer_tensor_bytes(double bytes);
 void layer_keep(struct layer_maker *maker, double numbers);
 bool layer_keeps_inputs(const struct layer_maker *maker);
 void layer_keep_read(struct layer_maker *maker, double numbers);
+double layer_narrow_bytes(double bits);  // of a number, and its part of a scale
+void layer_keep_narrow(struct layer_maker *maker, double numbers, double bits);
 void layer_keep_mask(struct layer_maker *maker, double numbers);
 void layer_hold(struct layer_maker *maker, double numbers);
 void layer_hold_read(struct layer_maker *maker, double numbers);

@@ -76,7 +76,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
              dispatch: Optional[str] = None, loss: Optional[str] = None, sequence_parallel: Optional[bool] = None,
              graphs: Optional[bool] = None, compiled: Optional[bool] = None, hidden_experts: Optional[bool] = None,
              blocking: bool = False, recompute_tensors: Union[str, Iterable[str]] = (),
-             gradient_bytes: Optional[int] = None,
+             narrow: Union[str, Iterable[str], None] = None, gradient_bytes: Optional[int] = None,
              without_mtp: bool = False, whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
     """What a transformer would cost on devices that are not here: docs/estimate.md.
 
@@ -90,7 +90,8 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
     `gradient_bytes`, 2 or 4. `without_mtp`: multi-token prediction, which `config` may have, is left out.
     `shard`: what devices of `data` hold once between them, or `within` groups of so many. `blocking`: the host waits for
     each kernel (CUDA_LAUNCH_BLOCKING). `recompute_tensors`: what is not kept but computed again in the backward, of
-    "norms", "activations", "latent".
+    "norms", "activations", "latent". `narrow`: what is kept in 8 bits, of "experts" and "activations", or in 12,
+    "attention"; or "none".
     `whole_blocks`: the profile has no cut between a block's attention and its MLP. `variants`: other ways to run each
     layer, over groups of devices, for partition(..., choose='variants'): "2,tensor4sp,context2,expert8", or "all".
     """
@@ -101,7 +102,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
         products=encode(products), like=encode(like), attention=encode(attention), overlap=encode(overlap),
         shard=encode(shard), within=whole(within, 'within', 1), dispatch=encode(dispatch), loss=encode(loss),
         sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs), hidden_experts=_choice(hidden_experts),
-        compiled=_choice(compiled), blocking=blocking, recompute_tensors=_listed(recompute_tensors),
+        compiled=_choice(compiled), blocking=blocking, recompute_tensors=_listed(recompute_tensors), narrow=_listed(narrow),
         gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp, whole_blocks=whole_blocks,
         variants=encode(variants))
     return Estimate(_config(config), options)
@@ -115,8 +116,8 @@ def _choice(given: Optional[bool]) -> int:
     return 0 if given is None else 1 if given else 2
 
 
-def _listed(words: Union[str, Iterable[str]]) -> Optional[bytes]:
-    return encode(words if isinstance(words, str) else ','.join(words))
+def _listed(words: Union[str, Iterable[str], None]) -> Optional[bytes]:
+    return encode(words if words is None or isinstance(words, str) else ','.join(words))
 
 
 def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_batches: int, tensor: int = 1,
@@ -129,7 +130,7 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
           overlap: Optional[str] = None, dispatch: Optional[str] = None, loss: Optional[str] = None,
           sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None, compiled: Optional[bool] = None,
           hidden_experts: Optional[bool] = None, blocking: bool = False,
-          recompute_tensors: Union[str, Iterable[str]] = (),
+          recompute_tensors: Union[str, Iterable[str]] = (), narrow: Union[str, Iterable[str], None] = None,
           gradient_bytes: Optional[int] = None, without_mtp: bool = False) -> Judgement:
     """What an iteration of this very layout takes, where that goes, what each rank holds, and whether it fits.
 
@@ -148,7 +149,7 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
         overlap=encode(overlap), shard=encode(shard), within=whole(within, 'within', 1), dispatch=encode(dispatch),
         loss=encode(loss), sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs),
         hidden_experts=_choice(hidden_experts), compiled=_choice(compiled), blocking=blocking,
-        recompute_tensors=_listed(recompute_tensors),
+        recompute_tensors=_listed(recompute_tensors), narrow=_listed(narrow),
         gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp)
     options = library.JudgeOptions(
         estimate=ctypes.pointer(estimated), placement=encode(placement), schedule=encode(schedule),
@@ -172,7 +173,8 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
                   dispatch: Optional[str] = None, loss: Optional[str] = None,
                   sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None,
                   compiled: Optional[bool] = None, hidden_experts: Optional[bool] = None, blocking: bool = False,
-                  recompute_tensors: Union[str, Iterable[str]] = (), within: Optional[int] = None,
+                  recompute_tensors: Union[str, Iterable[str]] = (),
+                  narrow: Union[str, Iterable[str], None] = None, within: Optional[int] = None,
                   gradient_bytes: Optional[int] = None, without_mtp: bool = False, budget: Optional[int] = None,
                   deadline: Optional[Time] = None, threads: Optional[int] = None,
                   progress: Optional[Progress] = None) -> ConfigSweep:
@@ -198,7 +200,7 @@ def sweep_configs(config: Union[Path, Document], device: Union[str, Document], *
         products=encode(products), like=encode(like), attention=encode(attention), overlap=encode(overlap),
         dispatch=encode(dispatch), loss=encode(loss), sequence_parallel=_choice(sequence_parallel),
         graphs=_choice(graphs), hidden_experts=_choice(hidden_experts), compiled=_choice(compiled), blocking=blocking,
-        recompute_tensors=_listed(recompute_tensors), within=whole(within, 'within', 1),
+        recompute_tensors=_listed(recompute_tensors), narrow=_listed(narrow), within=whole(within, 'within', 1),
         gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp)
     options = library.ConfigSweepOptions(
         estimate=ctypes.pointer(estimated), devices=whole(devices, 'devices', 1), without=whole(without, 'without'),

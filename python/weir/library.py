@@ -75,6 +75,7 @@ class EstimateOptions(Options):
         ('sequence_parallel', c_int), ('graphs', c_int), ('compiled', c_int), ('hidden_experts', c_int),
         ('blocking', c_bool), ('whole_blocks', c_bool), ('without_mtp', c_bool), ('variants', c_char_p),
         ('recompute_tensors', c_char_p), ('like', c_char_p), ('within', c_uint32), ('gradient_bytes', c_uint32),
+        ('narrow', c_char_p),
     ]
 
 

@@ -63,6 +63,9 @@ static void what_cannot_be_is_a_sentence(void **state)
     wrong.loss = "fast";
     refuses(config, wrong, "loss: \"fast\" is none of inplace, plain, fused, kernel, compiled");
     wrong = usual;
+    wrong.narrow = "experts,all";
+    refuses(config, wrong, "narrow: \"all\" is none of experts, activations, attention, or none");
+    wrong.narrow = NULL;
     wrong.recompute_tensors = "norms,some";
     refuses(config, wrong, "recompute_tensors: \"some\" is none of norms, activations, latent");
     wrong = usual;

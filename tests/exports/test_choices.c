@@ -167,6 +167,7 @@ static const struct member members[] = {
     HOW(recompute_tensors, RECOMPUTE_ACTIVATIONS | RECOMPUTE_LATENT), HOW(sequence_parallel, 0), HOW(graphs, 0),
     HOW(blocking, 0), HOW(hidden_experts, 0), HOW(fused_passes, 0),
     HOW(loss, LOSS_KERNEL), HOW(loss, LOSS_COMPILED), HOW(gradient_bytes, 2), HOW(within, 2),
+    HOW(narrow, NARROW_ATTENTION), HOW(narrow, NARROW_EXPERTS), HOW(narrow, NARROW_ACTIVATIONS),
     PLAIN(tensor, 1), PLAIN(context, 2), PLAIN(data, 1), PLAIN(inner_ranks, 2), PLAIN(sequence, 8192),
     PLAIN(attention, ATTENTION_FLASH), PLAIN(attention, ATTENTION_PLAIN), PLAIN(attention, ATTENTION_RECOMPUTED),
     PLAIN(overlap, OVERLAP_NOTHING), PLAIN(overlap, OVERLAP_ALL), PLAIN(shard, ESTIMATE_SHARD_OPTIMIZER),

@@ -214,7 +214,8 @@ static void ask_deepseek(struct question *question)
     question->request.ranks = 16;
     question->request.micro_batches = 120;
     question->request.recompute =
-        (struct stated_recompute){ .how = STATED_MODULES, .again = RECOMPUTE_NORMS | RECOMPUTE_LATENT };
+        (struct stated_recompute){ .how = STATED_MODULES,
+                                   .again = RECOMPUTE_NORMS | RECOMPUTE_LATENT | RECOMPUTE_ACTIVATIONS };
 }
 
 // 1,543 tokens a second and device were published (arXiv 2412.19437: 180,000 hours of a device for 10^12 tokens).
@@ -226,7 +227,34 @@ static void deepseek_takes_what_it_took(void **state)
     struct judgement *judgement = judge(&question);
     close_to(judgement->tokens_per_second, 1543, 0.1);
     close_to(sum(&judgement->time), (double)judgement->iteration_ns, 1e-6);
+    assert_true(judgement->fits);
+    // A block keeps its two inputs, latents of queries and of keys and values, 4 bytes of each head, and attention's
+    // output in 12 bits. Experts keep what they read in 8 bits, what their activations read in 8 bits, and what the
+    // router says of 256 experts and 8 that are chosen. Each 128 numbers have a scale of 4 bytes. 17 micro-batches wait
+    // in stages of 4 blocks, and one more is made in a pair with a backward.
+    const double tokens = 4096, scale = 4.0 / 128, sent = 8 * tokens;
+    const double attention = 2 * tokens * (1536 + 512 + 64) + 4 * tokens * 128 + tokens * 16384 * (1.5 + scale);
+    const double experts = sent * 7168 + (sent + tokens) * 2 * 2048 * (1 + scale) + 4 * tokens * (2 * 256 + 8);
+    const double block = attention + experts + 2 * 2 * tokens * 7168;
+    close_to(judgement->bytes[1].activations, 18 * 4 * block, 0.005);
     judgement_free(judgement);
+}
+
+// The rank that has the last stage has the first one of the other pipeline: its table is read there again.
+static void ends_on_one_rank_share_a_table(void **state)
+{
+    (void)state;
+    struct question question;
+    ask_deepseek(&question);
+    question.request.how.micro_batch = 1;
+    double weights[2];
+    for (int pairs = 0; pairs < 2; pairs++) {
+        question.request.schedule = pairs ? "dualpipe" : "1f1b";
+        struct judgement *judgement = judge(&question);
+        weights[pairs] = judgement->bytes[0].weights + (pairs ? 0 : judgement->bytes[15].weights);
+        judgement_free(judgement);
+    }
+    assert_true(weights[0] - weights[1] == 2.0 * 129280 * 7168);
 }
 
 // What is not in a pair is not hidden, and schedules without pairs hide nothing.
@@ -612,6 +640,7 @@ int main(void)
         cmocka_unit_test(more_chunks_hide_no_less),
         cmocka_unit_test(what_a_framework_hides_is_its_own),
         cmocka_unit_test(deepseek_takes_what_it_took),
+        cmocka_unit_test(ends_on_one_rank_share_a_table),
         cmocka_unit_test(pairs_alone_hide_what_experts_send),
         cmocka_unit_test(copies_are_held_and_share_states),
         cmocka_unit_test(states_are_the_frameworks),

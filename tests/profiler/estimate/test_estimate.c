@@ -121,6 +121,71 @@ static void what_is_computed_again_is_not_kept(void **state)
     is_cheaper_to_keep(deepseek, PART_ATTENTION, RECOMPUTE_LATENT, 2 * tokens * 128 * (192 + 192 + 128));
 }
 
+// With norms recomputed as well, those of latents are: of queries 1536, and of keys and values 512.
+static void norms_of_latents_need_both(void **state)
+{
+    (void)state;
+    const double tokens = 4096, normed = 2 * tokens * (1536 + 512), inputs = 2 * tokens * 7168;
+    const double values = 2 * tokens * 128 * (192 + 192 + 128);
+    uint64_t saved[2], back[2];
+    for (int i = 0; i < 2; i++) {
+        struct estimate_request request = estimate_usual();
+        request.recompute_tensors = i ? RECOMPUTE_LATENT | RECOMPUTE_NORMS : 0;
+        struct estimate *made = estimate(deepseek, request);
+        saved[i] = made->parts[PART_ATTENTION].saved_bytes;
+        back[i] = made->parts[PART_ATTENTION].backward_workspace_bytes;
+        free(made);
+    }
+    assert_true((double)(saved[0] - saved[1]) == normed + inputs + values);
+    assert_true((double)(back[1] - back[0]) == normed + inputs + values);
+}
+
+// In 16 bits all are kept as they are. Narrow ones have 8 or 12 bits, and 4 bytes for each 128 of them.
+static void narrow_ones_are_kept_in_their_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        enum layer_part part;
+        unsigned narrow;
+        double numbers, bits;
+    } rows[] = {
+        { PART_EXPERTS, NARROW_EXPERTS, 2.0 * 4096 * 2048 * (8 + 1), 8 },
+        { PART_EXPERTS, NARROW_ACTIVATIONS, 2.0 * 4096 * 2048 * (8 + 1), 8 },
+        { PART_MLP, NARROW_EXPERTS, 0, 8 },
+        { PART_MLP, NARROW_ACTIVATIONS, 2.0 * 4096 * 18432, 8 },
+        { PART_ATTENTION, NARROW_ATTENTION, 4096.0 * 128 * 128, 12 },
+        { PART_ATTENTION, NARROW_EXPERTS | NARROW_ACTIVATIONS, 0, 8 },
+    };
+    struct estimate *wide = estimate(deepseek, estimate_usual());
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct estimate_request request = estimate_usual();
+        request.narrow = rows[i].narrow;
+        struct estimate *made = estimate(deepseek, request);
+        const struct layer_estimate *of = &made->parts[rows[i].part], *other = &wide->parts[rows[i].part];
+        const double less = rows[i].numbers * (2 - rows[i].bits / 8 - 4.0 / 128);
+        assert_true((double)(other->saved_bytes - of->saved_bytes) == less);
+        const bool is_slower = of->phases[ESTIMATE_F].passes_ns > other->phases[ESTIMATE_F].passes_ns;
+        assert_int_equal(is_slower, rows[i].numbers > 0);
+        free(made);
+    }
+    free(wide);
+}
+
+// Only where a token's weight meets an expert's output does the backward read that: 8 experts of 7168 numbers.
+static void outputs_of_experts_are_kept_for_weights(void **state)
+{
+    (void)state;
+    uint64_t saved[2];
+    for (int inside = 0; inside < 2; inside++) {
+        struct estimate_request request = estimate_usual();
+        request.weighs_inside = inside;
+        struct estimate *made = estimate(deepseek, request);
+        saved[inside] = made->parts[PART_EXPERTS].saved_bytes;
+        free(made);
+    }
+    assert_int_equal(saved[0] - saved[1], 2 * 4096 * 8 * 7168);
+}
+
 static void what_there_is_not_cannot_be_computed_again(void **state)
 {
     (void)state;
@@ -130,6 +195,13 @@ static void what_there_is_not_cannot_be_computed_again(void **state)
     assert_int_equal(again, RECOMPUTE_LATENT | RECOMPUTE_NORMS);
     assert_false(estimate_recompute_parse("norms,norm", &again, &error));
     assert_error(error, "\"norm\" is none of norms, activations, latent");
+    assert_true(estimate_narrow_parse("attention,experts", &again, &error));
+    assert_int_equal(again, NARROW_ATTENTION | NARROW_EXPERTS);
+    assert_true(estimate_narrow_parse("none", &again, &error));
+    assert_int_equal(again, 0);
+    error = (struct error){ 0 };
+    assert_false(estimate_narrow_parse("experts,none", &again, &error));
+    assert_error(error, "\"none\" is none of experts, activations, attention, or none");
 }
 
 // Dropout within attention keeps a mask and what has been dropped: 3 bytes of each score beside softmax's 2.
@@ -394,6 +466,9 @@ int main(void)
         cmocka_unit_test(activations_are_those_of_korthikanti),
         cmocka_unit_test(what_waits_for_weights_is_that_of_zero_bubble),
         cmocka_unit_test(what_is_computed_again_is_not_kept),
+        cmocka_unit_test(norms_of_latents_need_both),
+        cmocka_unit_test(narrow_ones_are_kept_in_their_bits),
+        cmocka_unit_test(outputs_of_experts_are_kept_for_weights),
         cmocka_unit_test(what_there_is_not_cannot_be_computed_again),
         cmocka_unit_test(dropout_of_scores_is_apart_from_that_of_sums),
         cmocka_unit_test(who_waits_for_each_kernel_takes_both),

@@ -128,6 +128,8 @@ static struct estimate_request changed(size_t which)
     case 23: request.like = framework_find("nemo", NULL), request.said = ~0u; break;
     case 24: request.data = 4, request.within = 2, request.shard = ESTIMATE_SHARD_OPTIMIZER; break;
     case 25: request.gradient_bytes = 2; break;
+    case 26: request.narrow = NARROW_ATTENTION | NARROW_EXPERTS; break;
+    case 27: request.narrow = NARROW_ACTIVATIONS; break;
     default: break;
     }
     return request;
@@ -136,7 +138,7 @@ static struct estimate_request changed(size_t which)
 static void every_choice_is_in_the_profile_and_read_back(void **state)
 {
     (void)state;
-    enum { CHANGES = 26 };
+    enum { CHANGES = 28 };
     struct profile *profiles[CHANGES];
     for (size_t i = 0; i < CHANGES; i++) {
         struct text text = written_on("h100-sxm", deepseek, changed(i));
@@ -151,6 +153,7 @@ static void every_choice_is_in_the_profile_and_read_back(void **state)
     assert_int_equal(profiles[23]->estimated->request.gradient_bytes, 2);  // which that framework has
     assert_int_equal(profiles[24]->estimated->request.within, 2);
     assert_int_equal(profiles[13]->estimated->request.recompute_tensors, RECOMPUTE_LATENT | RECOMPUTE_ACTIVATIONS);
+    assert_int_equal(profiles[26]->estimated->request.narrow, NARROW_ATTENTION | NARROW_EXPERTS);
     for (size_t i = 0; i < CHANGES; i++)
         profile_free(profiles[i]);
 }
@@ -173,6 +176,8 @@ static struct refusal {
     { "refused: a model without layers", "\"layers\": 4,", "", "p.json: estimate.model.layers: is missing" },
     { "refused: more chosen than experts", "\"chosen\": 8", "\"chosen\": 800",
       "p.json: estimate.model.experts: are 256, and of these chosen, expert_ffn or expert_every is missing or too large" },
+    { "refused: nothing to keep narrow", "\"loss\": \"inplace\"", "\"loss\": \"inplace\", \"narrow\": [\"none\"]",
+      "p.json: estimate.narrow[0]: \"none\" is none of experts, activations, attention, each once" },
     { "refused: a tensor to recompute, twice", "\"loss\": \"inplace\"",
       "\"loss\": \"inplace\", \"recompute_tensors\": [\"norms\", \"norms\"]",
       "p.json: estimate.recompute_tensors[1]: \"norms\" is none of norms, activations, latent, each once" },
