@@ -352,11 +352,12 @@ static void add_attention(struct layer_maker *maker)
         layer_keep(maker, tokens * kept_values);
     }
     const bool is_one = maker->request->attention == ATTENTION_FUSED || maker->request->attention == ATTENTION_FLASH;
-    const bool is_read = layer_keeps_inputs(maker) || is_one;  // a fused kernel's backward reads its output
-    if (maker->request->narrow & NARROW_ATTENTION && is_read) {
+    // A fused kernel's backward reads its output, which is wide. So does that of the next product, if it is not narrow.
+    const bool is_apart = !layer_keeps_inputs(maker) || maker->product_number < maker->number;
+    if (maker->request->narrow & NARROW_ATTENTION && (is_one || layer_keeps_inputs(maker))) {
         keep_narrow_output(maker, tokens * values);
     } else {
-        if (!layer_keeps_inputs(maker) && is_one)
+        if (is_one && is_apart)
             layer_keep(maker, tokens * values);
         layer_keep_read(maker, tokens * values);
     }

@@ -395,12 +395,36 @@ static void narrow_dispatch_sends_less_one_way(void **state)
     assert_true(fabs(sent[1] / sent[0] - (1 + 4.0 / 128 + 2) / 4) < 1e-6);
 }
 
+// A fused kernel keeps its output as it is, beside the narrow copy that the next product reads. Scores do not need it.
+static void attention_keeps_its_wide_output_beside_a_narrow_one(void **state)
+{
+    (void)state;
+    static const char config[] =
+        "{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"hidden_size\": 4096, \"num_attention_heads\": 32,"
+        " \"intermediate_size\": 14336, \"vocab_size\": 32000, \"max_position_embeddings\": 4096}";
+    const uint64_t numbers = 4096 * 4096;
+    for (int fused = 0; fused < 2; fused++) {
+        uint64_t saved[2];
+        for (int narrow = 0; narrow < 2; narrow++) {
+            struct estimate_request request = estimate_usual();
+            request.attention = fused ? ATTENTION_FUSED : ATTENTION_PLAIN;
+            request.products = narrow ? "fp8" : NULL;
+            struct estimate *made = estimate_on("h100-sxm", config, request);
+            saved[narrow] = made->parts[PART_ATTENTION].saved_bytes;
+            free(made);
+        }
+        // Beside it, what the first products read is a byte less of each number.
+        assert_int_equal(saved[0] - saved[1], numbers + numbers - (fused ? 2 * numbers : 0));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_decoder_attends_to_its_encoder),
         cmocka_unit_test(pairs_hide_what_experts_send),
         cmocka_unit_test(narrow_dispatch_sends_less_one_way),
+        cmocka_unit_test(attention_keeps_its_wide_output_beside_a_narrow_one),
         cmocka_unit_test(layers_are_those_of_models_of_one_kind),
         cmocka_unit_test(chunks_are_seen_token_by_token),
         cmocka_unit_test(biases_of_experts_take_their_passes),
