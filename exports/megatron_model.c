@@ -66,6 +66,10 @@ void megatron_say_model(struct export *export)
     say_part(export, model->centered_norms, "layer norms without biases");
     say_part(export, model->embedding_norm, "a norm behind the embedding");
     say_part(export, model->head_bias, "a bias of the head");
+    say_part(export, model->head_transform, "a product in front of the head");
+    say_part(export, model->head_norm, "a second norm in front of the head");
+    say_part(export, model->scales_layers, "what layers add scaled by a vector");
+    say_part(export, model->buckets_each, "numbers for distances of tokens in each layer");
     say_part(export, model->has_alibi, "scores with slopes (ALiBi)");
     say_part(export, model->activation_parameters, "an activation with parameters");
 }

@@ -21,6 +21,9 @@ void read_decoder_sizes(struct config_fields *fields, struct transformer *model)
 // marked in is_local). If all layers are alike, none is local.
 void read_windows(struct config_fields *fields, uint64_t every, struct transformer *model);
 
+// Marks layers as local by whether their queries and keys are rotated, if the file says so for each layer.
+void read_rotated_layers(struct config_fields *fields, bool rotated_are_local, struct transformer *model);
+
 // The kind of each layer in the file's list, and what to do with its word.
 typedef bool take_layer(struct transformer *model, uint64_t layer, const char *word);
 void read_layer_words(struct config_fields *fields, const char *keys, const char *known, take_layer *take,
@@ -62,28 +65,13 @@ void read_cohere2(struct config_fields *fields, struct transformer *model);
 void read_stablelm(struct config_fields *fields, struct transformer *model);
 void read_nemotron(struct config_fields *fields, struct transformer *model);
 void read_arcee(struct config_fields *fields, struct transformer *model);
+void read_vaultgemma(struct config_fields *fields, struct transformer *model);
+void read_cwm(struct config_fields *fields, struct transformer *model);
+void read_granite_windows(struct config_fields *fields, struct transformer *model);  // which layers have one, and sinks
+void read_granite_swa(struct config_fields *fields, struct transformer *model);
+void read_hyperclovax(struct config_fields *fields, struct transformer *model);
+void read_nanochat(struct config_fields *fields, struct transformer *model);
 void read_helium(struct config_fields *fields, struct transformer *model);
 void read_ernie(struct config_fields *fields, struct transformer *model);
-
-// With experts.
-void read_mixtral(struct config_fields *fields, struct transformer *model);
-void read_gpt_oss(struct config_fields *fields, struct transformer *model);
-void read_qwen_experts(struct config_fields *fields, struct transformer *model);
-void read_qwen2_moe(struct config_fields *fields, struct transformer *model);
-void read_qwen3_moe(struct config_fields *fields, struct transformer *model);
-void read_olmoe(struct config_fields *fields, struct transformer *model);
-void read_granite_experts(struct config_fields *fields, struct transformer *model);
-void read_phimoe(struct config_fields *fields, struct transformer *model);
-void read_minimax_m2(struct config_fields *fields, struct transformer *model);
-void read_deepseek_experts(struct config_fields *fields, struct transformer *model);
-void read_deepseek(struct config_fields *fields, struct transformer *model);
-void read_deepseek_sparse(struct config_fields *fields, struct transformer *model);
-void read_glm4_moe(struct config_fields *fields, struct transformer *model);
-void read_glm4v_moe(struct config_fields *fields, struct transformer *model);
-void read_glm4_moe_lite(struct config_fields *fields, struct transformer *model);
-void read_dots1(struct config_fields *fields, struct transformer *model);
-void read_ernie_moe(struct config_fields *fields, struct transformer *model);
-void read_dbrx(struct config_fields *fields, struct transformer *model);
-void read_llama4(struct config_fields *fields, struct transformer *model);
 
 #endif

@@ -7,7 +7,17 @@
 
 void read_bert(struct config_fields *fields, struct transformer *model);
 void read_roberta(struct config_fields *fields, struct transformer *model);
+void read_roberta_prelayernorm(struct config_fields *fields, struct transformer *model);
+void read_ernie_encoder(struct config_fields *fields, struct transformer *model);
+void read_distilbert(struct config_fields *fields, struct transformer *model);
+void read_eurobert(struct config_fields *fields, struct transformer *model);
+void read_modernbert(struct config_fields *fields, struct transformer *model);
+void read_modernbert_decoder(struct config_fields *fields, struct transformer *model);
 void read_t5(struct config_fields *fields, struct transformer *model);
+void read_umt5(struct config_fields *fields, struct transformer *model);
 void read_vit(struct config_fields *fields, struct transformer *model);
+void read_deit(struct config_fields *fields, struct transformer *model);
+void read_ijepa(struct config_fields *fields, struct transformer *model);
+void read_dinov2(struct config_fields *fields, struct transformer *model);
 
 #endif

@@ -85,8 +85,9 @@ static bool check_degrees(const struct transformer *model, const struct estimate
         return refuse_division("tensor", tensor, "the heads", model->heads, error);
     if (model->kv_heads % tensor != 0 && tensor % model->kv_heads != 0)
         return refuse_division("tensor", tensor, "the heads of keys and values, nor they it", model->kv_heads, error);
-    // A head of Mamba 1 is a channel.
-    const uint64_t scanned = model->scan_heads * (model->recurrence == RECURRENCE_MAMBA ? model->scan_size : 1);
+    // A head of Mamba 1, or of a convolution, is a channel.
+    const bool has_channels = model->recurrence == RECURRENCE_MAMBA || model->recurrence == RECURRENCE_CONVOLUTION;
+    const uint64_t scanned = model->scan_heads * (has_channels ? model->scan_size : 1);
     if (scanned % (tensor * request->context) != 0)
         return refuse_division("tensor x context", tensor * request->context, "the heads of recurrent layers", scanned,
                                error);
@@ -376,6 +377,8 @@ uint64_t estimate_output_bytes(const struct estimate *estimate)
 
 static const char *recurrent_name(const struct transformer *model)
 {
+    if (model->recurrence == RECURRENCE_CONVOLUTION)
+        return "conv";
     return model->recurrence == RECURRENCE_MAMBA || model->recurrence == RECURRENCE_MAMBA2 ? "mamba" : "linear";
 }
 

@@ -67,7 +67,7 @@ static const struct member how_members[] = {
     { 0 },
 };
 
-static const char *const recurrence_words[] = { "none", "mamba", "mamba2", "delta", "lightning", NULL };
+static const char *const recurrence_words[] = { "none", "mamba", "mamba2", "delta", "lightning", "convolution", NULL };
 
 static const struct member model_members[] = {
     { "layers", MODEL(layers), NUMBER, 0, 1, TRANSFORMER_MOST_LAYERS, NULL },
@@ -89,9 +89,12 @@ static const struct member model_members[] = {
     FLAG_OF_MODEL("centered_norms", centered_norms), FLAG_OF_MODEL("bare_norms", bare_norms),
     FLAG_OF_MODEL("embedding_norm", embedding_norm), FLAG_OF_MODEL("parallel", is_parallel),
     FLAG_OF_MODEL("shares_norm", shares_norm), FLAG_OF_MODEL("head_bias", head_bias),
-    FLAG_OF_MODEL("head_transform", head_transform), FLAG_OF_MODEL("bidirectional", is_bidirectional),
+    FLAG_OF_MODEL("head_transform", head_transform), FLAG_OF_MODEL("plain_transform", plain_transform),
+    FLAG_OF_MODEL("head_norm", head_norm), FLAG_OF_MODEL("reads_mean", reads_mean),
+    FLAG_OF_MODEL("scales_layers", scales_layers), FLAG_OF_MODEL("bidirectional", is_bidirectional),
     NUMBER_OF_MODEL(encoder_layers, 0), NUMBER_OF_MODEL(position_buckets, 0),
-    NUMBER_OF_MODEL(token_types, 0), NUMBER_OF_MODEL(patch_numbers, 0), FLAG_OF_MODEL("alibi", has_alibi),
+    FLAG_OF_MODEL("buckets_each", buckets_each), NUMBER_OF_MODEL(token_types, 0), NUMBER_OF_MODEL(patch_numbers, 0),
+    NUMBER_OF_MODEL(patch_tokens, 0), FLAG_OF_MODEL("mask_token", has_mask_token), FLAG_OF_MODEL("alibi", has_alibi),
     NUMBER_OF_MODEL(activation_parameters, 0), NUMBER_OF_MODEL(expert_hidden, 0),
     FLAG_OF_MODEL("buffered_correction", buffered_correction), FLAG_OF_MODEL("gates_attention", gates_attention),
     NUMBER_OF_MODEL(router_groups, 0), NUMBER_OF_MODEL(chosen_groups, 0),

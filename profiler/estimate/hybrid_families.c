@@ -3,12 +3,14 @@
 #include <string.h>
 
 #include "profiler/estimate/decoder_families.h"
+#include "profiler/estimate/expert_families.h"
 
 // --- which layers are recurrent ---------------------------------------------------
 
 static bool is_recurrent_word(const char *word)
 {
-    return strcmp(word, "linear_attention") == 0 || strcmp(word, "mamba") == 0 || strcmp(word, "mamba2") == 0;
+    return strcmp(word, "linear_attention") == 0 || strcmp(word, "mamba") == 0 || strcmp(word, "mamba2") == 0
+        || strcmp(word, "conv") == 0;
 }
 
 static bool is_attention_word(const char *word)
@@ -67,17 +69,34 @@ static void read_mamba2_expanded(struct config_fields *fields, struct transforme
     fields_know(fields, "mamba_d_head");
 }
 
+enum { DELTA_CHUNK = 64 };  // of flash-linear-attention's kernels (fla/ops/gated_delta_rule/chunk.py)
+
 static void read_delta_sizes(struct config_fields *fields, struct transformer *model)
 {
-    enum { CHUNK = 64 };  // of flash-linear-attention's kernels (fla/ops/gated_delta_rule/chunk.py)
     model->recurrence = RECURRENCE_DELTA;
     model->scan_heads = read_size(fields, "linear_num_value_heads");
     model->scan_size = read_size(fields, "linear_value_head_dim");
     model->scan_groups = read_size(fields, "linear_num_key_heads");
     model->scan_state = read_size(fields, "linear_key_head_dim");
     model->scan_kernel = read_size(fields, "linear_conv_kernel_dim");
-    model->scan_chunk = CHUNK;
+    model->scan_chunk = DELTA_CHUNK;
     model->scan_norm = true;
+}
+
+// Sizes that are left out follow from those of attention.
+static void read_delta_sizes_or(struct config_fields *fields, struct transformer *model)
+{
+    model->recurrence = RECURRENCE_DELTA;
+    model->scan_heads = read_size_or(fields, "linear_num_value_heads", model->heads);
+    model->scan_groups = read_size_or(fields, "linear_num_key_heads", model->heads);
+    const uint64_t size = model->scan_groups > 0 ? model->hidden * 3 / 4 / model->scan_groups : 0;
+    model->scan_state = read_size_or(fields, "linear_key_head_dim", size);
+    model->scan_size = read_size_or(fields, "linear_value_head_dim", 2 * model->scan_state);
+    model->scan_kernel = read_size(fields, "linear_conv_kernel_dim");
+    model->scan_chunk = DELTA_CHUNK;
+    model->scan_norm = true;
+    if (model->scan_state == 0 || model->scan_size == 0)
+        json_refuse_key(fields->root, "linear_key_head_dim", "is missing, and the hidden size is too small for one");
 }
 
 // --- families -----------------------------------------------------------------------
@@ -216,23 +235,27 @@ void read_falcon_h1(struct config_fields *fields, struct transformer *model)
     fields_know(fields, "layers_block_type|layer_types|mamba_use_mlp|mamba_norm_before_gate");
 }
 
+static void read_mamba_sizes(struct config_fields *fields, struct transformer *model)
+{
+    char rank[8];
+    model->recurrence = RECURRENCE_MAMBA;
+    model->scan_heads = model->scan_groups = 1;
+    model->scan_size = read_size(fields, "mamba_expand|expand") * model->hidden;
+    model->scan_state = read_size(fields, "mamba_d_state|state_size");
+    model->scan_kernel = read_size(fields, "mamba_d_conv|conv_kernel");
+    fields_word(fields, "mamba_dt_rank|time_step_rank", rank, sizeof rank);
+    model->scan_rank = (model->hidden + 15) / 16;
+    if (strcmp(rank, "auto") != 0)
+        model->scan_rank = read_size_or(fields, "mamba_dt_rank|time_step_rank", model->scan_rank);
+    model->scan_conv_bias = fields_flag(fields, "mamba_conv_bias|use_conv_bias");
+    model->scan_bias = fields_flag(fields, "mamba_proj_bias|use_bias");
+}
+
 void read_jamba(struct config_fields *fields, struct transformer *model)
 {
     read_mistral(fields, model);
     model->is_rotary = false;
-    model->recurrence = RECURRENCE_MAMBA;
-    model->scan_heads = 1;
-    model->scan_groups = 1;
-    model->scan_size = read_size(fields, "mamba_expand") * model->hidden;
-    model->scan_state = read_size(fields, "mamba_d_state");
-    model->scan_kernel = read_size(fields, "mamba_d_conv");
-    char rank[8];
-    fields_word(fields, "mamba_dt_rank", rank, sizeof rank);
-    model->scan_rank = (model->hidden + 15) / 16;
-    if (strcmp(rank, "auto") != 0)
-        model->scan_rank = read_size_or(fields, "mamba_dt_rank", model->scan_rank);
-    model->scan_conv_bias = fields_flag(fields, "mamba_conv_bias");
-    model->scan_bias = fields_flag(fields, "mamba_proj_bias");
+    read_mamba_sizes(fields, model);
     model->scan_norm = model->marks_experts = true;
     const uint64_t period = read_step_or(fields, "attn_layer_period", 8);
     const uint64_t offset = fields_number_or(fields, "attn_layer_offset", 0, TRANSFORMER_MOST_LAYERS, 4);
@@ -303,20 +326,156 @@ void read_minimax(struct config_fields *fields, struct transformer *model)
     fields_know(fields, "full_attn_alpha_factor|full_attn_beta_factor");
 }
 
-// Nothing but Mamba 2.
-void read_mamba2(struct config_fields *fields, struct transformer *model)
+// What has nothing but a recurrence in its layers.
+static void read_lone_sizes(struct config_fields *fields, struct transformer *model)
 {
-    read_mamba2_sizes(fields, model);
     model->layers = fields_number(fields, "num_hidden_layers|n_layer", 1, TRANSFORMER_MOST_LAYERS);
-    model->hidden = read_size(fields, "hidden_size|d_model");
-    model->scan_size = read_size(fields, "head_dim");
-    model->scan_bias = fields_flag(fields, "use_bias");
+    model->hidden = model->ffn = read_size(fields, "hidden_size|d_model");
     model->is_tied = fields_flag(fields, "tie_word_embeddings");
-    model->heads = model->kv_heads = model->scan_heads;
-    model->head_size = model->scan_size;
-    model->ffn = model->hidden;
     model->has_lone_layers = true;
     for (uint64_t i = 0; i < model->layers; i++)
         model->marks[i] |= LAYER_RECURRENT | LAYER_WITHOUT_MLP;
+}
+
+void read_mamba2(struct config_fields *fields, struct transformer *model)
+{
+    read_mamba2_sizes(fields, model);
+    read_lone_sizes(fields, model);
+    model->scan_size = read_size(fields, "head_dim");
+    model->scan_bias = fields_flag(fields, "use_bias");
+    model->heads = model->kv_heads = model->scan_heads;
+    model->head_size = model->scan_size;
     fields_know(fields, "expand|rms_norm|time_step_rank|residual_in_fp32");
+}
+
+// A head is a channel. Norms of FalconMamba's step sizes have no parameters.
+void read_mamba(struct config_fields *fields, struct transformer *model)
+{
+    read_lone_sizes(fields, model);
+    read_mamba_sizes(fields, model);
+    model->heads = model->kv_heads = model->hidden;
+    model->head_size = 1;
+    fields_know(fields, "intermediate_size|residual_in_fp32|use_mambapy|use_falcon_mambapy|use_associative_scan"
+                        "|num_heads|layer_types");
+}
+
+// Heads of the recurrence are as many as those of attention, and their sizes follow from the hidden size, unless the
+// file says them.
+void read_olmo_hybrid(struct config_fields *fields, struct transformer *model)
+{
+    struct json rotation, base;
+    read_olmo2(fields, model);
+    model->mlp_biases = false;
+    read_delta_sizes_or(fields, model);
+    const bool says_rotation = json_find(fields->root, "rope_parameters", &rotation);
+    const bool is_object = says_rotation && json_kind(&rotation) == JSON_OBJECT;
+    const bool has_base = is_object && json_find(&rotation, "rope_theta", &base) && json_kind(&base) == JSON_NUMBER;
+    model->is_rotary = !says_rotation || has_base;
+    recur_except(fields, 4, model);
+    if (model->layers < 4)
+        model->marks[model->layers - 1] &= (uint8_t)~LAYER_RECURRENT;
+    read_recurrent_layers(fields, model);
+    fields_know(fields, "linear_allow_neg_eigval|linear_a_log_min|linear_a_log_max|linear_dt_min|linear_dt_max"
+                        "|linear_dt_init_floor");
+}
+
+// An object of its own says sizes and, from 1 on, which layers are attention; or each is a field.
+static void read_kimi_layers(struct config_fields *fields, struct transformer *model)
+{
+    struct json within, list, item;
+    struct config_fields linear = *fields;
+    for (uint64_t i = 0; i < model->layers; i++)
+        model->marks[i] |= i == 0 || i % 4 != 0 ? LAYER_RECURRENT : 0;
+    if (json_find(fields->root, "linear_attn_config", &within) && json_kind(&within) == JSON_OBJECT)
+        linear = fields_object(fields, "linear_attn_config", &within);
+    model->recurrence = RECURRENCE_DELTA;
+    model->scan_heads = model->scan_groups = read_size(&linear, "num_heads|linear_num_heads");
+    model->scan_size = model->scan_state = model->scan_rank = read_size(&linear, "head_dim|linear_head_dim");
+    model->scan_kernel = read_size(&linear, "short_conv_kernel_size|linear_conv_kernel_dim");
+    fields_know(&linear, "kda_layers");
+    if (!fields_state(fields, "layer_types") && linear.root != fields->root
+        && fields_list(&linear, "full_attn_layers", &list)) {
+        for (uint64_t i = 0; i < model->layers; i++)
+            model->marks[i] |= LAYER_RECURRENT;
+        while (json_next(&list, &item))
+            model->marks[json_item_u64(&item, 1, model->layers) - 1] &= (uint8_t)~LAYER_RECURRENT;
+    }
+    read_recurrent_layers(fields, model);
+}
+
+// The gated delta rule with a decay for each channel, beside latent attention without rotation.
+void read_kimi_linear(struct config_fields *fields, struct transformer *model)
+{
+    read_mistral(fields, model);
+    model->longest = fields_number_or(fields, "model_max_length|max_position_embeddings", 1, MOST_POSITIONS, 0);
+    read_latent(fields, model);
+    model->is_rotary = false;
+    read_kimi_layers(fields, model);
+    model->scan_chunk = DELTA_CHUNK;
+    model->scan_norm = true;
+    read_deepseek_experts(fields, model);
+    if (!model->marks_experts)
+        model->dense_layers = fields_number_or(fields, "first_k_dense_replace", 0, TRANSFORMER_MOST_LAYERS, 1);
+    model->buffered_correction = true;
+    fields_know(fields, "head_dim|moe_renormalize|moe_router_activation_func|use_grouped_topk|mla_use_nope"
+                        "|linear_head_dim|linear_num_heads|linear_conv_kernel_dim");
+}
+
+// Layers are attention, unless they are named.
+static void read_convolution(struct config_fields *fields, struct transformer *model)
+{
+    struct json list, item;
+    model->recurrence = RECURRENCE_CONVOLUTION;
+    model->scan_heads = model->scan_groups = 1;
+    model->scan_size = model->hidden;
+    model->scan_kernel = read_size(fields, "conv_L_cache");
+    model->scan_bias = model->scan_conv_bias = fields_flag(fields, "conv_bias");
+    model->normed_heads = true;
+    if (fields_state(fields, "tie_embedding"))
+        model->is_tied = fields_flag(fields, "tie_embedding");
+    if (!fields_state(fields, "layer_types") && fields_list(fields, "full_attn_idxs", &list)) {
+        for (uint64_t i = 0; i < model->layers; i++)
+            model->marks[i] |= LAYER_RECURRENT;
+        while (json_next(&list, &item))
+            model->marks[json_item_u64(&item, 0, TRANSFORMER_MOST_LAYERS - 1)] &= (uint8_t)~LAYER_RECURRENT;
+    }
+    read_layer_words(fields, "layer_types", "full_attention, conv", take_recurrent, model);
+    fields_know(fields, "full_attn_idxs|conv_dim|conv_dim_out|conv_use_xavier_init|block_dim|block_use_swiglu"
+                        "|block_use_xavier_init|block_norm_eps|block_mlp_init_scale|block_out_init_scale|use_pos_enc"
+                        "|num_heads|theta");
+}
+
+// Two thirds of what the file says, times a factor, rounded up.
+static uint64_t adjusted_ffn(struct config_fields *fields, uint64_t ffn)
+{
+    const uint64_t unit = read_step_or(fields, "block_multiple_of", 256);
+    double factor = 1;
+    if (fields_state(fields, "block_ffn_dim_multiplier"))
+        factor = json_fraction(fields->root, "block_ffn_dim_multiplier");
+    const double wanted = factor > 0 && factor < 1024 ? factor * (double)(2 * ffn / 3) : 0;
+    if (wanted < 1)
+        json_refuse_key(fields->root, "block_ffn_dim_multiplier", "makes an MLP without width, or one that is too"
+                        " wide");
+    return ((uint64_t)wanted + unit - 1) / unit * unit;
+}
+
+void read_lfm2(struct config_fields *fields, struct transformer *model)
+{
+    read_llama_as(fields, "block_ff_dim|intermediate_size", model);
+    model->attention_biases = model->output_bias = model->mlp_biases = false;
+    read_convolution(fields, model);
+    const bool is_off = fields_state(fields, "block_auto_adjust_ff_dim")
+        && !fields_flag(fields, "block_auto_adjust_ff_dim");
+    model->ffn = is_off ? model->ffn : adjusted_ffn(fields, model->ffn);
+}
+
+void read_lfm2_moe(struct config_fields *fields, struct transformer *model)
+{
+    read_llama(fields, model);
+    model->attention_biases = model->output_bias = model->mlp_biases = false;
+    read_convolution(fields, model);
+    read_deepseek_experts(fields, model);
+    model->dense_layers = fields_number_or(fields, "num_dense_layers", 0, TRANSFORMER_MOST_LAYERS, 2);
+    model->buffered_correction = true;
+    fields_know(fields, "use_expert_bias");
 }

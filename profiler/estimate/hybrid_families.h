@@ -15,5 +15,10 @@ void read_qwen3_5(struct config_fields *fields, struct transformer *model);
 void read_qwen3_5_moe(struct config_fields *fields, struct transformer *model);
 void read_minimax(struct config_fields *fields, struct transformer *model);
 void read_mamba2(struct config_fields *fields, struct transformer *model);
+void read_mamba(struct config_fields *fields, struct transformer *model);
+void read_olmo_hybrid(struct config_fields *fields, struct transformer *model);
+void read_kimi_linear(struct config_fields *fields, struct transformer *model);
+void read_lfm2(struct config_fields *fields, struct transformer *model);
+void read_lfm2_moe(struct config_fields *fields, struct transformer *model);
 
 #endif

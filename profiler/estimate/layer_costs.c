@@ -69,8 +69,8 @@ static double pairs_of_chunks(double sequence, double chunk)
 static double seen_of(const struct layer_maker *maker, double sequence)
 {
     const double chosen = (double)maker->model->index_chosen, window = chosen > 0 ? chosen : maker->window;
-    if (maker->sees_all)
-        return sequence;
+    if (maker->sees_all)  // a window has half on either side
+        return window > 0 && window < sequence ? window * (1 - window / sequence / 4) : sequence;
     if (maker->model->has_chunks && window > 0 && window < sequence)
         return pairs_of_chunks(sequence, window) / sequence;
     return window > 0 && window < sequence ? window * (1 - window / sequence / 2) : sequence / 2;
@@ -274,6 +274,8 @@ static void add_indexer(struct layer_maker *maker)
 
 static double head_norms_here(const struct layer_maker *maker)
 {
+    if (maker->model->bare_norms)
+        return 0;
     const double heads = maker->model->norms_across ? heads_here(maker) + kv_heads_here(maker) : 2;
     return heads * (double)maker->model->head_size;
 }
@@ -413,7 +415,8 @@ void make_attention(struct layer_maker *maker)
         layer_add_bias_gradient(maker, numbers);
     layer_keep_norm(maker);
     layer_keep_mask(maker, numbers);
-    maker->layer->parameters = (has_cross ? 2 : 1) * attention_share(maker);
+    maker->layer->parameters = (has_cross ? 2 : 1) * attention_share(maker)
+        + layer_part_of((double)transformer_own_buckets(model), maker->tensor);
 }
 
 // --- between encoder and decoder ------------------------------------------------
@@ -812,24 +815,29 @@ void make_head(struct layer_maker *maker)
     const double hidden = (double)model->hidden, words = ceil((double)model->vocabulary / maker->tensor);
     // A class is predicted of each picture, and otherwise a word at each token.
     const double tokens = model->patch_numbers > 0 ? (double)maker->request->micro_batch : maker->tokens;
-    const double number = maker->number, logits = tokens * words;
+    const double number = maker->number, logits = tokens * words, read = (model->reads_mean ? 2 : 1) * hidden;
     const struct rated_product *rated = maker->head_products;
     layer_set_output(maker);
     maker->layer->output_bytes = maker->layer->held_for_weight_bytes = 0;
+    if (model->head_norm) {
+        layer_add_norm(maker);
+        layer_keep(maker, maker->local_tokens * hidden);
+    }
     if (model->head_transform) {
         layer_add_linear(maker, maker->local_tokens, hidden, hidden, 1);
-        layer_add_bias_gradient(maker, maker->local_tokens * hidden);
+        if (!model->plain_transform)
+            layer_add_bias_gradient(maker, maker->local_tokens * hidden);
         layer_keep(maker, maker->local_tokens * hidden);
     }
     layer_add_norm(maker);
     layer_enter_split(maker);
-    layer_add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, words, hidden, 1, number, number });
+    layer_add_product(maker, ESTIMATE_F, rated, (struct product_size){ tokens, words, read, 1, number, number });
     if (maker->goes_back)
-        layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, hidden, words, 1, number, number });
+        layer_add_product(maker, ESTIMATE_I, rated, (struct product_size){ tokens, read, words, 1, number, number });
     if (maker->is_trained)
-        layer_add_product(maker, ESTIMATE_W, rated, (struct product_size){ words, hidden, tokens, 1, number, 8 });
-    layer_count_flops(maker, 2 * tokens * words * hidden);
-    layer_leave_flops(maker, (2.0 - maker->goes_back - maker->is_trained) * 2 * tokens * words * hidden);
+        layer_add_product(maker, ESTIMATE_W, rated, (struct product_size){ words, read, tokens, 1, number, 8 });
+    layer_count_flops(maker, 2 * tokens * words * read);
+    layer_leave_flops(maker, (2.0 - maker->goes_back - maker->is_trained) * 2 * tokens * words * read);
     layer_hide_exchanges(maker);
     if (model->caps_logits)
         add_cap(maker, logits);
@@ -851,7 +859,7 @@ void make_head(struct layer_maker *maker)
     const struct layer_estimate once = *maker->layer;
     for (uint64_t i = 0; i < model->predicted; i++)
         add_layer(maker->layer, &once);
-    const uint64_t own = (model->is_tied ? 0 : model->hidden) + (model->head_bias ? 1 : 0);
+    const uint64_t own = (model->is_tied ? 0 : (uint64_t)read) + (model->head_bias ? 1 : 0);
     maker->layer->parameters =
         transformer_head_parameters(model) - model->vocabulary * own + (uint64_t)words * own;
 }

@@ -296,8 +296,22 @@ void layer_add_norm(struct layer_maker *maker)
 }
 
 // The sum with the residual, including the norm, the bias and the dropout of models that have them.
+// What is added is scaled by a vector, whose gradient reads it again.
+static void add_scale(struct layer_maker *maker)
+{
+    const double numbers = maker->local_tokens * (double)maker->model->hidden;
+    layer_add_small_pass(maker, ESTIMATE_F, 2 * numbers);
+    layer_add_small_pass(maker, ESTIMATE_I, 2 * numbers);
+    if (!maker->is_trained)
+        return;
+    layer_add_small_pass(maker, ESTIMATE_W, 2 * numbers);
+    layer_keep(maker, numbers);
+}
+
 void layer_add_residual(struct layer_maker *maker)
 {
+    if (maker->model->scales_layers)
+        add_scale(maker);
     const double numbers = maker->local_tokens * (double)maker->model->hidden;
     if (maker->model->norms_twice) {
         layer_add_norm(maker);

@@ -81,7 +81,7 @@ static double convolved_of(const struct layer_maker *maker)
 static double states_of(const struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
-    if (model->recurrence == RECURRENCE_MAMBA)
+    if (model->recurrence == RECURRENCE_MAMBA || model->recurrence == RECURRENCE_CONVOLUTION)
         return 0;
     return maker->tokens / (double)model->scan_chunk * inner_of(maker) * (double)model->scan_state * 4 / maker->number;
 }
@@ -104,10 +104,21 @@ static double between_of(const struct layer_maker *maker)
         ? heads * (2 * chunk + (double)model->scan_state) + 2 * inner_of(maker) : 0;
 }
 
+// What a convolution reads is multiplied by a gate before it.
+static void add_gate(struct layer_maker *maker)
+{
+    layer_add_pass(maker, ESTIMATE_F, 3 * maker->tokens * inner_of(maker));
+    layer_add_pass(maker, ESTIMATE_I, 5 * maker->tokens * inner_of(maker));
+}
+
 // Scans are kernels of small products.
 static void add_scan(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
+    if (model->recurrence == RECURRENCE_CONVOLUTION) {
+        add_gate(maker);
+        return;
+    }
     const double flops = maker->tokens * scan_flops(model, maker->tensor), inner = inner_of(maker);
     const double read = (model->scan_kernel > 0 ? convolved_of(maker) : 3 * inner) + inner;
     layer_count_flops(maker, flops);
@@ -123,14 +134,14 @@ static void add_scan(struct layer_maker *maker)
     layer_phase(maker, ESTIMATE_I)->launches += 8;
 }
 
-// Its output is computed again in the backward, but for the delta rule, which keeps it.
+// Its output is computed again in the backward, but for the delta rule and a convolution alone, which keep it.
 static void add_convolution(struct layer_maker *maker)
 {
     const double numbers = maker->tokens * convolved_of(maker);
     if (numbers <= 0)
         return;
     layer_add_pass(maker, ESTIMATE_F, 2 * numbers);
-    if (maker->model->recurrence != RECURRENCE_DELTA)
+    if (maker->model->recurrence != RECURRENCE_DELTA && maker->model->recurrence != RECURRENCE_CONVOLUTION)
         layer_add_pass(maker, ESTIMATE_I, 2 * numbers);
     layer_add_pass(maker, ESTIMATE_I, 3 * numbers);
     layer_add_pass(maker, ESTIMATE_W, 2 * numbers);
@@ -151,6 +162,23 @@ static void add_steps(struct layer_maker *maker)
     layer_hold(maker, tokens * (narrow + inner));
 }
 
+// The delta rule with a decay for each channel: products of low rank make that, and the output's gate. The decay is
+// kept as it is made and in 4 bytes.
+static void add_channel_gates(struct layer_maker *maker)
+{
+    const struct transformer *model = maker->model;
+    const double inner = inner_of(maker), rank = (double)model->scan_rank, tokens = maker->tokens;
+    if (model->recurrence != RECURRENCE_DELTA || rank <= 0)
+        return;
+    for (int i = 0; i < 2; i++)
+        layer_add_linear(maker, tokens, rank, inner, 1);
+    layer_add_pass(maker, ESTIMATE_F, (1 + 4 / maker->number) * tokens * inner);
+    layer_add_pass(maker, ESTIMATE_I, (2 + 4 / maker->number) * tokens * inner);
+    layer_keep(maker, 2 * tokens * inner);
+    layer_keep(maker, 4 / maker->number * tokens * inner);
+    layer_hold(maker, 2 * tokens * inner);
+}
+
 // The output passes a norm and a gate before the last product.
 static void add_gated_norm(struct layer_maker *maker)
 {
@@ -164,6 +192,8 @@ static void add_gated_norm(struct layer_maker *maker)
 // * Mamba 2: likewise (ops/triton/ssd_combined.py, mamba_split_conv1d_scan_combined).
 // * Delta: queries, keys and values behind the convolution, and the inverse of each chunk's scores
 //   (fla/ops/gated_delta_rule/chunk.py).
+//   With a decay for each channel, also scores of queries and keys (fla/ops/kda/chunk.py).
+// * Convolution: what it reads, behind the first gate.
 // * Lightning: queries, keys and values before and behind their activation, and the output behind its norm.
 static double kept_of(const struct layer_maker *maker)
 {
@@ -171,7 +201,9 @@ static double kept_of(const struct layer_maker *maker)
     const double inner = inner_of(maker), heads = (double)model->scan_heads / maker->tensor;
     switch (model->recurrence) {
     case RECURRENCE_DELTA:
-        return convolved_of(maker) + heads * (double)model->scan_chunk;
+        return convolved_of(maker) + (model->scan_rank > 0 ? 2 : 1) * heads * (double)model->scan_chunk;
+    case RECURRENCE_CONVOLUTION:
+        return inner;
     case RECURRENCE_LIGHTNING:
         return 4 * inner;
     case RECURRENCE_MAMBA:
@@ -193,6 +225,7 @@ void add_recurrence(struct layer_maker *maker)
     }
     add_convolution(maker);
     add_steps(maker);
+    add_channel_gates(maker);
     add_scan(maker);
     add_gated_norm(maker);
     layer_add_linear(maker, tokens, inner, hidden, 1);

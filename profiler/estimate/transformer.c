@@ -149,7 +149,7 @@ static uint64_t norm_of(const struct transformer *model)
 
 uint64_t transformer_norm_parameters(const struct transformer *model)
 {
-    return (model->norms_twice ? 2 : 1) * norm_of(model);
+    return (model->norms_twice ? 2 : 1) * norm_of(model) + (model->scales_layers ? model->hidden : 0);
 }
 
 uint64_t transformer_second_norm_parameters(const struct transformer *model)
@@ -157,12 +157,23 @@ uint64_t transformer_second_norm_parameters(const struct transformer *model)
     return model->shares_norm ? 0 : transformer_norm_parameters(model);
 }
 
+static uint64_t bucket_parameters(const struct transformer *model)
+{
+    return model->position_buckets * model->heads;
+}
+
+uint64_t transformer_own_buckets(const struct transformer *model)
+{
+    return model->buckets_each ? bucket_parameters(model) : 0;
+}
+
 uint64_t transformer_embedding_parameters(const struct transformer *model)
 {
-    // A product with patches has a bias, and the class's token a vector.
-    const uint64_t rows = model->patch_numbers > 0 ? model->patch_numbers + 2 : model->vocabulary;
-    return (rows + model->positions + model->token_types) * model->hidden + model->position_buckets * model->heads
-        + (model->embedding_norm ? norm_of(model) : 0);
+    // A product with patches has a bias, and each other token a vector.
+    const uint64_t patches = model->patch_numbers + 1 + model->patch_tokens + model->has_mask_token;
+    const uint64_t rows = model->patch_numbers > 0 ? patches : model->vocabulary;
+    return (rows + model->positions + model->token_types) * model->hidden
+        + (model->buckets_each ? 0 : bucket_parameters(model)) + (model->embedding_norm ? norm_of(model) : 0);
 }
 
 // Queries of many heads, one key with a layer norm, and a weight for each head.
@@ -188,6 +199,8 @@ static uint64_t latent_parameters(const struct transformer *model)
 
 static uint64_t head_norms(const struct transformer *model)
 {
+    if (model->bare_norms)
+        return 0;
     return model->norms_across ? (model->heads + model->kv_heads) * model->head_size : 2 * model->head_size;
 }
 
@@ -211,7 +224,7 @@ uint64_t transformer_attention_parameters(const struct transformer *model)
 
 uint64_t transformer_crossing_parameters(const struct transformer *model)
 {
-    return model->encoder_layers > 0 ? norm_of(model) + model->position_buckets * model->heads : 0;
+    return model->encoder_layers == 0 ? 0 : norm_of(model) + (model->buckets_each ? 0 : bucket_parameters(model));
 }
 
 // A step size, a decay and a skip for each channel, and a product of low rank that makes the former.
@@ -226,9 +239,17 @@ static uint64_t mamba_parameters(const struct transformer *model)
 static uint64_t head_parameters(const struct transformer *model)
 {
     const uint64_t inner = model->scan_heads * model->scan_size;
-    if (model->recurrence == RECURRENCE_MAMBA2)
+    switch (model->recurrence) {
+    case RECURRENCE_MAMBA2:
         return 3 * model->scan_heads + (model->scan_norm ? inner : 0);
-    return model->recurrence == RECURRENCE_DELTA ? 2 * model->scan_heads + model->scan_size : inner;
+    case RECURRENCE_DELTA:
+        return model->scan_heads + model->scan_size
+            + (model->scan_rank > 0 ? inner + 2 * model->scan_rank * inner : model->scan_heads);
+    case RECURRENCE_CONVOLUTION:
+        return 0;
+    default:
+        return inner;
+    }
 }
 
 uint64_t transformer_recurrent_parameters(const struct transformer *model)
@@ -250,9 +271,12 @@ uint64_t transformer_scan_width(const struct transformer *model)
     case RECURRENCE_MAMBA2:
         return 2 * inner + 2 * shared + model->scan_heads;
     case RECURRENCE_DELTA:
-        return 2 * inner + 2 * shared + 2 * model->scan_heads;
+        return inner + 2 * shared + model->scan_heads
+            + (model->scan_rank > 0 ? 2 * model->scan_rank : inner + model->scan_heads);
     case RECURRENCE_LIGHTNING:
         return 4 * inner;
+    case RECURRENCE_CONVOLUTION:
+        return 3 * inner;
     default:
         return 2 * inner;
     }
@@ -303,9 +327,10 @@ uint64_t transformer_router_parameters(const struct transformer *model)
 
 uint64_t transformer_head_parameters(const struct transformer *model)
 {
-    return norm_of(model) + (model->is_tied ? 0 : model->vocabulary * model->hidden)
+    return (model->head_norm ? 2 : 1) * norm_of(model)
+        + (model->is_tied ? 0 : (model->reads_mean ? 2 : 1) * model->vocabulary * model->hidden)
         + (model->head_bias ? model->vocabulary : 0)
-        + (model->head_transform ? (model->hidden + 1) * model->hidden : 0);
+        + (model->head_transform ? (model->hidden + !model->plain_transform) * model->hidden : 0);
 }
 
 static uint64_t block_parameters(const struct transformer *model, uint64_t block)
@@ -318,6 +343,7 @@ static uint64_t block_parameters(const struct transformer *model, uint64_t block
         parameters += transformer_has_experts(model, block)
             ? transformer_experts_parameters(model) + transformer_router_parameters(model)
             : transformer_mlp_parameters(model);
+    parameters += transformer_own_buckets(model);
     const bool has_cross = model->encoder_layers > 0 && !transformer_is_encoding(model, block);
     return parameters + (has_cross ? transformer_attention_parameters(model) : 0);
 }

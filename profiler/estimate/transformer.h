@@ -17,8 +17,10 @@ enum { TRANSFORMER_MOST_LAYERS = 4096, TRANSFORMER_MOST_PREDICTED = 16, TRANSFOR
 // * RECURRENCE_MAMBA2: state-space duality (Dao and Gu, 2405.21060).
 // * RECURRENCE_DELTA: the gated delta rule (Yang et al., 2412.06464).
 // * RECURRENCE_LIGHTNING: linear attention with a decay of each head (Qin et al., 2405.17381).
+// * RECURRENCE_CONVOLUTION: none, but a short convolution with a gate before it and one behind it (LFM2).
 enum recurrence {
-    RECURRENCE_NONE, RECURRENCE_MAMBA, RECURRENCE_MAMBA2, RECURRENCE_DELTA, RECURRENCE_LIGHTNING
+    RECURRENCE_NONE, RECURRENCE_MAMBA, RECURRENCE_MAMBA2, RECURRENCE_DELTA, RECURRENCE_LIGHTNING,
+    RECURRENCE_CONVOLUTION
 };
 
 // What a layer is if not attention and an MLP, or experts by `dense_layers` and `expert_every`.
@@ -46,13 +48,20 @@ struct transformer {
     bool shares_norm;     // and it is behind the same norm
     bool head_bias;       // the head adds a bias to the logits
     bool head_transform;  // the head has a product, as wide as the hidden size, before its norm
+    bool plain_transform;  // that product has no bias
+    bool head_norm;       // the blocks' output passes a norm of its own before that
+    bool reads_mean;      // the head reads the mean of all tokens beside the first one
+    bool scales_layers;   // what is added to the residual is scaled by a vector
     bool is_bidirectional;  // each token attends to all others
     // Encoder and decoder: so many of the layers are an encoder's, and attend to all tokens. The others are a
     // decoder's. They attend to their own tokens before, and then to the encoder's output; 0: there is no such encoder
     uint64_t encoder_layers;
     uint64_t position_buckets;  // of distances, with a number for each head, of the encoder and of the decoder
+    bool buckets_each;    // or of each layer
     uint64_t token_types;  // vectors that are added to the embedding by the type of a token
-    uint64_t patch_numbers;  // of a patch of a picture; 0: tokens are words. One token of a sequence is for its class
+    uint64_t patch_numbers;  // of a patch of a picture; 0: tokens are words
+    uint64_t patch_tokens;   // of a picture beside its patches, such as one for its class
+    bool has_mask_token;     // a vector stands for patches that are hidden
     bool has_alibi;       // scores have a slope with the distance of tokens
     uint64_t activation_parameters;  // of each MLP
     bool norms_twice;     // what is added to the residual has a norm, too
@@ -91,7 +100,9 @@ struct transformer {
     uint64_t scan_heads, scan_size, scan_groups, scan_state;
     uint64_t scan_kernel;  // of the convolution in front of it, in tokens; 0: there is none
     uint64_t scan_chunk;   // tokens
-    uint64_t scan_rank;    // of the product that makes step sizes; 0: they are computed directly
+    // The rank of the product that makes step sizes; 0: they are computed directly. With the delta rule, that of the
+    // products that make a decay for each channel and the gate of the output
+    uint64_t scan_rank;
     bool scan_conv_bias, scan_bias, scan_norm;  // of the convolution, of the products, of the output
     bool side_by_side;     // recurrent layers have attention, too, behind the same norm
 };
@@ -126,6 +137,7 @@ uint64_t transformer_norm_parameters(const struct transformer *transformer);  //
 uint64_t transformer_second_norm_parameters(const struct transformer *transformer);  // of that of MLPs and experts
 uint64_t transformer_embedding_parameters(const struct transformer *transformer);
 uint64_t transformer_attention_parameters(const struct transformer *transformer);  // including the norm before it
+uint64_t transformer_own_buckets(const struct transformer *transformer);  // of distances, if each attention has its own
 // Between encoder and decoder: the encoder's last norm, and numbers of the decoder's distances.
 uint64_t transformer_crossing_parameters(const struct transformer *transformer);
 uint64_t transformer_recurrent_parameters(const struct transformer *transformer);  // likewise, with attention beside it

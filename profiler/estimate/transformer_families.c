@@ -6,6 +6,7 @@
 #include "common/alike.h"
 #include "profiler/estimate/decoder_families.h"
 #include "profiler/estimate/encoder_families.h"
+#include "profiler/estimate/expert_families.h"
 #include "profiler/estimate/hybrid_families.h"
 
 // A model type, how its fields are read, and what its class in transformers 5.24 gives those that are left out. What
@@ -142,6 +143,42 @@ static const struct family {
     { "ernie4_5", read_ernie,
       "num_hidden_layers 18 hidden_size 1024 num_attention_heads 16 num_key_value_heads 2 head_dim 128 "
       "intermediate_size 3072 vocab_size 103424 tie_word_embeddings 1" },
+    { "cwm", read_cwm,
+      "num_hidden_layers 64 hidden_size 6144 num_attention_heads 48 num_key_value_heads 8 head_dim 128 "
+      "intermediate_size 21504 vocab_size 128256 sliding_window 8192" },
+    { "exaone", read_llama,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "14336 vocab_size 102400" },
+    { "iquestcoder", read_llama,
+      "num_hidden_layers 80 hidden_size 5120 num_attention_heads 40 num_key_value_heads 8 head_dim 128 "
+      "intermediate_size 27648 vocab_size 76800" },
+    { "vaultgemma", read_vaultgemma,
+      "num_hidden_layers 26 hidden_size 2304 num_attention_heads 8 num_key_value_heads 4 head_dim 256 "
+      "intermediate_size 9216 vocab_size 256000 sliding_window 4096 tie_word_embeddings 1 "
+      "final_logit_softcapping 30 hidden_activation gelu_pytorch_tanh" },
+    { "hyperclovax", read_hyperclovax,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 32000 "
+      "use_post_norm 1" },
+    { "granite_swa", read_granite_swa,
+      "num_hidden_layers 24 hidden_size 2560 num_attention_heads 20 num_key_value_heads 4 intermediate_size "
+      "8192 vocab_size 100352 sliding_window 128 tie_word_embeddings 1" },
+    { "nanochat", read_nanochat,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 6 intermediate_size 8192 vocab_size 50304 "
+      "final_logit_softcapping 15 hidden_act relu2" },
+    { "jais2", read_nemotron,
+      "num_hidden_layers 32 hidden_size 3328 num_attention_heads 26 intermediate_size 26624 vocab_size 150272 "
+      "attention_bias 1 mlp_bias 1 hidden_act relu2" },
+    { "gpt-sw3", read_gpt2,
+      "n_layer 12 n_embd 768 n_head 12 vocab_size 50257 n_positions 1024 tie_word_embeddings 1 attn_pdrop 0.1 "
+      "resid_pdrop 0.1 activation_function gelu_new" },
+    { "youtu", read_youtu,
+      "num_hidden_layers 32 hidden_size 2048 num_attention_heads 16 num_key_value_heads 16 intermediate_size "
+      "6144 vocab_size 128256 tie_word_embeddings 1 q_lora_rank 1536 kv_lora_rank 512 qk_nope_head_dim 128 "
+      "qk_rope_head_dim 64 v_head_dim 128" },
+    { "minicpm3", read_minicpm3,
+      "num_hidden_layers 62 hidden_size 2560 num_attention_heads 40 num_key_value_heads 40 intermediate_size "
+      "6400 vocab_size 73448 tie_word_embeddings 1 q_lora_rank 768 kv_lora_rank 256 qk_nope_head_dim 64 "
+      "qk_rope_head_dim 32" },
     { "mixtral", read_mixtral,
       "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
       "14336 vocab_size 32000 num_local_experts 8 num_experts_per_tok 2" },
@@ -228,6 +265,38 @@ static const struct family {
       "moe_num_shared_experts 2 moe_layer_start_index 1" },
     { "dbrx", read_dbrx,
       "n_layers 24 d_model 2048 n_heads 16 vocab_size 32000" },
+    { "hunyuan_v1_moe", read_hunyuan_moe,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 290943" },
+    { "flex_olmo", read_olmoe,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 100352 "
+      "num_experts 7 num_experts_per_tok 5" },
+    { "granitemoe_swa", read_granitemoe_swa,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 11008 vocab_size 32000 "
+      "sliding_window 128 num_local_experts 8 num_experts_per_tok 2" },
+    { "mellum", read_mellum,
+      "num_hidden_layers 28 hidden_size 2304 num_attention_heads 32 num_key_value_heads 4 head_dim 128 "
+      "intermediate_size 7168 vocab_size 98304 sliding_window 1024 num_local_experts 64 num_experts_per_tok 8 "
+      "moe_intermediate_size 896" },
+    { "sarvam_mla", read_sarvam_mla,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 64 intermediate_size 16384 vocab_size 262144 "
+      "n_routed_experts 128 num_experts_per_tok 8 moe_intermediate_size 2048 n_shared_experts 1 "
+      "first_k_dense_replace 1 kv_lora_rank 512 qk_nope_head_dim 128 qk_rope_head_dim 64 v_head_dim 128" },
+    { "sarvam_moe", read_sarvam_moe,
+      "num_hidden_layers 19 hidden_size 4096 num_attention_heads 64 num_key_value_heads 4 head_dim 64 "
+      "intermediate_size 8192 vocab_size 262144 use_qk_norm 1 n_routed_experts 128 num_experts_per_tok 6 "
+      "moe_intermediate_size 1024 n_shared_experts 1 first_k_dense_replace 1" },
+    { "solar_open", read_solar_open,
+      "num_hidden_layers 48 hidden_size 4096 num_attention_heads 64 num_key_value_heads 8 head_dim 128 "
+      "vocab_size 196608 n_routed_experts 128 num_experts_per_tok 8 moe_intermediate_size 1280 "
+      "n_shared_experts 1" },
+    { "exaone_moe", read_exaone_moe,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 32 intermediate_size "
+      "16384 vocab_size 102400 sliding_window 4096 sliding_window_pattern 4 num_experts 64 num_experts_per_tok "
+      "8 moe_intermediate_size 1024 num_shared_experts 1 first_k_dense_replace 1" },
+    { "afmoe", read_afmoe,
+      "num_hidden_layers 32 hidden_size 2048 num_attention_heads 16 head_dim 128 intermediate_size 6144 "
+      "vocab_size 200192 sliding_window 1024 num_experts 64 num_experts_per_tok 6 moe_intermediate_size 1408 "
+      "num_shared_experts 2 num_dense_layers 1" },
     { "nemotron_h", read_nemotron_h,
       "hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 head_dim 128 intermediate_size 21504 "
       "vocab_size 131072 n_routed_experts 8 num_experts_per_tok 2 moe_intermediate_size 7688 n_shared_experts 1 "
@@ -269,6 +338,27 @@ static const struct family {
     { "mamba2", read_mamba2,
       "num_hidden_layers 64 hidden_size 4096 num_heads 128 head_dim 64 vocab_size 32768 n_groups 8 state_size "
       "128 conv_kernel 4 chunk_size 256 use_conv_bias 1" },
+    { "olmo_hybrid", read_olmo_hybrid,
+      "num_hidden_layers 32 hidden_size 3840 num_attention_heads 30 intermediate_size 11008 vocab_size 100352 "
+      "linear_conv_kernel_dim 4" },
+    { "kimi_linear", read_kimi_linear,
+      "num_hidden_layers 27 hidden_size 2304 num_attention_heads 32 num_key_value_heads 32 intermediate_size "
+      "9216 vocab_size 163840 num_experts 256 num_experts_per_tok 8 moe_intermediate_size 1024 "
+      "num_shared_experts 1 kv_lora_rank 512 qk_nope_head_dim 128 qk_rope_head_dim 64 v_head_dim 128 "
+      "linear_num_heads 32 linear_head_dim 128 linear_conv_kernel_dim 4" },
+    { "lfm2", read_lfm2,
+      "num_hidden_layers 32 hidden_size 2560 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "12288 vocab_size 65536 tie_word_embeddings 1 conv_L_cache 3" },
+    { "lfm2_moe", read_lfm2_moe,
+      "num_hidden_layers 32 hidden_size 2048 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "7168 vocab_size 65536 tie_word_embeddings 1 num_experts 32 num_experts_per_tok 4 moe_intermediate_size "
+      "1792 num_dense_layers 2 conv_L_cache 3" },
+    { "mamba", read_mamba,
+      "num_hidden_layers 32 hidden_size 768 vocab_size 50280 tie_word_embeddings 1 expand 2 state_size 16 "
+      "conv_kernel 4 use_conv_bias 1" },
+    { "falcon_mamba", read_mamba,
+      "num_hidden_layers 32 hidden_size 768 vocab_size 50280 tie_word_embeddings 1 expand 2 state_size 16 "
+      "conv_kernel 4 use_conv_bias 1" },
     { "bert", read_bert,
       "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 30522 "
       "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
@@ -281,15 +371,68 @@ static const struct family {
       "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 30522 "
       "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
       "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "camembert", read_roberta,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 30522 "
+      "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
+      "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "data2vec-text", read_roberta,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 30522 "
+      "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
+      "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "xlm-roberta-xl", read_roberta,
+      "num_hidden_layers 36 hidden_size 2560 num_attention_heads 32 intermediate_size 10240 vocab_size 250880 "
+      "max_position_embeddings 514 type_vocab_size 1 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
+      "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "roberta-prelayernorm", read_roberta_prelayernorm,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 50265 "
+      "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
+      "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "megatron-bert", read_bert,
+      "num_hidden_layers 24 hidden_size 1024 num_attention_heads 16 intermediate_size 4096 vocab_size 29056 "
+      "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
+      "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "ernie", read_ernie_encoder,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 30522 "
+      "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 task_type_vocab_size 3 "
+      "hidden_dropout_prob 0.1 attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "distilbert", read_distilbert,
+      "n_layers 6 dim 768 n_heads 12 hidden_dim 3072 vocab_size 30522 max_position_embeddings 512 "
+      "tie_word_embeddings 1 dropout 0.1 attention_dropout 0.1 activation gelu" },
+    { "eurobert", read_eurobert,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 vocab_size 128256" },
+    { "modernbert", read_modernbert,
+      "num_hidden_layers 22 hidden_size 768 num_attention_heads 12 intermediate_size 1152 vocab_size 50368 "
+      "local_attention 128 tie_word_embeddings 1 decoder_bias 1 hidden_activation gelu" },
+    { "modernbert-decoder", read_modernbert_decoder,
+      "num_hidden_layers 22 hidden_size 768 num_attention_heads 12 intermediate_size 1152 vocab_size 50368 "
+      "local_attention 128 tie_word_embeddings 1 decoder_bias 1 hidden_activation gelu" },
     { "t5", read_t5,
       "num_layers 6 d_model 512 d_kv 64 num_heads 8 d_ff 2048 vocab_size 32128 relative_attention_num_buckets 32 "
       "dropout_rate 0.1 feed_forward_proj relu tie_word_embeddings 1" },
     { "mt5", read_t5,
       "num_layers 8 d_model 512 d_kv 64 num_heads 6 d_ff 1024 vocab_size 250112 relative_attention_num_buckets 32 "
       "dropout_rate 0.1 feed_forward_proj gated-gelu tie_word_embeddings 1" },
+    { "umt5", read_umt5,
+      "num_layers 8 d_model 512 num_heads 6 d_ff 1024 d_kv 64 vocab_size 250112 tie_word_embeddings 1 "
+      "relative_attention_num_buckets 32 dropout_rate 0.1 feed_forward_proj gated-gelu" },
     { "vit", read_vit,
       "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 image_size 224 patch_size 16 "
       "num_channels 3 qkv_bias 1 hidden_act gelu" },
+    { "vit_msn", read_vit,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 qkv_bias 1 "
+      "image_size 224 patch_size 16 num_channels 3 hidden_act gelu" },
+    { "deit", read_deit,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 qkv_bias 1 "
+      "image_size 224 patch_size 16 num_channels 3 hidden_act gelu" },
+    { "ijepa", read_ijepa,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 intermediate_size 3072 qkv_bias 1 "
+      "image_size 224 patch_size 16 num_channels 3 hidden_act gelu" },
+    { "dinov2", read_dinov2,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 qkv_bias 1 image_size 224 patch_size 14 "
+      "num_channels 3 mlp_ratio 4 use_mask_token 1 hidden_act gelu" },
+    { "dinov2_with_registers", read_dinov2,
+      "num_hidden_layers 12 hidden_size 768 num_attention_heads 12 qkv_bias 1 image_size 224 patch_size 16 "
+      "num_channels 3 mlp_ratio 4 num_register_tokens 4 hidden_act gelu" },
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
@@ -453,8 +596,8 @@ static void read_text_model(struct config_fields *fields, const struct family *f
     if (model->is_rotary)
         read_rotary_base(fields->root, model);
     read_activation(fields, model);
-    if (fields_state(fields, "num_nextn_predict_layers"))
-        model->predicted = json_u64(fields->root, "num_nextn_predict_layers", 0, TRANSFORMER_MOST_PREDICTED);
+    model->predicted = fields_number_or(fields, "num_nextn_predict_layers|num_mtp_layers", 0,
+                                        TRANSFORMER_MOST_PREDICTED, 0);
     say_all(fields, model, notes);
     text_clear(&taken);
 }

@@ -22,7 +22,7 @@ import weir
 
 TREE = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3)
 CONFIGS = os.path.join(TREE, os.pardir, 'shared/data/field/estimate/configs')
-SEES = re.compile('vision|visual|projector|image_newline|image_tower|video_tower|connector|embed_vision')
+SEES = re.compile('vision|visual|(?<!vocab_)projector|image_newline|image_tower|video_tower|connector|embed_vision')
 
 
 def family(name, **fields):
@@ -43,7 +43,11 @@ PLAIN = [family(name, num_hidden_layers=4) for name in (
     'olmo', 'olmo2', 'olmo3', 'olmoe', 'phi', 'phi3', 'phimoe', 'qwen2', 'qwen2_moe', 'qwen3', 'qwen3_5_text',
     'qwen3_5_moe_text', 'qwen3_moe', 'qwen3_next', 'seed_oss', 'smollm3', 'stablelm', 'starcoder2', 'ernie4_5',
     'ernie4_5_moe', 'bloom', 'opt', 'codegen', 'mamba2', 'bamba', 'deepseek_v3', 'glm4_moe_lite', 'granitemoeshared',
-    'deepseek_v32', 'glm_moe_dsa')]
+    'deepseek_v32', 'glm_moe_dsa', 'cwm', 'exaone', 'iquestcoder', 'vaultgemma', 'hyperclovax', 'granite_swa', 'nanochat',
+    'jais2', 'gpt-sw3', 'youtu', 'minicpm3', 'flex_olmo', 'granitemoe_swa', 'mellum', 'sarvam_mla', 'sarvam_moe',
+    'solar_open', 'exaone_moe', 'afmoe', 'olmo_hybrid', 'kimi_linear', 'lfm2', 'mamba', 'falcon_mamba', 'camembert',
+    'data2vec-text', 'xlm-roberta-xl', 'roberta-prelayernorm', 'megatron-bert', 'ernie', 'distilbert', 'eurobert',
+    'modernbert', 'modernbert-decoder', 'vit', 'vit_msn', 'ijepa', 'dinov2', 'dinov2_with_registers')]
 
 # What their fields switch on and off.
 SWITCHED = [
@@ -101,6 +105,53 @@ SWITCHED = [
     family('mt5', num_layers=2, relative_attention_num_buckets=64, tie_word_embeddings=False),
     family('vit', num_hidden_layers=3, id2label={0: 'cat', 1: 'dog', 2: 'bird'}, patch_size=32),
     family('vit', num_hidden_layers=3, qkv_bias=False, image_size=384),
+    family('deit', num_hidden_layers=3, id2label={0: 'cat', 1: 'dog', 2: 'bird'}),
+    family('deit', num_hidden_layers=2, qkv_bias=False, patch_size=32, num_labels=10),
+    family('ijepa', num_hidden_layers=2, image_size=384), family('vit_msn', num_hidden_layers=2, qkv_bias=False),
+    family('dinov2', num_hidden_layers=2, use_swiglu_ffn=True, hidden_size=1536, num_attention_heads=24),
+    family('dinov2', num_hidden_layers=2, use_mask_token=False, qkv_bias=False, mlp_ratio=3, num_labels=1000),
+    family('dinov2_with_registers', num_hidden_layers=2, num_register_tokens=7),
+    family('umt5'), family('umt5', num_layers=2, num_decoder_layers=3, feed_forward_proj='relu'),
+    family('eurobert', num_hidden_layers=2, mlp_bias=True, attention_bias=True, num_key_value_heads=4),
+    family('modernbert', num_hidden_layers=4, norm_bias=True, attention_bias=True, mlp_bias=True, decoder_bias=False,
+           classifier_bias=True, global_attn_every_n_layers=2),
+    family('modernbert-decoder', num_hidden_layers=3, local_attention=64, classifier_bias=True),
+    family('ernie', num_hidden_layers=2, use_task_id=True, task_type_vocab_size=5),
+    family('distilbert', n_layers=2, dim=512, n_heads=8, hidden_dim=1000),
+    family('hunyuan_v1_moe', num_hidden_layers=2, num_experts=8, moe_topk=[2, 2], head_dim=128, attention_bias=True),
+    family('hunyuan_v1_moe', num_hidden_layers=2, num_experts=4, moe_topk=1, head_dim=64, num_key_value_heads=8),
+    family('afmoe', num_hidden_layers=3, num_dense_layers=2, num_shared_experts=1, global_attn_every_n_layers=2),
+    family('exaone_moe', num_hidden_layers=3, first_k_dense_replace=2, num_shared_experts=2, num_experts=16),
+    family('exaone_moe', num_hidden_layers=2, mlp_layer_types=['sparse', 'dense']),
+    family('mellum', num_hidden_layers=3, mlp_layer_types=['dense', 'sparse', 'sparse'], attention_bias=True,
+           layer_types=['full_attention', 'sliding_attention', 'sliding_attention']),
+    family('sarvam_mla', num_hidden_layers=3, first_k_dense_replace=2, q_lora_rank=512, num_experts=16),
+    family('sarvam_moe', num_hidden_layers=2, num_experts=8, num_shared_experts=2, use_qk_norm=False, attention_bias=True),
+    family('solar_open', num_hidden_layers=2, n_routed_experts=8, attention_bias=True),
+    family('hyperclovax', num_hidden_layers=2, use_post_norm=False, num_attention_heads=64, mlp_bias=True),
+    family('granite_swa', num_hidden_layers=2, attention_bias=True, mlp_bias=True, layer_types=['full_attention'] * 2),
+    family('granitemoe_swa', num_hidden_layers=2, num_local_experts=4, attention_bias=True),
+    family('nanochat', num_hidden_layers=2, attention_bias=True, final_logit_softcapping=None),
+    family('youtu', num_hidden_layers=2, q_lora_rank=None), family('minicpm3', num_hidden_layers=2, mlp_bias=True),
+    family('jais2', num_hidden_layers=2, attention_bias=False, mlp_bias=False, num_key_value_heads=2),
+    family('olmo_hybrid', num_hidden_layers=3), family('olmo_hybrid', num_hidden_layers=9, attention_bias=True),
+    family('olmo_hybrid', num_hidden_layers=2, layer_types=['full_attention', 'linear_attention'],
+           linear_num_key_heads=10, linear_num_value_heads=20, linear_key_head_dim=64, linear_conv_kernel_dim=3),
+    family('kimi_linear', num_hidden_layers=5, first_k_dense_replace=2, num_experts=16, num_experts_per_token=4,
+           num_shared_experts=2, q_lora_rank=300, linear_attn_config={
+               'head_dim': 64, 'num_heads': 16, 'short_conv_kernel_size': 3, 'full_attn_layers': [2, 5],
+               'kda_layers': [1, 3, 4]}),
+    family('kimi_linear', num_hidden_layers=3, layer_types=['linear_attention', 'full_attention', 'linear_attention'],
+           mlp_layer_types=['sparse', 'dense', 'sparse'], linear_num_heads=8),
+    family('lfm2', num_hidden_layers=4, full_attn_idxs=[1], conv_bias=True, block_ffn_dim_multiplier=1.3,
+           block_multiple_of=128, tie_embedding=False),
+    family('lfm2', num_hidden_layers=3, layer_types=['conv', 'full_attention', 'conv'], block_auto_adjust_ff_dim=False,
+           block_ff_dim=5000, conv_L_cache=5),
+    family('lfm2_moe', num_hidden_layers=4, layer_types=['conv', 'conv', 'full_attention', 'conv'], conv_bias=True),
+    family('lfm2_moe', num_hidden_layers=3, layer_types=['conv', 'full_attention', 'conv'], num_dense_layers=1,
+           num_experts=8, num_experts_per_tok=2, use_expert_bias=False, tie_word_embeddings=False),
+    family('mamba', num_hidden_layers=3, use_bias=True, use_conv_bias=False, time_step_rank=50, state_size=8, expand=3),
+    family('falcon_mamba', num_hidden_layers=2, tie_word_embeddings=False, hidden_size=1000),
 ]
 
 # Text models within others, and where their heads are said to be tied.
@@ -121,16 +172,16 @@ def counted(config):
     """Parameters of the text model of transformers' class, corrections of routers that are buffers included."""
     fields = dict(config)
     made = transformers.CONFIG_MAPPING[fields.pop('model_type')](**fields)
+    if config['model_type'] == 'deit':  # of which there are two
+        made.architectures = ['DeiTForImageClassification']
     with torch.device('meta'):
-        try:
-            if config['model_type'] == 'vit':
-                model = transformers.AutoModelForImageClassification.from_config(made)
-            elif config['model_type'] in ('t5', 'mt5'):
-                model = transformers.AutoModelForSeq2SeqLM.from_config(made)
-            else:
-                model = transformers.AutoModelForCausalLM.from_config(made)
-        except ValueError:
-            model = transformers.AutoModelForImageTextToText.from_config(made)
+        for kind in ('CausalLM', 'MaskedLM', 'ImageClassification', 'Seq2SeqLM', 'ImageTextToText'):
+            try:
+                model = getattr(transformers, 'AutoModelFor' + kind).from_config(made)
+                break
+            except ValueError as why:
+                if 'Unrecognized configuration class' not in str(why):
+                    raise
     count = sum(tensor.numel() for name, tensor in model.named_parameters() if not SEES.search(name))
     if config['model_type'] in ('deepseek_v3', 'glm4_moe'):
         count += sum(tensor.numel() for name, tensor in model.named_buffers() if 'correction_bias' in name)

@@ -28,6 +28,10 @@ LIGHTNING = {**COMMON, 'model_type': 'minimax', 'layer_types': ['linear_attentio
              'num_local_experts': 4, 'num_experts_per_tok': 2}
 MAMBA = {**COMMON, 'model_type': 'jamba', 'mamba_expand': 2, 'mamba_d_state': 16, 'mamba_d_conv': 4,
          'mamba_dt_rank': 8, 'num_experts': 1, 'num_experts_per_tok': 1, 'attn_layer_offset': 4}
+CHANNELS = {**COMMON, 'model_type': 'kimi_linear', 'layer_types': ['linear_attention'], 'num_experts': 4,
+            'num_experts_per_token': 2, 'moe_intermediate_size': 64, 'linear_attn_config': {
+                'num_heads': 4, 'head_dim': 32, 'short_conv_kernel_size': 4}}
+CONVOLUTION = {**COMMON, 'model_type': 'lfm2', 'layer_types': ['conv'], 'conv_L_cache': 3}
 
 
 class Again(torch.autograd.Function if torch else object):
@@ -179,6 +183,82 @@ class Delta(Layer):
         return again(lambda output, made: gated_norm(output, made[:, -self.inner - 16:-16]), output, made)
 
 
+class Channels(Layer):
+    """The gated delta rule with a decay for each channel, which a product of low rank makes (Kimi Linear, 2510.26692)."""
+
+    heads, size, chunk = 4, 32, 64
+
+    def __init__(self):
+        inner = self.heads * self.size
+        super().__init__(3 * inner + self.heads + 2 * self.size, inner)
+        self.weight = self.convolution(3 * inner)
+        make = lambda: torch.randn(inner, self.size, dtype=torch.bfloat16, requires_grad=True)
+        self.decays, self.gates = make(), make()
+        self.parameters += [self.decays, self.gates]
+
+    def by_heads(self, tensor):
+        return chunks(tensor.unflatten(1, (self.heads, -1)), self.chunk).transpose(1, 2)
+
+    def parts(self, mixed, decay):
+        queries, keys, values = (self.by_heads(part) for part in mixed.split(self.inner, 1))
+        gone = self.by_heads(decay).cumsum(-2)
+        queries, keys = (torch.nn.functional.normalize(part, dim=-1) for part in (queries, keys))
+        return queries, keys, values, gone.exp().to(mixed.dtype), (-gone).exp().to(mixed.dtype)
+
+    def rates(self, made):
+        return self.by_heads(made[:, 3 * self.inner:3 * self.inner + self.heads].sigmoid())
+
+    def inverse(self, mixed, decay, made):
+        _, keys, _, gone, back = self.parts(mixed, decay)
+        below = torch.matmul(keys * self.rates(made) * gone, (keys * back).transpose(-1, -2)).tril(-1)
+        one = torch.eye(self.chunk).expand_as(below)
+        return torch.linalg.solve_triangular(below.float() + one, one, upper=False).to(made.dtype)
+
+    def scores(self, mixed, decay):
+        queries, keys, _, gone, back = self.parts(mixed, decay)
+        return torch.matmul(queries * gone, (keys * back).transpose(-1, -2)).tril()
+
+    def chunked(self, mixed, inverse, scores, decay, made):
+        queries, keys, values, gone, back = self.parts(mixed, decay)
+        rates = self.rates(made)
+        removed, new = torch.matmul(inverse, keys * rates * gone), torch.matmul(inverse, values * rates)
+        state, outputs = torch.zeros(self.heads, self.size, self.size, dtype=made.dtype), []
+        for i in range(len(queries)):
+            fresh = new[i] - torch.matmul(removed[i], state)
+            outputs.append(torch.matmul(queries[i] * gone[i], state) + torch.matmul(scores[i], fresh))
+            left = keys[i] * back[i] * gone[i, :, -1:]
+            state = state * gone[i, :, -1:].transpose(-1, -2) + torch.matmul(left.transpose(-1, -2), fresh)
+        return torch.stack(outputs).transpose(1, 2).reshape(len(made), self.inner)
+
+    def scan(self, made):
+        narrow, narrower = made[:, -2 * self.size:-self.size], made[:, -self.size:]
+        mixed = again(lambda made, weight: convolved(weight, 0, weight.shape[0])(made), made, self.weight)
+        decay = again(lambda made: -torch.nn.functional.softplus(made.float()) / 64,
+                      torch.nn.functional.linear(narrow, self.decays))
+        gate = torch.nn.functional.linear(narrower, self.gates)
+        inverse, scores = again(self.inverse, mixed, decay, made), again(self.scores, mixed, decay)
+        output = again(self.chunked, mixed, inverse, scores, decay, made)
+        return again(lambda output, gate: norm(output) * gate.sigmoid(), output, gate)
+
+
+class Convolution(Layer):
+    """A short convolution between two gates, as LFM2 has it."""
+
+    def __init__(self):
+        super().__init__(3 * 128, 128)
+        self.weight = self.convolution(128, 3)
+
+    def convolve(self, gated, weight):
+        kernel = weight.shape[-1]
+        padded = torch.nn.functional.pad(gated.t(), (kernel - 1, 0))
+        return torch.nn.functional.conv1d(padded, weight, groups=weight.shape[0]).t()
+
+    def scan(self, made):
+        gated = again(lambda made: made[:, :128] * made[:, 256:], made)
+        output = again(self.convolve, gated, self.weight)
+        return again(lambda output, made: output * made[:, 128:256], output, made)
+
+
 class Lightning(Layer):
     """Linear attention with a decay of each head, in blocks (Qin et al., 2405.17381)."""
 
@@ -270,7 +350,7 @@ class Scans(unittest.TestCase):
         torch.manual_seed(1)
         tokens = torch.randn(TOKENS, 128, dtype=torch.bfloat16, requires_grad=True)
         profile = weir.estimate(config, 'h100-sxm', sequence=TOKENS).profile().document
-        made = next(one for one in profile['layers'] if one['kind'] in ('mamba', 'linear'))
+        made = next(one for one in profile['layers'] if one['kind'] in ('mamba', 'linear', 'conv'))
         kept, output = kept_bytes(layer, tokens)
         self.assertEqual(made['saved_bytes'] - besides, kept)
         with FlopCounterMode(display=False) as forward:
@@ -301,6 +381,20 @@ class Scans(unittest.TestCase):
         self.again_and_two_gradients(DELTA, one, one.heads * (2 * one.chunk * (3 * one.state + 2 * one.size)
                                                               + 6 * one.size * one.state),
                                      ends=4 * 2 * one.chunk * one.heads * one.size * one.state - inverse)
+
+    def test_a_decay_for_each_channel_has_its_products_and_bytes(self):
+        one = Channels()
+        inverse = 2 * TOKENS * one.heads * one.chunk ** 2
+        low_rank = 2 * 2 * TOKENS * one.size * one.inner  # of which the backward has two products each
+        forward, backward = self.holds(CHANNELS, one)
+        linear = 2 * TOKENS * 128 * (one.width + one.inner) + low_rank
+        scan = TOKENS * one.heads * (2 * one.chunk * 5 * one.size + 6 * one.size ** 2)
+        self.assertEqual(forward - linear, scan)
+        ends = 4 * 2 * one.chunk * one.heads * one.size ** 2
+        self.assertEqual(backward, 2 * linear + 3 * scan - ends + inverse)
+
+    def test_a_convolution_has_its_products_and_bytes(self):
+        self.again_and_two_gradients(CONVOLUTION, Convolution(), 0)
 
     def test_lightning_attention_has_its_products_and_bytes(self):
         one = Lightning()

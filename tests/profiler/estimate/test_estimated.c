@@ -73,15 +73,22 @@ static void a_profile_of_layers_that_recur_has_them(void **state)
         "{\"model_type\": \"qwen3_next\", \"num_hidden_layers\": 8}",
         "{\"model_type\": \"minimax\", \"num_hidden_layers\": 3}",
         "{\"model_type\": \"mamba2\", \"num_hidden_layers\": 3}",
+        "{\"model_type\": \"mamba\", \"num_hidden_layers\": 3}",
+        "{\"model_type\": \"kimi_linear\", \"num_hidden_layers\": 6}",
+        "{\"model_type\": \"lfm2\", \"num_hidden_layers\": 3, \"full_attn_idxs\": [1]}",
+        "{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4, \"classifier_bias\": true}",
+        "{\"model_type\": \"modernbert\", \"num_hidden_layers\": 4}",
+        "{\"model_type\": \"dinov2_with_registers\", \"num_hidden_layers\": 2, \"num_labels\": 7}",
+        "{\"model_type\": \"umt5\", \"num_layers\": 2}",
         "{\"model_type\": \"falcon\", \"num_hidden_layers\": 3}",
         "{\"model_type\": \"t5\", \"num_layers\": 2, \"num_decoder_layers\": 3}",
     };
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct estimate_request request = estimate_usual();
-        request.sequence = 1024;
         struct error error = { 0 };
         struct transformer model;
         assert_good(transformer_read(configs[i], strlen(configs[i]), "config.json", &model, &error), error);
+        request.sequence = model.positions > 0 ? model.positions : 1024;
         struct text text = written_on("h100-sxm", configs[i], request);
         struct profile *profile = read_again(&text);
         const struct transformer *read = &profile->estimated->model;

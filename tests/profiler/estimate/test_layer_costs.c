@@ -418,6 +418,40 @@ static void attention_keeps_its_wide_output_beside_a_narrow_one(void **state)
     }
 }
 
+// A window of 128 has 64 tokens on either side; both ends of a sequence of s have fewer: s w - w^2 / 4 pairs in all.
+static void windows_of_encoders_have_two_sides(void **state)
+{
+    (void)state;
+    struct estimate_request request = estimate_usual();
+    request.sequence = 1024;
+    static const char config[] = "{\"model_type\": \"modernbert\", \"num_hidden_layers\": 2}";
+    struct estimate *made = estimate_on("h100-sxm", config, request);
+    const double products = 2.0 * 1024 * 768 * 4 * 768, heads = 768;
+    const double whole = (double)made->parts[PART_ATTENTION].flops, window = (double)made->parts[PART_WINDOWED].flops;
+    assert_true(whole == products + 4 * 1024.0 * 1024 * heads);
+    assert_true(window == products + 4 * (1024.0 * 128 - 128 * 128 / 4) * heads);
+    free(made);
+}
+
+// Beside ViT each layer of DINOv2 keeps what its vector scales: 257 tokens of 768 numbers.
+static void what_a_vector_scales_is_kept(void **state)
+{
+    (void)state;
+    static const char *const configs[] = {
+        "{\"model_type\": \"vit\", \"num_hidden_layers\": 2, \"patch_size\": 14}",
+        "{\"model_type\": \"dinov2\", \"num_hidden_layers\": 2}",
+    };
+    uint64_t saved[2][2];
+    for (int i = 0; i < 2; i++) {
+        struct estimate *made = estimate_on("h100-sxm", configs[i], estimate_usual());
+        saved[i][0] = made->parts[PART_ATTENTION].saved_bytes;
+        saved[i][1] = made->parts[PART_MLP].saved_bytes;
+        free(made);
+    }
+    assert_int_equal(saved[1][0] - saved[0][0], 2 * 257 * 768);
+    assert_int_equal(saved[1][1] - saved[0][1], 2 * 257 * 768);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +465,8 @@ int main(void)
         cmocka_unit_test(norms_and_caps_of_gemma_take_their_passes),
         cmocka_unit_test(an_indexer_scores_all_tokens_and_attention_reads_the_best),
         cmocka_unit_test(encoders_attend_to_all_tokens),
+        cmocka_unit_test(windows_of_encoders_have_two_sides),
+        cmocka_unit_test(what_a_vector_scales_is_kept),
         cmocka_unit_test(what_predicts_a_token_further_on_is_a_layer),
         cmocka_unit_test(attention_is_shared_but_for_norms_and_output_biases),
     };

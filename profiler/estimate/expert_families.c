@@ -1,0 +1,400 @@
+#include "profiler/estimate/expert_families.h"
+
+#include <string.h>
+
+#include "profiler/estimate/decoder_families.h"
+
+// --- who is chosen ------------------------------------------------------------------
+
+static void read_chosen(struct config_fields *fields, const char *experts, struct transformer *model)
+{
+    model->experts = fields_number(fields, experts, 2, MOST_EXPERTS);
+    model->chosen = fields_number(fields, "num_experts_per_tok|moe_topk|moe_k|num_experts_per_token", 1, MOST_EXPERTS);
+    model->expert_every = 1;
+}
+
+void read_mixtral(struct config_fields *fields, struct transformer *model)
+{
+    read_mistral(fields, model);
+    read_chosen(fields, "num_local_experts", model);
+    model->expert_ffn = model->ffn;
+}
+
+void read_gpt_oss(struct config_fields *fields, struct transformer *model)
+{
+    read_mixtral(fields, model);
+    model->attention_biases = model->output_bias = fields_flag(fields, "attention_bias");
+    model->has_sinks = model->biased_experts = true;
+    read_windows(fields, 2, model);
+}
+
+// Layers that the list names have no experts.
+static void read_dense_layers(struct config_fields *fields, struct transformer *model)
+{
+    struct json list, item;
+    if (!fields_list(fields, "mlp_only_layers", &list) || json_count(&list) == 0)
+        return;
+    for (uint64_t i = 0; i < model->layers; i++)
+        model->marks[i] |= (i + 1) % model->expert_every == 0 ? LAYER_SPARSE : 0;
+    while (json_next(&list, &item)) {
+        const uint64_t layer = json_item_u64(&item, 0, TRANSFORMER_MOST_LAYERS - 1);
+        model->marks[layer] &= (uint8_t)~LAYER_SPARSE;
+    }
+    model->marks_experts = true;
+}
+
+void read_qwen_experts(struct config_fields *fields, struct transformer *model)
+{
+    read_chosen(fields, "num_experts|num_local_experts", model);
+    model->expert_ffn = read_size(fields, "moe_intermediate_size");
+    model->expert_every = read_step_or(fields, "decoder_sparse_step", 1);
+    read_dense_layers(fields, model);
+}
+
+void read_qwen2_moe(struct config_fields *fields, struct transformer *model)
+{
+    read_qwen2(fields, model);
+    model->attention_biases = fields_flag(fields, "qkv_bias");
+    read_qwen_experts(fields, model);
+    model->shared_ffn = read_size(fields, "shared_expert_intermediate_size");
+    model->gated_shared = true;
+}
+
+void read_qwen3_moe(struct config_fields *fields, struct transformer *model)
+{
+    read_qwen3(fields, model);
+    read_qwen_experts(fields, model);
+}
+
+void read_olmoe(struct config_fields *fields, struct transformer *model)
+{
+    read_olmo2(fields, model);
+    read_chosen(fields, "num_experts|num_local_experts", model);
+    model->expert_ffn = model->ffn;
+}
+
+// The shared expert has a size of its own. With no experts it is a plain MLP.
+void read_granite_experts(struct config_fields *fields, struct transformer *model)
+{
+    const uint64_t shared = fields_number_or(fields, "shared_intermediate_size", 0, MOST_SIZE, 0);
+    read_llama(fields, model);
+    model->mlp_biases = false;
+    if (fields_number(fields, "num_local_experts", 0, MOST_EXPERTS) == 0) {
+        model->ffn = shared;
+        if (shared == 0)
+            json_refuse_key(fields->root, "shared_intermediate_size", "is 0, and there are no experts");
+        return;
+    }
+    read_chosen(fields, "num_local_experts", model);
+    model->expert_ffn = model->ffn;
+    model->shared_ffn = shared;
+}
+
+void read_phimoe(struct config_fields *fields, struct transformer *model)
+{
+    read_mixtral(fields, model);
+    model->has_layer_norm = true;
+    model->attention_biases = model->output_bias = fields_flag(fields, "attention_bias");
+    model->head_bias = fields_flag(fields, "lm_head_bias");
+}
+
+void read_minimax_m2(struct config_fields *fields, struct transformer *model)
+{
+    read_mixtral(fields, model);
+    model->normed_heads = model->norms_across = true;
+    model->corrected_router = model->buffered_correction = true;
+    fields_know(fields, "use_qk_norm|use_routing_bias|qk_norm_type|attn_type_list");  // as its class always has them
+}
+
+static void read_latent_with(struct config_fields *fields, uint64_t value_size, struct transformer *model)
+{
+    model->is_latent = true;
+    model->query_rank = read_size_or(fields, "q_lora_rank", 0);
+    model->value_rank = read_size(fields, "kv_lora_rank");
+    model->nope_size = read_size(fields, "qk_nope_head_dim");
+    model->rope_size = read_size(fields, "qk_rope_head_dim");
+    model->value_size = value_size;
+    model->head_size = model->nope_size + model->rope_size;
+    if (fields_flag(fields, "attention_bias"))
+        json_refuse_key(fields->root, "attention_bias", "is true, and no estimate is made for latent attention with"
+                        " biases");
+}
+
+void read_latent(struct config_fields *fields, struct transformer *model)
+{
+    read_latent_with(fields, read_size(fields, "v_head_dim"), model);
+}
+
+static bool take_sparse(struct transformer *model, uint64_t layer, const char *word)
+{
+    const bool is_sparse = strcmp(word, "sparse") == 0;
+    model->marks[layer] |= is_sparse ? LAYER_SPARSE : 0;
+    model->marks_experts = true;
+    return is_sparse || strcmp(word, "dense") == 0;
+}
+
+// Groups that leave no choice are left out. Those that a file leaves out limit nothing.
+static void read_router_groups(struct config_fields *fields, struct transformer *model)
+{
+    const uint64_t groups = fields_number_or(fields, "n_group|num_expert_group", 1, model->experts, 1);
+    const uint64_t chosen = fields_number_or(fields, "topk_group", 1, groups, groups);
+    char method[32];
+    fields_word(fields, "topk_method", method, sizeof method);
+    if (chosen == groups || strcmp(method, "greedy") == 0)
+        return;
+    if (model->experts % groups != 0 || chosen * (model->experts / groups) < model->chosen)
+        json_refuse_key(fields->root, "n_group", "does not divide the experts, or its topk_group groups have fewer"
+                        " experts than a token is sent to");
+    model->router_groups = groups;
+    model->chosen_groups = chosen;
+}
+
+void read_deepseek_experts(struct config_fields *fields, struct transformer *model)
+{
+    read_chosen(fields, "n_routed_experts|num_local_experts|num_experts", model);
+    model->expert_ffn = read_size(fields, "moe_intermediate_size");
+    model->shared_ffn = fields_number_or(fields, "n_shared_experts|num_shared_experts", 0, 64, 0) * model->expert_ffn;
+    model->dense_layers = fields_number_or(fields, "first_k_dense_replace", 0, TRANSFORMER_MOST_LAYERS, 0);
+    model->expert_every = read_step_or(fields, "moe_layer_freq", 1);
+    read_layer_words(fields, "mlp_layer_types", "dense, sparse", take_sparse, model);
+    model->corrected_router = strcmp(model->name, "deepseek_v2") != 0;
+    read_router_groups(fields, model);
+}
+
+void read_deepseek(struct config_fields *fields, struct transformer *model)
+{
+    read_mistral(fields, model);
+    read_latent(fields, model);
+    read_deepseek_experts(fields, model);
+}
+
+// An indexer may be shared by layers. No estimate is made for that.
+static void read_own_indexers(struct config_fields *fields)
+{
+    struct json list, item;
+    char pattern[8];
+    bool is_shared = fields_number_or(fields, "index_topk_freq", 1, TRANSFORMER_MOST_LAYERS, 1) > 1;
+    fields_word(fields, "index_topk_pattern", pattern, sizeof pattern);
+    if (fields_list(fields, "indexer_types", &list))
+        while (json_next(&list, &item))
+            is_shared |= strcmp(json_item_string(&item), "full") != 0;
+    if (is_shared || pattern[0])
+        json_refuse_key(fields->root, "indexer_types", "an indexer is shared by layers, and no estimate is made for"
+                        " that");
+    fields_know(fields, "layer_types|index_skip_topk_offset");
+}
+
+void read_deepseek_sparse(struct config_fields *fields, struct transformer *model)
+{
+    read_deepseek(fields, model);
+    model->buffered_correction = true;
+    model->index_heads = read_size(fields, "index_n_heads");
+    model->index_size = read_size(fields, "index_head_dim");
+    model->index_chosen = fields_number(fields, "index_topk", 1, MOST_POSITIONS);
+    read_own_indexers(fields);
+}
+
+void read_glm4_moe(struct config_fields *fields, struct transformer *model)
+{
+    read_glm(fields, model);
+    read_deepseek_experts(fields, model);
+    model->normed_heads = fields_flag(fields, "use_qk_norm");
+}
+
+void read_glm4v_moe(struct config_fields *fields, struct transformer *model)
+{
+    read_glm4_moe(fields, model);
+    model->buffered_correction = true;
+}
+
+void read_glm4_moe_lite(struct config_fields *fields, struct transformer *model)
+{
+    read_deepseek(fields, model);
+    model->buffered_correction = true;
+    if (!model->marks_experts)
+        model->dense_layers = fields_number_or(fields, "first_k_dense_replace", 0, TRANSFORMER_MOST_LAYERS, 1);
+}
+
+void read_dots1(struct config_fields *fields, struct transformer *model)
+{
+    read_qwen3(fields, model);
+    read_deepseek_experts(fields, model);
+    model->buffered_correction = true;
+}
+
+void read_ernie_moe(struct config_fields *fields, struct transformer *model)
+{
+    read_ernie(fields, model);
+    model->head_bias = model->attention_biases;
+    read_chosen(fields, "moe_num_experts", model);
+    model->expert_ffn = read_size(fields, "moe_intermediate_size");
+    model->shared_ffn = fields_number_or(fields, "moe_num_shared_experts", 0, 64, 0) * model->expert_ffn;
+    model->corrected_router = model->marks_experts = true;
+    const uint64_t every = read_step_or(fields, "moe_layer_interval", 1);
+    const uint64_t first = fields_number_or(fields, "moe_layer_start_index", 0, TRANSFORMER_MOST_LAYERS, 0);
+    struct json last;
+    const bool has_last = json_find(fields->root, "moe_layer_end_index", &last) && json_kind(&last) == JSON_NUMBER
+        && json_item_fraction(&last) >= 0;
+    const uint64_t end = has_last ? json_item_u64(&last, 0, TRANSFORMER_MOST_LAYERS) : model->layers;
+    for (uint64_t i = first; i < model->layers && i <= end; i++)
+        model->marks[i] |= (i + 1) % every == 0 ? LAYER_SPARSE : 0;
+}
+
+// Sizes of attention and of experts are in objects of their own.
+void read_dbrx(struct config_fields *fields, struct transformer *model)
+{
+    struct json within;
+    read_decoder_sizes(fields, model);
+    model->is_rotary = model->is_gated = model->centered_norms = true;
+    model->drops = fields_above_zero(fields, "resid_pdrop");
+    struct config_fields attention = fields_object(fields, "attn_config", &within);
+    model->kv_heads = read_size_or(&attention, "kv_n_heads", 1);
+    model->drops_scores = fields_above_zero(&attention, "attn_pdrop");
+    struct config_fields experts = fields_object(fields, "ffn_config", &within);
+    model->ffn = model->expert_ffn = read_size_or(&experts, "ffn_hidden_size", 3584);
+    model->experts = fields_number_or(&experts, "moe_num_experts", 2, MOST_EXPERTS, 4);
+    model->chosen = fields_number_or(&experts, "moe_top_k", 1, MOST_EXPERTS, 1);
+    model->expert_every = 1;
+}
+
+// A file may say twice which layers have experts.
+static void check_expert_layers(struct config_fields *fields, const struct transformer *model)
+{
+    struct json list, item;
+    if (!fields_list(fields, "moe_layers", &list))
+        return;
+    bool are_those = json_count(&list) == model->layers / model->expert_every;
+    for (uint64_t i = 1; json_next(&list, &item); i++)
+        are_those &= json_item_u64(&item, 0, TRANSFORMER_MOST_LAYERS) == i * model->expert_every - 1;
+    if (!are_those)
+        json_refuse(&list, "is not each interleave_moe_layer_step-th layer, and no estimate is made for others");
+}
+
+static void read_llama4_windows(struct config_fields *fields, struct transformer *model)
+{
+    model->has_chunks = true;
+    model->window = fields_number_or(fields, "attention_chunk_size", 1, MOST_POSITIONS, 8192);
+    const uint64_t every = read_step_or(fields, "no_rope_layer_interval", 4);
+    for (uint64_t i = 0; i < model->layers; i++)
+        model->is_local[i] = (i + 1) % every != 0;
+    read_rotated_layers(fields, true, model);
+    read_windows(fields, 0, model);
+}
+
+void read_llama4(struct config_fields *fields, struct transformer *model)
+{
+    read_llama(fields, model);
+    model->mlp_biases = false;
+    read_llama4_windows(fields, model);
+    read_chosen(fields, "num_local_experts", model);
+    model->expert_ffn = model->shared_ffn = model->ffn;
+    model->ffn = read_size(fields, "intermediate_size_mlp");
+    model->expert_every = read_step_or(fields, "interleave_moe_layer_step", 1);
+    check_expert_layers(fields, model);
+}
+
+// Its shared expert is as large as the others.
+void read_hunyuan_moe(struct config_fields *fields, struct transformer *model)
+{
+    struct json list, item;
+    read_hunyuan(fields, model);
+    model->expert_ffn = model->shared_ffn = model->ffn;
+    model->experts = fields_number(fields, "num_experts|num_local_experts", 2, MOST_EXPERTS);
+    model->expert_every = 1;
+    const bool is_list = json_find(fields->root, "moe_topk", &list) && json_kind(&list) == JSON_ARRAY;
+    if (!is_list)
+        model->chosen = fields_number(fields, "moe_topk|num_experts_per_tok", 1, MOST_EXPERTS);
+    bool are_alike = true;
+    for (bool is_first = true; is_list && json_next(&list, &item); is_first = false) {
+        const uint64_t chosen = json_item_u64(&item, 1, MOST_EXPERTS);
+        are_alike &= is_first || chosen == model->chosen;
+        model->chosen = chosen;
+    }
+    if (!are_alike)
+        json_refuse_key(fields->root, "moe_topk", "is not the same of all layers, and no estimate is made for that");
+    // which its class has as large as all others, and one of them
+    fields_know(fields, "moe_intermediate_size|num_shared_expert|use_mixed_mlp_moe|use_qk_norm|moe_layer_num_skipped"
+                        "|moe_drop_tokens|moe_random_routing_dropped_token|use_cla|cla_share_factor");
+}
+
+void read_granitemoe_swa(struct config_fields *fields, struct transformer *model)
+{
+    read_granite_experts(fields, model);
+    read_granite_windows(fields, model);
+}
+
+// All layers see everything, unless the file names each of them.
+void read_mellum(struct config_fields *fields, struct transformer *model)
+{
+    read_llama(fields, model);
+    model->normed_heads = true;
+    model->mlp_biases = false;
+    read_windows(fields, 0, model);
+    read_qwen_experts(fields, model);
+    read_layer_words(fields, "mlp_layer_types", "dense, sparse", take_sparse, model);
+}
+
+void read_sarvam_mla(struct config_fields *fields, struct transformer *model)
+{
+    read_deepseek(fields, model);
+    model->buffered_correction = true;
+}
+
+void read_sarvam_moe(struct config_fields *fields, struct transformer *model)
+{
+    read_glm4_moe(fields, model);
+    model->buffered_correction = true;
+}
+
+// All layers have experts.
+void read_solar_open(struct config_fields *fields, struct transformer *model)
+{
+    read_llama_as(fields, "moe_intermediate_size", model);
+    model->output_bias = model->mlp_biases = false;
+    read_deepseek_experts(fields, model);
+    model->dense_layers = 0;
+    model->buffered_correction = true;
+    fields_know(fields, "intermediate_size|first_k_dense_replace");
+}
+
+void read_exaone_moe(struct config_fields *fields, struct transformer *model)
+{
+    read_exaone4(fields, model);
+    read_deepseek_experts(fields, model);
+    model->buffered_correction = true;
+}
+
+// The output of attention is gated. The correction of its router is a parameter that is not trained.
+void read_afmoe(struct config_fields *fields, struct transformer *model)
+{
+    read_llama(fields, model);
+    model->mlp_biases = false;
+    model->normed_heads = model->norms_twice = model->gates_attention = true;
+    read_windows(fields, read_step_or(fields, "global_attn_every_n_layers", 4), model);
+    read_chosen(fields, "num_experts|num_local_experts", model);
+    model->expert_ffn = read_size(fields, "moe_intermediate_size");
+    model->shared_ffn = fields_number_or(fields, "num_shared_experts", 0, 64, 0) * model->expert_ffn;
+    model->dense_layers = fields_number_or(fields, "num_dense_layers", 0, TRANSFORMER_MOST_LAYERS, 0);
+    model->corrected_router = true;
+    if (model->attention_biases)
+        json_refuse_key(fields->root, "attention_bias", "is true, and no estimate is made for biases beside a gate that"
+                        " has none");
+    fields_know(fields, "mup_enabled");
+}
+
+// --- latent attention, and no experts ---------------------------------------------------
+
+void read_youtu(struct config_fields *fields, struct transformer *model)
+{
+    read_mistral(fields, model);
+    read_latent(fields, model);
+}
+
+void read_minicpm3(struct config_fields *fields, struct transformer *model)
+{
+    read_mistral(fields, model);
+    const uint64_t size = model->heads > 0 ? model->hidden / model->heads : 0;
+    read_latent_with(fields, read_size_or(fields, "v_head_dim", size), model);
+    model->mlp_biases = fields_flag(fields, "mlp_bias");
+    fields_know(fields, "dim_model_base");
+}
