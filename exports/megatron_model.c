@@ -60,6 +60,7 @@ void megatron_say_model(struct export *export)
     say_part(export, model->positions && model->is_rotary, "learned positions beside rotary ones");
     say_part(export, model->index_chosen, "an indexer that chooses what attention reads");
     say_part(export, model->gates_attention, "a gate behind attention");
+    say_part(export, model->idle_experts, "experts that hand tokens on as they are");
     say_part(export, model->expert_hidden, "experts that read fewer numbers than the hidden size");
     say_part(export, model->is_parallel, "attention and MLP side by side");
     say_part(export, model->bare_norms, "norms without weights");

@@ -81,7 +81,7 @@ static const struct member model_members[] = {
     FLAG_OF_MODEL("attention_biases", attention_biases), FLAG_OF_MODEL("output_bias", output_bias),
     FLAG_OF_MODEL("mlp_biases", mlp_biases), FLAG_OF_MODEL("normed_heads", normed_heads),
     FLAG_OF_MODEL("norms_across", norms_across), FLAG_OF_MODEL("sinks", has_sinks), NUMBER_OF_MODEL(experts, 0),
-    NUMBER_OF_MODEL(chosen, 0), NUMBER_OF_MODEL(expert_ffn, 0), NUMBER_OF_MODEL(shared_ffn, 0),
+    NUMBER_OF_MODEL(idle_experts, 0), NUMBER_OF_MODEL(chosen, 0), NUMBER_OF_MODEL(expert_ffn, 0), NUMBER_OF_MODEL(shared_ffn, 0),
     NUMBER_OF_MODEL(dense_layers, 0), NUMBER_OF_MODEL(expert_every, 0), FLAG_OF_MODEL("gated_shared", gated_shared),
     FLAG_OF_MODEL("corrected_router", corrected_router), FLAG_OF_MODEL("biased_experts", biased_experts),
     FLAG_OF_MODEL("latent", is_latent), NUMBER_OF_MODEL(query_rank, 0), NUMBER_OF_MODEL(value_rank, 0),

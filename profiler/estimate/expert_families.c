@@ -382,6 +382,37 @@ void read_afmoe(struct config_fields *fields, struct transformer *model)
     fields_know(fields, "mup_enabled");
 }
 
+// Some of those that the router chooses among compute nothing. A token is sent to its share of the others, in the mean.
+static void read_idle_experts(struct config_fields *fields, struct transformer *model)
+{
+    char kind[16];
+    model->idle_experts = fields_number_or(fields, "zero_expert_num", 0, MOST_EXPERTS, 0);
+    fields_word(fields, "zero_expert_type", kind, sizeof kind);
+    const uint64_t all = model->experts + model->idle_experts;
+    const uint64_t chosen = fields_number(fields, "moe_topk|num_experts_per_tok", 1, MOST_EXPERTS);
+    model->chosen = all > 0 ? (chosen * model->experts + all / 2) / all : 0;
+    if (model->chosen == 0 || (kind[0] && strcmp(kind, "identity") != 0))
+        json_refuse_key(fields->root, "zero_expert_num", "leaves a token no expert that computes, or its experts do not"
+                        " hand it on as it is");
+}
+
+// A layer is two blocks. The first has experts beside its MLP, whose outputs are added behind the second.
+void read_longcat_flash(struct config_fields *fields, struct transformer *model)
+{
+    model->layers = 2 * fields_number(fields, "num_layers", 1, TRANSFORMER_MOST_LAYERS / 2);
+    read_llama_as(fields, "ffn_hidden_size|intermediate_size", model);
+    read_latent(fields, model);
+    model->experts = fields_number(fields, "n_routed_experts|num_local_experts", 2, MOST_EXPERTS);
+    model->expert_ffn = read_size(fields, "expert_ffn_hidden_size|moe_intermediate_size");
+    model->shared_ffn = model->ffn;
+    model->expert_every = 2;
+    model->corrected_router = model->buffered_correction = true;
+    read_idle_experts(fields, model);
+    if (fields_flag(fields, "router_bias"))
+        json_refuse_key(fields->root, "router_bias", "is true, and no estimate is made for a router with a bias");
+    fields_know(fields, "num_hidden_layers|head_dim|qk_head_dim|attention_method|mla_scale_q_lora|mla_scale_kv_lora");
+}
+
 // --- latent attention, and no experts ---------------------------------------------------
 
 void read_youtu(struct config_fields *fields, struct transformer *model)

@@ -33,6 +33,7 @@ void read_sarvam_moe(struct config_fields *fields, struct transformer *model);
 void read_solar_open(struct config_fields *fields, struct transformer *model);
 void read_exaone_moe(struct config_fields *fields, struct transformer *model);
 void read_afmoe(struct config_fields *fields, struct transformer *model);
+void read_longcat_flash(struct config_fields *fields, struct transformer *model);
 
 // Latent attention alone, and in models without experts.
 void read_latent(struct config_fields *fields, struct transformer *model);

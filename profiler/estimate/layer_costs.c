@@ -571,7 +571,7 @@ static void add_dispatch(struct layer_maker *maker, enum estimate_phase phase, d
 static void add_router(struct layer_maker *maker)
 {
     const struct transformer *model = maker->model;
-    const double experts = (double)model->experts;
+    const double experts = (double)(model->experts + model->idle_experts);
     enum { SMALL_KERNELS = 40 };  // the top few experts of each token, their weights, counts and places
     layer_add_linear(maker, maker->local_tokens, (double)model->hidden, experts, 1);
     for (int i = 0; i < SMALL_KERNELS; i++) {
@@ -662,7 +662,7 @@ void make_experts(struct layer_maker *maker)
     layer_hold(maker, sent * narrow);
     maker->lora_rank = has_adapters ? (double)maker->request->tuning.lora_rank : 0;
     end_mlp(maker);  // the shared experts read the norm
-    const double routed = (double)(2 * model->experts + model->chosen);
+    const double routed = (double)(2 * (model->experts + model->idle_experts) + model->chosen);
     maker->layer->saved_bytes += layer_tensor_bytes(4 * maker->local_tokens * routed);
 
     maker->layer->expert_parameters = transformer_experts_parameters(model) / maker->request->expert;

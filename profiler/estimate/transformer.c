@@ -306,18 +306,33 @@ uint64_t transformer_mlp_parameters(const struct transformer *model)
         + model->activation_parameters;
 }
 
+// What their class has for the idle ones: matrices up, which nothing reads (LongcatFlashExperts.gate_up_proj).
+static uint64_t idle_parameters(const struct transformer *model)
+{
+    return model->idle_experts * (model->is_gated ? 2 : 1) * model->hidden * model->expert_ffn;
+}
+
+uint64_t transformer_idle_parameters(const struct transformer *model)
+{
+    uint64_t layers = 0;
+    for (uint64_t i = 0; i < model->layers; i++)
+        layers += transformer_has_experts(model, i);
+    return layers * idle_parameters(model);
+}
+
 uint64_t transformer_experts_parameters(const struct transformer *model)
 {
     const uint64_t biases = model->biased_experts ? mlp_biases(model, model->expert_ffn) : 0;
     const uint64_t hidden = model->expert_hidden ? model->expert_hidden : model->hidden;
     const double matrices = expert_matrices((double)hidden, (double)model->expert_ffn, model->is_gated);
-    return model->experts * ((uint64_t)matrices + biases);
+    return model->experts * ((uint64_t)matrices + biases) + idle_parameters(model);
 }
 
 uint64_t transformer_router_parameters(const struct transformer *model)
 {
     const bool is_corrected = model->corrected_router && !model->buffered_correction;
-    uint64_t parameters = transformer_second_norm_parameters(model) + model->hidden * model->experts;
+    const uint64_t choices = model->experts + model->idle_experts;
+    uint64_t parameters = transformer_second_norm_parameters(model) + model->hidden * choices;
     parameters += matrices(model, model->hidden, model->shared_ffn) + 2 * model->hidden * model->expert_hidden;
     parameters += model->mlp_biases && model->shared_ffn > 0 ? mlp_biases(model, model->shared_ffn) : 0;
     parameters += model->mlp_biases && model->expert_hidden > 0 ? model->expert_hidden + model->hidden : 0;

@@ -79,6 +79,8 @@ struct transformer {
     uint64_t experts, chosen, expert_ffn, shared_ffn, dense_layers, expert_every;
     // A token's experts are of `chosen_groups` of the router's groups (node-limited routing); 0: of any
     uint64_t router_groups, chosen_groups;
+    // The router also chooses among so many that hand a token on as it is. `chosen` are without these, in the mean
+    uint64_t idle_experts;
     uint64_t expert_hidden;  // experts read and write so many numbers of a token, between two products; 0: hidden
     bool gated_shared;     // the shared expert is weighted by a product of its own
     bool corrected_router;  // a bias per expert
@@ -143,6 +145,7 @@ uint64_t transformer_crossing_parameters(const struct transformer *transformer);
 uint64_t transformer_recurrent_parameters(const struct transformer *transformer);  // likewise, with attention beside it
 uint64_t transformer_mlp_parameters(const struct transformer *transformer);        // likewise
 uint64_t transformer_experts_parameters(const struct transformer *transformer);    // of all experts, and nothing else
+uint64_t transformer_idle_parameters(const struct transformer *transformer);  // part of these, of the whole model
 // The rest: norm, router, shared experts
 uint64_t transformer_router_parameters(const struct transformer *transformer);
 // A layer that predicts tokens further on has norms of its input and output, a product of both, and a block like the

@@ -297,6 +297,10 @@ static const struct family {
       "num_hidden_layers 32 hidden_size 2048 num_attention_heads 16 head_dim 128 intermediate_size 6144 "
       "vocab_size 200192 sliding_window 1024 num_experts 64 num_experts_per_tok 6 moe_intermediate_size 1408 "
       "num_shared_experts 2 num_dense_layers 1" },
+    { "longcat_flash", read_longcat_flash,
+      "num_layers 28 hidden_size 6144 num_attention_heads 64 ffn_hidden_size 12288 vocab_size 131072 "
+      "n_routed_experts 512 moe_topk 12 expert_ffn_hidden_size 2048 zero_expert_num 256 q_lora_rank 1536 "
+      "kv_lora_rank 512 qk_nope_head_dim 128 qk_rope_head_dim 64 v_head_dim 128" },
     { "nemotron_h", read_nemotron_h,
       "hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 head_dim 128 intermediate_size 21504 "
       "vocab_size 131072 n_routed_experts 8 num_experts_per_tok 2 moe_intermediate_size 7688 n_shared_experts 1 "
@@ -577,6 +581,10 @@ static void say_all(struct config_fields *fields, const struct transformer *mode
         return;
     if (fields->taken->length > 0)
         text_add(notes, "left out, and taken from the defaults of %s: %s\n", model->name, fields->taken->data);
+    if (model->idle_experts > 0)
+        text_add(notes, "zero_expert_num: of the parameters %.3g billion are matrices that its class has for these %llu"
+                 " experts, and that nothing reads\n", (double)transformer_idle_parameters(model) / 1e9,
+                 (unsigned long long)model->idle_experts);
     say_heads(fields->root, notes);
     fields_say_unread(fields, model->name, notes);
 }

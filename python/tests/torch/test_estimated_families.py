@@ -128,6 +128,8 @@ SWITCHED = [
     family('sarvam_mla', num_hidden_layers=3, first_k_dense_replace=2, q_lora_rank=512, num_experts=16),
     family('sarvam_moe', num_hidden_layers=2, num_experts=8, num_shared_experts=2, use_qk_norm=False, attention_bias=True),
     family('solar_open', num_hidden_layers=2, n_routed_experts=8, attention_bias=True),
+    family('longcat_flash', num_layers=2), family('longcat_flash', num_layers=2, zero_expert_num=128, moe_topk=5,
+                                                  n_routed_experts=128, ffn_hidden_size=1000),
     family('hyperclovax', num_hidden_layers=2, use_post_norm=False, num_attention_heads=64, mlp_bias=True),
     family('granite_swa', num_hidden_layers=2, attention_bias=True, mlp_bias=True, layer_types=['full_attention'] * 2),
     family('granitemoe_swa', num_hidden_layers=2, num_local_experts=4, attention_bias=True),
