@@ -71,6 +71,8 @@ void weir_text_free(char *text);
 // Parse a quantity with a unit into bytes or nanoseconds: "80GiB", "12.5ms".
 bool weir_parse_bytes(const char *text, uint64_t *bytes, struct weir_error *error);
 bool weir_parse_time(const char *text, uint64_t *ns, struct weir_error *error);
+bool weir_parse_span(const char *text, uint64_t *ns, struct weir_error *error);  // also in min, h and d: "3.1h"
+bool weir_parse_rate(const char *text, uint64_t *bytes_per_second, struct weir_error *error);  // "2TB/s"
 
 // For calls that take long: a callback for their progress, and a way to stop them. A call that is stopped returns the
 // best result so far, which says `stopped`, or an error if there is none yet.
@@ -195,6 +197,10 @@ struct weir_estimate_options {
     // Kept for the backward in fewer bits: what activations of "experts" or all "activations" read, and the output of
     // "attention"; or "none". Usual: as the framework has it
     const char *narrow;
+    // Fine-tuning, for estimates without a profile, and for weir_judge(): parts that are not trained, any of
+    // "embedding", "attention", "mlp", "experts", "head"; LoRA of a rank beside linear layers, "16" or "16:attention";
+    // and lengths of packed sequences, "512:30%,2048:70%". Usual: none
+    const char *frozen, *lora, *lengths;
 };
 
 // Estimates a model. `config` is the path of a Hugging Face config.json, or its text. `answer` receives where the
@@ -407,6 +413,18 @@ struct weir_config_sweep_options {
 bool weir_sweep_configs(const char *config, const struct weir_config_sweep_options *options, struct weir_answer *answer,
                         struct weir_plan **best, struct weir_profile **profile, struct weir_error *error);
 
+// A run of weeks on devices that fail (docs/estimate.md, over weeks).
+struct weir_weeks_options {
+    size_t size;
+    uint64_t mtbf_ns;           // needed: mean time between failures of any of the devices
+    uint64_t checkpoint_rate;   // needed: bytes per second at which all devices together save one, and read it
+    uint64_t checkpoint_bytes;  // usual: weights and the optimizer's states of all parameters
+    uint64_t restart_ns;        // from a failure until training goes on, without reading the checkpoint; usual: 10 min
+    uint64_t repair_ns;         // until a broken device is back; usual: another one is there at once
+    bool elastic;               // fewer pipelines go on meanwhile; usual: whatever is best
+    struct weir_numbers spares;  // one number of devices that stand in; usual: some are tried
+};
+
 struct weir_judge_options {
     size_t size;
     // Needed: the device, how layers are estimated, and the degrees, micro_batch and shard of the layout. Without a
@@ -423,6 +441,7 @@ struct weir_judge_options {
     uint32_t expert_tensor;  // devices that share each expert (expert tensor parallelism); usual: 1
     uint32_t offloaded;      // blocks of each stage whose kept activations are offloaded to the host
     uint64_t memory_bytes;   // of each device; usual: the device's own, minus what is reserved
+    const struct weir_weeks_options *weeks;  // usual: an iteration alone is judged
 };
 
 // Judges exactly this layout: how long an iteration takes, where the time goes, what each rank holds, and whether it

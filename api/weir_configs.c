@@ -21,6 +21,9 @@ static bool is_asked(const struct weir_config_sweep_options *options, struct err
     if (how->variants)
         return error_set(error, "weir_estimate_options.variants are for plans that choose among them, stage by stage: a"
                          " sweep tries weir_config_sweep_options.tensor, context and expert");
+    if (how->frozen || how->lora || how->lengths)
+        return error_set(error, "weir_estimate_options.frozen, lora and lengths: plans train all parameters, on"
+                         " sequences of one length; state the layout, and judge it with weir_judge()");
     if (how->data > 0)
         return error_set(error, "weir_estimate_options.data is what the sweep chooses: it follows from devices and"
                          " degrees");

@@ -78,11 +78,21 @@ static bool given_like(const char *given, struct estimate_request *request, stru
     return request->like || error_at(error, "like");
 }
 
+static bool given_tuning(const struct weir_estimate_options *given, struct fine_tuning *tuning, struct error *error)
+{
+    if (given->frozen && !fine_tuning_read_frozen(given->frozen, tuning, error))
+        return error_at(error, "frozen");
+    if (given->lora && !fine_tuning_read_lora(given->lora, tuning, error))
+        return error_at(error, "lora");
+    return !given->lengths || fine_tuning_read_lengths(given->lengths, tuning, error) || error_at(error, "lengths");
+}
+
 bool given_estimating(const struct weir_estimate_options *given, struct estimate_request *request,
                       struct error *error)
 {
     *request = estimate_unsaid();
-    if (!given_like(given->like, request, error) || !given_words(given, request, error))
+    if (!given_like(given->like, request, error) || !given_words(given, request, error)
+        || !given_tuning(given, &request->tuning, error))
         return false;
     if (given->gradient_bytes != 0 && given->gradient_bytes != 2 && given->gradient_bytes != 4)
         return error_set(error, "gradient_bytes: gradients are of 2 bytes or of 4, not %u", given->gradient_bytes);
@@ -162,6 +172,9 @@ bool weir_estimate(const char *config, const struct weir_estimate_options *optio
     bool good = false;
     if (!estimate)
         error_no_memory(&reason, "an estimate");
+    else if (profile && (chosen.frozen || chosen.lora || chosen.lengths))
+        error_set(&reason, "weir_estimate_options.frozen, lora and lengths: plans train all parameters, on sequences of"
+                  " one length; leave them out, or ask for no profile");
     else
         good = given_estimating(&chosen, &request, &reason)
             && given_variants(chosen.variants, &variants, &reason) && given_model(config, &model, &reason)

@@ -198,6 +198,18 @@ bool weir_parse_time(const char *text, uint64_t *ns, struct weir_error *error)
     return time_parse(text, ns, &reason) || tell(error, &reason);
 }
 
+bool weir_parse_span(const char *text, uint64_t *ns, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    return span_parse(text, ns, &reason) || tell(error, &reason);
+}
+
+bool weir_parse_rate(const char *text, uint64_t *bytes_per_second, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    return rate_parse(text, bytes_per_second, &reason) || tell(error, &reason);
+}
+
 // --- progress ----------------------------------------------------------------------
 
 void watching_tell(struct watching *watching, const char *format, ...)

@@ -18,6 +18,7 @@
     X(explain, watch)           \
     X(sweep, watch)             \
     X(config_sweep, watch)      \
+    X(weeks, spares)            \
     X(judge, memory_bytes)      \
     X(generate, replicas)       \
     X(csv, dialect)             \

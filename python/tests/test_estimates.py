@@ -49,6 +49,51 @@ class Estimates(Case):
         self.refuses(re.compile('"h101" is none of the built-in devices'), 2, weir.estimate, LLAMA, 'h101')
 
 
+class AsTheCommand(Case):
+    """Fine-tuning and runs of weeks, to the byte."""
+
+    def said(self, *arguments):
+        if not shutil.which('weir'):
+            self.skipTest('there is no weir on the PATH')
+        with open('config.json', 'w', encoding='utf-8') as file:
+            json.dump(LLAMA, file)
+        return subprocess.run(['weir', *arguments, '--json'], check=True, capture_output=True, text=True).stdout
+
+    def test_what_is_not_trained_is_estimated(self):
+        usual = ['estimate', 'config.json', '--device', 'h100-sxm']
+        for options, words in (({'frozen': ['embedding', 'head'], 'lengths': '512:30%,2048:70%'},
+                                ['--frozen', 'embedding,head', '--lengths', '512:30%,2048:70%']),
+                               ({'lora': 16}, ['--lora', '16']), ({'lora': '8:mlp'}, ['--lora', '8:mlp']),
+                               ({'narrow': ['activations', 'attention']}, ['--narrow', 'activations,attention'])):
+            said = self.said(*usual, *words)
+            self.assertEqual(weir.estimate('config.json', 'h100-sxm', **options).json(), said)
+
+    def test_weeks_are_judged(self):
+        usual = ['sweep', '--config', 'config.json', '--device', 'h100-sxm', '--devices', '16', '--global-batch', '32',
+                 '--tensor', '2', '--ranks', '2', '--recompute', 'none', '--lora', '16:attention', '--mtbf', '10h',
+                 '--checkpoint-rate', '10GB/s']
+        for options, words in (({}, []), ({'repair': '1d'}, ['--repair', '1d']),
+                               ({'repair': 3600, 'spares': 0}, ['--repair', '1h', '--spares', '0']),
+                               ({'repair': '10h', 'elastic': True}, ['--repair', '10h', '--elastic']),
+                               ({'checkpoint': '1TB', 'restart': '5min'}, ['--checkpoint', '1TB', '--restart', '5min'])):
+            said = self.said(*usual, *words)
+            judged = weir.judge('config.json', 'h100-sxm', tensor=2, ranks=2, data=4, micro_batches=8, recompute='none',
+                                lora='16:attention', mtbf='10h', checkpoint_rate='10GB/s', **options)
+            self.assertEqual(judged.json(), said)
+            self.assertIn('Over weeks, with a failure every 10 h 0 min', judged.table())
+
+    def test_what_cannot_be_is_a_sentence(self):
+        self.refuses(re.compile('^weir_weeks_options.mtbf_ns and checkpoint_rate are needed'), 2, weir.judge, LLAMA,
+                     'h100-sxm', micro_batches=4, mtbf='3h')
+        self.refuses(re.compile('^weir_weeks_options.mtbf_ns and checkpoint_rate are needed'), 2, weir.judge, LLAMA,
+                     'h100-sxm', micro_batches=4, elastic=True)
+        self.refuses(re.compile('^checkpoint_rate: '), 2, weir.judge, LLAMA, 'h100-sxm', micro_batches=4, mtbf='3h',
+                     checkpoint_rate='2TB')
+        self.refuses(re.compile('^lora: '), 2, weir.judge, LLAMA, 'h100-sxm', micro_batches=4, lora=0)
+        estimate = weir.estimate(LLAMA, 'h100-sxm', lora=16)
+        self.refuses(re.compile('plans train all parameters'), 2, estimate.profile)
+
+
 class Judgements(Case):
     def test_a_stated_layout_is_judged(self):
         judged = weir.judge(LLAMA, 'h100-sxm', like='torchtitan', ranks=2, data=4, micro_batches=1, recompute='full')

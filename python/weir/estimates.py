@@ -12,7 +12,7 @@ from typing import Iterable, Mapping, Optional, Union
 from . import library
 from .documents import (Choice, Document, Found, Path, Plan, Profile, Size, Sweep, Time, given_document, given_path,
                         strings, unless_stopped)
-from .library import Progress, call, call_answer, encode, numbers, run_answer, size, time_ns, whole
+from .library import Progress, call, call_answer, encode, numbers, rate, run_answer, size, span_ns, time_ns, whole
 
 __all__ = ['ConfigSweep', 'Estimate', 'Judgement', 'estimate', 'judge', 'sweep_configs']
 
@@ -77,6 +77,8 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
              graphs: Optional[bool] = None, compiled: Optional[bool] = None, hidden_experts: Optional[bool] = None,
              blocking: bool = False, recompute_tensors: Union[str, Iterable[str]] = (),
              narrow: Union[str, Iterable[str], None] = None, gradient_bytes: Optional[int] = None,
+             frozen: Union[str, Iterable[str], None] = None, lora: Union[int, str, None] = None,
+             lengths: Union[str, Iterable[str], None] = None,
              without_mtp: bool = False, whole_blocks: bool = False, variants: Optional[str] = None) -> Estimate:
     """What a transformer would cost on devices that are not here: docs/estimate.md.
 
@@ -91,7 +93,8 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
     `shard`: what devices of `data` hold once between them, or `within` groups of so many. `blocking`: the host waits for
     each kernel (CUDA_LAUNCH_BLOCKING). `recompute_tensors`: what is not kept but computed again in the backward, of
     "norms", "activations", "latent". `narrow`: what is kept in 8 bits, of "experts" and "activations", or in 12,
-    "attention"; or "none".
+    "attention"; or "none". Of fine-tuning, without a profile(): `frozen` parts, of "embedding", "attention", "mlp",
+    "experts" and "head"; `lora`, a rank, or "16:attention"; `lengths` of packed sequences, "512:30%,2048:70%".
     `whole_blocks`: the profile has no cut between a block's attention and its MLP. `variants`: other ways to run each
     layer, over groups of devices, for partition(..., choose='variants'): "2,tensor4sp,context2,expert8", or "all".
     """
@@ -104,7 +107,7 @@ def estimate(config: Union[Path, Document], device: Union[str, Document], *, ten
         sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs), hidden_experts=_choice(hidden_experts),
         compiled=_choice(compiled), blocking=blocking, recompute_tensors=_listed(recompute_tensors), narrow=_listed(narrow),
         gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp, whole_blocks=whole_blocks,
-        variants=encode(variants))
+        variants=encode(variants), **_tuning(frozen, lora, lengths))
     return Estimate(_config(config), options)
 
 
@@ -120,6 +123,11 @@ def _listed(words: Union[str, Iterable[str], None]) -> Optional[bytes]:
     return encode(words if words is None or isinstance(words, str) else ','.join(words))
 
 
+def _tuning(frozen: Union[str, Iterable[str], None], lora: Union[int, str, None],
+            lengths: Union[str, Iterable[str], None]) -> Mapping[str, Optional[bytes]]:
+    return {'frozen': _listed(frozen), 'lora': None if lora is None else encode(str(lora)), 'lengths': _listed(lengths)}
+
+
 def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_batches: int, tensor: int = 1,
           context: int = 1, expert: int = 1, ranks: int = 1, chunks: Optional[int] = None, data: int = 1,
           placement: Optional[str] = None, shard: Optional[str] = None, within: Optional[int] = None, micro_batch: int = 1,
@@ -131,7 +139,11 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
           sequence_parallel: Optional[bool] = None, graphs: Optional[bool] = None, compiled: Optional[bool] = None,
           hidden_experts: Optional[bool] = None, blocking: bool = False,
           recompute_tensors: Union[str, Iterable[str]] = (), narrow: Union[str, Iterable[str], None] = None,
-          gradient_bytes: Optional[int] = None, without_mtp: bool = False) -> Judgement:
+          gradient_bytes: Optional[int] = None, without_mtp: bool = False,
+          frozen: Union[str, Iterable[str], None] = None, lora: Union[int, str, None] = None,
+          lengths: Union[str, Iterable[str], None] = None, mtbf: Optional[Time] = None,
+          checkpoint_rate: Optional[Size] = None, checkpoint: Optional[Size] = None, restart: Optional[Time] = None,
+          repair: Optional[Time] = None, spares: Optional[int] = None, elastic: bool = False) -> Judgement:
     """What an iteration of this very layout takes, where that goes, what each rank holds, and whether it fits.
 
     `config`, `device` and how layers are estimated as estimate() takes them. `ranks` of a pipeline with `chunks` stages
@@ -140,6 +152,10 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
     rank, or Megatron's modules, "mlp,layernorm". `blocks` of each stage, or Megatron's `layout`, "Et*2|(t*3|)*6tmL".
     `expert_tensor`: devices that share each expert. `offloaded`: blocks of each stage whose kept bytes are on the host.
     `memory` of each device, such as "70GiB", instead of the device's own.
+
+    Over weeks, on devices that fail: `mtbf` of any of them, such as "3.1h" or seconds; `checkpoint_rate` of all together,
+    "2TB/s"; `checkpoint`, its bytes; `restart` after a failure ("10min"), and `repair` of a device. With that, `spares`
+    or `elastic` is the choice that is told; otherwise all are.
     """
     estimated = library.EstimateOptions(
         device=given_document(device), tensor=whole(tensor, 'tensor', 1), context=whole(context, 'context', 1),
@@ -150,7 +166,8 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
         loss=encode(loss), sequence_parallel=_choice(sequence_parallel), graphs=_choice(graphs),
         hidden_experts=_choice(hidden_experts), compiled=_choice(compiled), blocking=blocking,
         recompute_tensors=_listed(recompute_tensors), narrow=_listed(narrow),
-        gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp)
+        gradient_bytes=whole(gradient_bytes, 'gradient_bytes', 1), without_mtp=without_mtp,
+        **_tuning(frozen, lora, lengths))
     options = library.JudgeOptions(
         estimate=ctypes.pointer(estimated), placement=encode(placement), schedule=encode(schedule),
         ranks=whole(ranks, 'ranks', 1), chunks=whole(chunks, 'chunks', 1),
@@ -158,6 +175,11 @@ def judge(config: Union[Path, Document], device: Union[str, Document], *, micro_
         recompute=encode(str(recompute)), blocks=numbers(blocks, 'blocks', 0), layout=encode(layout),
         expert_tensor=whole(expert_tensor, 'expert_tensor', 1), offloaded=whole(offloaded, 'offloaded'),
         memory_bytes=size(memory, 'memory'))
+    if elastic or any(one is not None for one in (mtbf, checkpoint_rate, checkpoint, restart, repair, spares)):
+        options.weeks = ctypes.pointer(library.WeeksOptions(
+            mtbf_ns=span_ns(mtbf, 'mtbf'), checkpoint_rate=rate(checkpoint_rate, 'checkpoint_rate'),
+            checkpoint_bytes=size(checkpoint, 'checkpoint'), restart_ns=span_ns(restart, 'restart'),
+            repair_ns=span_ns(repair, 'repair'), elastic=elastic, spares=numbers(spares, 'spares', 0)))
     return Judgement(*call_answer('judge', _config(config), ctypes.byref(options)))
 
 

@@ -75,7 +75,7 @@ class EstimateOptions(Options):
         ('sequence_parallel', c_int), ('graphs', c_int), ('compiled', c_int), ('hidden_experts', c_int),
         ('blocking', c_bool), ('whole_blocks', c_bool), ('without_mtp', c_bool), ('variants', c_char_p),
         ('recompute_tensors', c_char_p), ('like', c_char_p), ('within', c_uint32), ('gradient_bytes', c_uint32),
-        ('narrow', c_char_p),
+        ('narrow', c_char_p), ('frozen', c_char_p), ('lora', c_char_p), ('lengths', c_char_p),
     ]
 
 
@@ -109,11 +109,19 @@ class SweepOptions(Options):
     ]
 
 
+class WeeksOptions(Options):
+    _fields_ = [
+        ('mtbf_ns', c_uint64), ('checkpoint_rate', c_uint64), ('checkpoint_bytes', c_uint64), ('restart_ns', c_uint64),
+        ('repair_ns', c_uint64), ('elastic', c_bool), ('spares', Numbers),
+    ]
+
+
 class JudgeOptions(Options):
     _fields_ = [
         ('estimate', POINTER(EstimateOptions)), ('placement', c_char_p), ('schedule', c_char_p), ('ranks', c_uint32),
         ('chunks', c_uint32), ('micro_batches', c_uint32), ('recompute', c_char_p), ('blocks', Numbers),
         ('layout', c_char_p), ('expert_tensor', c_uint32), ('offloaded', c_uint32), ('memory_bytes', c_uint64),
+        ('weeks', POINTER(WeeksOptions)),
     ]
 
 
@@ -450,3 +458,13 @@ def size(given: Any, name: str) -> int:
 def time_ns(given: Any, name: str) -> int:
     """Nanoseconds of "10s", or of a number of seconds."""
     return quantity(given, name, 'parse_time', 1_000_000_000)
+
+
+def span_ns(given: Any, name: str) -> int:
+    """Nanoseconds of "3.1h", or of a number of seconds."""
+    return quantity(given, name, 'parse_span', 1_000_000_000)
+
+
+def rate(given: Any, name: str) -> int:
+    """Bytes per second of "2TB/s", or of a number of them."""
+    return quantity(given, name, 'parse_rate')

@@ -40,6 +40,28 @@ static void refuses(const char *model, struct weir_estimate_options estimating, 
     assert_int_equal(error.code, 2);
 }
 
+static void what_is_not_trained_is_estimated_and_not_planned(void **state)
+{
+    (void)state;
+    const struct weir_estimate_options tuning = { .size = sizeof tuning, .device = "h100-sxm", .lora = "16" };
+    struct weir_error error = { 0 };
+    struct weir_answer answer = { 0 };
+    struct weir_profile *profile = NULL;
+    if (!weir_estimate(config, &tuning, &answer, NULL, &error))
+        fail_msg("%s", error.text);
+    assert_non_null(strstr(answer.document, "\"adapter_parameters\""));
+    weir_answer_clear(&answer);
+    assert_false(weir_estimate(config, &tuning, NULL, &profile, &error));
+    assert_string_equal(error.text, "weir_estimate_options.frozen, lora and lengths: plans train all parameters, on"
+                                    " sequences of one length; leave them out, or ask for no profile");
+    const struct weir_config_sweep_options sweeping = { .size = sizeof sweeping, .estimate = &tuning, .devices = 8,
+                                                        .global_batch = 8 };
+    error = (struct weir_error){ 0 };
+    assert_false(weir_sweep_configs(config, &sweeping, NULL, NULL, NULL, &error));
+    assert_string_equal(error.text, "weir_estimate_options.frozen, lora and lengths: plans train all parameters, on"
+                                    " sequences of one length; state the layout, and judge it with weir_judge()");
+}
+
 static void what_cannot_be_is_a_sentence(void **state)
 {
     (void)state;
@@ -66,6 +88,15 @@ static void what_cannot_be_is_a_sentence(void **state)
     wrong.narrow = "experts,all";
     refuses(config, wrong, "narrow: \"all\" is none of experts, activations, attention, or none");
     wrong.narrow = NULL;
+    wrong.frozen = "heads";
+    refuses(config, wrong, "frozen: \"heads\" is none of embedding, attention, mlp, experts, head, all");
+    wrong.frozen = "mlp";
+    wrong.lora = "16";
+    refuses(config, wrong, "lora: LoRA freezes all parts already; leave out the frozen parts, or LoRA");
+    wrong.frozen = wrong.lora = NULL;
+    wrong.lengths = "512";
+    refuses(config, wrong, "lengths: \"512\" is not a length in tokens and its share of sequences, such as 2048:70%");
+    wrong.lora = wrong.lengths = NULL;
     wrong.recompute_tensors = "norms,some";
     refuses(config, wrong, "recompute_tensors: \"some\" is none of norms, activations, latent");
     wrong = usual;
@@ -77,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_is_estimated_and_planned),
+        cmocka_unit_test(what_is_not_trained_is_estimated_and_not_planned),
         cmocka_unit_test(what_cannot_be_is_a_sentence),
     };
     return cmocka_run_group_tests_name("weir_estimate", tests, NULL, NULL);

@@ -188,7 +188,8 @@ static const struct member members[] = {
     OF(deepseek, expert_every, 2), OF(deepseek, gated_shared, 1), OF(deepseek, corrected_router, 0),
     OF(deepseek, biased_experts, 1), OF(deepseek, is_latent, 0), OF(deepseek, query_rank, 0), OF(deepseek, value_rank, 128),
     OF(deepseek, nope_size, 64), OF(deepseek, rope_size, 32), OF(deepseek, value_size, 64),
-    OF(deepseek, idle_experts, 64), OF(llama, head_transform, 1), OF(llama, head_norm, 1), OF(llama, scales_layers, 1), OF(llama, buckets_each, 1),
+    OF(deepseek, idle_experts, 64), OF(llama, head_transform, 1), OF(llama, head_norm, 1),
+    OF(llama, scales_layers, 1), OF(llama, buckets_each, 1),
 };
 
 static void set_member(struct profile *profile, const void *with)
