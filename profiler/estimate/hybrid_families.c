@@ -382,19 +382,25 @@ void read_olmo_hybrid(struct config_fields *fields, struct transformer *model)
 // An object of its own says sizes and, from 1 on, which layers are attention; or each is a field.
 static void read_kimi_layers(struct config_fields *fields, struct transformer *model)
 {
-    struct json within, list, item;
+    struct json within = *fields->root, list, item;
     struct config_fields linear = *fields;
+    uint64_t heads = read_size(fields, "linear_num_heads"), size = read_size(fields, "linear_head_dim");
+    uint64_t kernel = read_size(fields, "linear_conv_kernel_dim");
     for (uint64_t i = 0; i < model->layers; i++)
         model->marks[i] |= i == 0 || i % 4 != 0 ? LAYER_RECURRENT : 0;
-    if (json_find(fields->root, "linear_attn_config", &within) && json_kind(&within) == JSON_OBJECT)
+    const bool is_apart = json_find(fields->root, "linear_attn_config", &within) && json_kind(&within) == JSON_OBJECT;
+    if (is_apart) {
         linear = fields_object(fields, "linear_attn_config", &within);
+        heads = read_size_or(&linear, "num_heads", heads);
+        size = read_size_or(&linear, "head_dim", size);
+        kernel = read_size_or(&linear, "short_conv_kernel_size", kernel);
+        fields_know(&linear, "kda_layers");
+    }
     model->recurrence = RECURRENCE_DELTA;
-    model->scan_heads = model->scan_groups = read_size(&linear, "num_heads|linear_num_heads");
-    model->scan_size = model->scan_state = model->scan_rank = read_size(&linear, "head_dim|linear_head_dim");
-    model->scan_kernel = read_size(&linear, "short_conv_kernel_size|linear_conv_kernel_dim");
-    fields_know(&linear, "kda_layers");
-    if (!fields_state(fields, "layer_types") && linear.root != fields->root
-        && fields_list(&linear, "full_attn_layers", &list)) {
+    model->scan_heads = model->scan_groups = heads;
+    model->scan_size = model->scan_state = model->scan_rank = size;
+    model->scan_kernel = kernel;
+    if (is_apart && !fields_state(fields, "layer_types") && fields_list(&linear, "full_attn_layers", &list)) {
         for (uint64_t i = 0; i < model->layers; i++)
             model->marks[i] |= LAYER_RECURRENT;
         while (json_next(&list, &item))

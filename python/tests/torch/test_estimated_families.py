@@ -170,10 +170,19 @@ FLAT = [family('qwen2_vl', num_hidden_layers=2, hidden_size=1536, num_attention_
                intermediate_size=8960, vocab_size=151936, tie_word_embeddings=True)]
 
 
+def made_of(config):
+    fields = dict(config)
+    return transformers.CONFIG_MAPPING[fields.pop('model_type')](**fields)
+
+
+def written(config):
+    """What transformers writes as the config.json of a model of this configuration."""
+    return json.loads(made_of(config).to_json_string(use_diff=False))
+
+
 def counted(config):
     """Parameters of the text model of transformers' class, corrections of routers that are buffers included."""
-    fields = dict(config)
-    made = transformers.CONFIG_MAPPING[fields.pop('model_type')](**fields)
+    made = made_of(config)
     if config['model_type'] == 'deit':  # of which there are two
         made.architectures = ['DeiTForImageClassification']
     with torch.device('meta'):
@@ -203,6 +212,7 @@ class Families(unittest.TestCase):
             # The layers on one device have all of them.
             self.assertEqual(sum(layer['count'] * layer['parameters'] for layer in document['layers']),
                              document['parameters'])
+            self.assertEqual(estimated(written(config))['parameters'], document['parameters'])
 
     def test_classes_as_they_are_have_as_many_parameters(self):
         for config in PLAIN:
