@@ -566,3 +566,9 @@ void read_nanochat(struct config_fields *fields, struct transformer *model)
     model->bare_norms = model->normed_heads = model->embedding_norm = true;
     model->caps_logits = fields_have(fields, "final_logit_softcapping");
 }
+
+void read_emu3(struct config_fields *fields, struct transformer *model)
+{
+    read_llama(fields, model);
+    model->drops = model->drops_scores;
+}

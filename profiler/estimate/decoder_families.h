@@ -71,6 +71,7 @@ void read_granite_windows(struct config_fields *fields, struct transformer *mode
 void read_granite_swa(struct config_fields *fields, struct transformer *model);
 void read_hyperclovax(struct config_fields *fields, struct transformer *model);
 void read_nanochat(struct config_fields *fields, struct transformer *model);
+void read_emu3(struct config_fields *fields, struct transformer *model);
 void read_helium(struct config_fields *fields, struct transformer *model);
 void read_ernie(struct config_fields *fields, struct transformer *model);
 

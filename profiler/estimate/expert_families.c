@@ -382,6 +382,26 @@ void read_afmoe(struct config_fields *fields, struct transformer *model)
     fields_know(fields, "mup_enabled");
 }
 
+void read_aria(struct config_fields *fields, struct transformer *model)
+{
+    read_llama(fields, model);
+    model->mlp_biases = false;
+    read_chosen(fields, "moe_num_experts", model);
+    model->expert_ffn = model->ffn;
+    model->shared_ffn = fields_number_or(fields, "moe_num_shared_experts", 0, 64, 0) * model->ffn;
+}
+
+// The first layer has no experts, unless the file names each.
+void read_hy_v3(struct config_fields *fields, struct transformer *model)
+{
+    read_llama(fields, model);
+    model->normed_heads = true;
+    read_deepseek_experts(fields, model);
+    model->buffered_correction = true;
+    model->dense_layers = 1;
+    fields_know(fields, "enable_moe_fp32_combine");
+}
+
 // Some of those that the router chooses among compute nothing. A token is sent to its share of the others, in the mean.
 static void read_idle_experts(struct config_fields *fields, struct transformer *model)
 {

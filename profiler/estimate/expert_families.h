@@ -33,6 +33,8 @@ void read_sarvam_moe(struct config_fields *fields, struct transformer *model);
 void read_solar_open(struct config_fields *fields, struct transformer *model);
 void read_exaone_moe(struct config_fields *fields, struct transformer *model);
 void read_afmoe(struct config_fields *fields, struct transformer *model);
+void read_aria(struct config_fields *fields, struct transformer *model);
+void read_hy_v3(struct config_fields *fields, struct transformer *model);
 void read_longcat_flash(struct config_fields *fields, struct transformer *model);
 
 // Latent attention alone, and in models without experts.

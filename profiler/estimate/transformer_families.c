@@ -171,6 +171,9 @@ static const struct family {
     { "gpt-sw3", read_gpt2,
       "n_layer 12 n_embd 768 n_head 12 vocab_size 50257 n_positions 1024 tie_word_embeddings 1 attn_pdrop 0.1 "
       "resid_pdrop 0.1 activation_function gelu_new" },
+    { "emu3_text_model", read_emu3,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 num_key_value_heads 8 intermediate_size "
+      "14336 vocab_size 184622 attention_dropout 0.1" },
     { "youtu", read_youtu,
       "num_hidden_layers 32 hidden_size 2048 num_attention_heads 16 num_key_value_heads 16 intermediate_size "
       "6144 vocab_size 128256 tie_word_embeddings 1 q_lora_rank 1536 kv_lora_rank 512 qk_nope_head_dim 128 "
@@ -297,6 +300,13 @@ static const struct family {
       "num_hidden_layers 32 hidden_size 2048 num_attention_heads 16 head_dim 128 intermediate_size 6144 "
       "vocab_size 200192 sliding_window 1024 num_experts 64 num_experts_per_tok 6 moe_intermediate_size 1408 "
       "num_shared_experts 2 num_dense_layers 1" },
+    { "aria_text", read_aria,
+      "num_hidden_layers 32 hidden_size 4096 num_attention_heads 32 intermediate_size 4096 vocab_size 32000 "
+      "moe_num_experts 8 moe_topk 2 moe_num_shared_experts 2" },
+    { "hy_v3", read_hy_v3,
+      "num_hidden_layers 80 hidden_size 4096 num_attention_heads 64 num_key_value_heads 8 head_dim 128 "
+      "intermediate_size 13312 vocab_size 120832 num_experts 192 num_experts_per_tok 8 moe_intermediate_size "
+      "1536 num_shared_experts 1" },
     { "longcat_flash", read_longcat_flash,
       "num_layers 28 hidden_size 6144 num_attention_heads 64 ffn_hidden_size 12288 vocab_size 131072 "
       "n_routed_experts 512 moe_topk 12 expert_ffn_hidden_size 2048 zero_expert_num 256 q_lora_rank 1536 "
@@ -469,6 +479,9 @@ static const struct wrapper {
     { "aya_vision", "cohere2", TIED_BESIDE, true },
     { "cohere2_vision", "cohere2", TIED_BESIDE, true },
     { "paligemma", "gemma", TIED_BESIDE, true },
+    { "aria", "aria_text", TIED_BESIDE, false },
+    { "emu3", "emu3_text_model", TIED_BESIDE, false },
+    { "lfm2_vl", "lfm2", TIED_BESIDE, true },
     { "glm4v", "glm4v_text", TIED_BY_EITHER, false },
     { "glm4v_moe", "glm4v_moe_text", TIED_BESIDE, false },
 };

@@ -44,7 +44,7 @@ PLAIN = [family(name, num_hidden_layers=4) for name in (
     'qwen3_5_moe_text', 'qwen3_moe', 'qwen3_next', 'seed_oss', 'smollm3', 'stablelm', 'starcoder2', 'ernie4_5',
     'ernie4_5_moe', 'bloom', 'opt', 'codegen', 'mamba2', 'bamba', 'deepseek_v3', 'glm4_moe_lite', 'granitemoeshared',
     'deepseek_v32', 'glm_moe_dsa', 'cwm', 'exaone', 'iquestcoder', 'vaultgemma', 'hyperclovax', 'granite_swa', 'nanochat',
-    'jais2', 'gpt-sw3', 'youtu', 'minicpm3', 'flex_olmo', 'granitemoe_swa', 'mellum', 'sarvam_mla', 'sarvam_moe',
+    'jais2', 'gpt-sw3', 'aria_text', 'hy_v3', 'youtu', 'minicpm3', 'flex_olmo', 'granitemoe_swa', 'mellum', 'sarvam_mla', 'sarvam_moe',
     'solar_open', 'exaone_moe', 'afmoe', 'olmo_hybrid', 'kimi_linear', 'lfm2', 'mamba', 'falcon_mamba', 'camembert',
     'data2vec-text', 'xlm-roberta-xl', 'roberta-prelayernorm', 'megatron-bert', 'ernie', 'distilbert', 'eurobert',
     'modernbert', 'modernbert-decoder', 'vit', 'vit_msn', 'ijepa', 'dinov2', 'dinov2_with_registers')]
@@ -130,6 +130,9 @@ SWITCHED = [
     family('solar_open', num_hidden_layers=2, n_routed_experts=8, attention_bias=True),
     family('longcat_flash', num_layers=2), family('longcat_flash', num_layers=2, zero_expert_num=128, moe_topk=5,
                                                   n_routed_experts=128, ffn_hidden_size=1000),
+    family('hy_v3', num_hidden_layers=3, num_experts=8, num_shared_experts=2, attention_bias=True,
+           mlp_layer_types=['sparse', 'dense', 'sparse']),
+    family('aria_text', num_hidden_layers=2, moe_num_shared_experts=1, attention_bias=True),
     family('hyperclovax', num_hidden_layers=2, use_post_norm=False, num_attention_heads=64, mlp_bias=True),
     family('granite_swa', num_hidden_layers=2, attention_bias=True, mlp_bias=True, layer_types=['full_attention'] * 2),
     family('granitemoe_swa', num_hidden_layers=2, num_local_experts=4, attention_bias=True),
@@ -162,6 +165,7 @@ WRAPPED = [within(name, **fields) for name, fields in (
     ('llava_onevision', {}), ('vipllava', {}), ('video_llava', {}), ('qwen2_vl', {}), ('qwen2_5_vl', {}),
     ('qwen3_vl', {}), ('qwen3_vl_moe', {}), ('qwen3_5', {}), ('qwen3_5_moe', {}), ('llama4', {}), ('mistral3', {}),
     ('idefics2', {}), ('idefics3', {}), ('smolvlm', {}), ('internvl', {}), ('cohere2_vision', {}), ('paligemma', {}),
+    ('aria', {}), ('emu3', {}), ('lfm2_vl', {}),
     ('glm4v', {}), ('glm4v_moe', {'head_dim': 128}))]
 TIED = [within(name, tied=beside, tie_word_embeddings=inside)
         for name in ('llava', 'qwen3_vl', 'llama4', 'mistral3', 'gemma3')
