@@ -197,9 +197,9 @@ struct weir_estimate_options {
     // Kept for the backward in fewer bits: what activations of "experts" or all "activations" read, and the output of
     // "attention"; or "none". Usual: as the framework has it
     const char *narrow;
-    // Fine-tuning, for estimates without a profile, and for weir_judge(): parts that are not trained, any of
-    // "embedding", "attention", "mlp", "experts", "head"; LoRA of a rank beside linear layers, "16" or "16:attention";
-    // and lengths of packed sequences, "512:30%,2048:70%". Usual: none
+    // Fine-tuning, for estimates without a profile, and for weir_judge(). Parts that are not trained are any of
+    // "embedding", "attention", "mlp", "experts", "head". LoRA stands beside linear layers, "16" or "16:attention".
+    // Sequences are packed by their lengths, "512:30%,2048:70%". Usual: none of this
     const char *frozen, *lora, *lengths;
 };
 

@@ -31,6 +31,23 @@ static void check(const struct json *root, struct transformer *model)
     }
 }
 
+// What their class has for the idle ones: matrices up, which nothing reads (LongcatFlashExperts.gate_up_proj).
+static uint64_t idle_parameters(const struct transformer *model)
+{
+    return model->idle_experts * (model->is_gated ? 2 : 1) * model->hidden * model->expert_ffn;
+}
+
+static void say_idle(const struct transformer *model, struct text *notes)
+{
+    uint64_t layers = 0;
+    for (uint64_t i = 0; i < model->layers; i++)
+        layers += transformer_has_experts(model, i);
+    if (notes && model->idle_experts > 0)
+        text_add(notes, "zero_expert_num: of the parameters %.3g billion are matrices that its class has for these %llu"
+                 " experts, and that nothing reads\n", (double)(layers * idle_parameters(model)) / 1e9,
+                 (unsigned long long)model->idle_experts);
+}
+
 static bool read(struct json_document *document, struct transformer *model, struct text *notes, struct error *error)
 {
     struct json root = json_root(document);
@@ -41,6 +58,7 @@ static bool read(struct json_document *document, struct transformer *model, stru
     check(&root, model);
     if (transformer_parameters(model) > MOST_PARAMETERS)
         json_refuse(&root, "says a model of more than 7 * 10^13 parameters");
+    say_idle(model, notes);
     return json_ok(document, error);
 }
 
@@ -304,20 +322,6 @@ uint64_t transformer_mlp_parameters(const struct transformer *model)
     const uint64_t biases = model->mlp_biases ? mlp_biases(model, model->ffn) : 0;
     return transformer_second_norm_parameters(model) + matrices(model, model->hidden, model->ffn) + biases
         + model->activation_parameters;
-}
-
-// What their class has for the idle ones: matrices up, which nothing reads (LongcatFlashExperts.gate_up_proj).
-static uint64_t idle_parameters(const struct transformer *model)
-{
-    return model->idle_experts * (model->is_gated ? 2 : 1) * model->hidden * model->expert_ffn;
-}
-
-uint64_t transformer_idle_parameters(const struct transformer *model)
-{
-    uint64_t layers = 0;
-    for (uint64_t i = 0; i < model->layers; i++)
-        layers += transformer_has_experts(model, i);
-    return layers * idle_parameters(model);
 }
 
 uint64_t transformer_experts_parameters(const struct transformer *model)

@@ -145,7 +145,6 @@ uint64_t transformer_crossing_parameters(const struct transformer *transformer);
 uint64_t transformer_recurrent_parameters(const struct transformer *transformer);  // likewise, with attention beside it
 uint64_t transformer_mlp_parameters(const struct transformer *transformer);        // likewise
 uint64_t transformer_experts_parameters(const struct transformer *transformer);    // of all experts, and nothing else
-uint64_t transformer_idle_parameters(const struct transformer *transformer);  // part of these, of the whole model
 // The rest: norm, router, shared experts
 uint64_t transformer_router_parameters(const struct transformer *transformer);
 // A layer that predicts tokens further on has norms of its input and output, a product of both, and a block like the

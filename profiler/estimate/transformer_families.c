@@ -594,10 +594,6 @@ static void say_all(struct config_fields *fields, const struct transformer *mode
         return;
     if (fields->taken->length > 0)
         text_add(notes, "left out, and taken from the defaults of %s: %s\n", model->name, fields->taken->data);
-    if (model->idle_experts > 0)
-        text_add(notes, "zero_expert_num: of the parameters %.3g billion are matrices that its class has for these %llu"
-                 " experts, and that nothing reads\n", (double)transformer_idle_parameters(model) / 1e9,
-                 (unsigned long long)model->idle_experts);
     say_heads(fields->root, notes);
     fields_say_unread(fields, model->name, notes);
 }

@@ -111,3 +111,6 @@ weir export megatron hybrid.plan.json --profile hybrid.profile.json; echo "exit 
 weir estimate hybrid.json --device h100-sxm --sequence 8192 --context 256; echo "exit $?"
 weir sweep --config hybrid.json --device h100-sxm --devices 4 --sequence 8192 --global-batch 8 --tensor 2 --ranks 2 --blocks 3,4 \
     --recompute full | sed -n 2,3p
+# Experts that compute nothing have matrices in their class, which is said.
+echo '{"model_type": "longcat_flash", "num_layers": 2, "vocab_size": 1000}' >idle.json
+weir estimate idle.json --device h100-sxm --sequence 4096 --json 2>&1 >/dev/null | grep zero_expert_num
