@@ -649,13 +649,30 @@ static bool time_turns(struct table_store *store, struct device *device, const s
     return good;
 }
 
+// Some members may have no rows on the host.
+static struct layer with_most_rows(const struct layer *layer)
+{
+    struct layer most = *layer, other = *layer;
+    size_t rows = 0;
+    for (size_t m = 0; layer->shape.tables.places.are_given && m < layer->shape.members; m++) {
+        struct table_store store = { .member = (uint32_t)m };
+        other.shape.member = m;
+        const size_t own = find_first_rows(&store, &other) - table_group_first(&other, PART_ON_HOST);
+        if (own > rows)
+            most = other;
+        rows = own > rows ? own : rows;
+    }
+    return most;
+}
+
 bool host_tables_time(const struct layer *layer, size_t room, struct device *device,
                       const struct measure_options *options, struct host_time *time, struct error *error)
 {
+    const struct layer most = with_most_rows(layer);
     struct table_store store = { 0 };
     uint64_t *turns = calloc(2 * options->repeats, sizeof *turns), *beside = turns + options->repeats;
     const bool good = (turns || error_no_memory(error, "the times of tables on the host"))
-                   && open_store(&store, layer, (uint32_t)layer->shape.member, room, error) && open_parts(&store, error)
+                   && open_store(&store, &most, (uint32_t)most.shape.member, room, error) && open_parts(&store, error)
                    && time_turns(&store, device, options, turns, beside, error);
     if (good)
         *time = (struct host_time){ spread_of(turns, options->repeats).median_ns,

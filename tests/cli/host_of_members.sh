@@ -34,9 +34,10 @@ plan plan.json wide.json 1f1b rows2:rows:host500 2 --ranks 2 --optimizer sgd
 echo "two layers of tables: $(run plan.json)"
 
 echo "# with some tables on the host, and others on the devices"
-some=all/columns0+2@host/rows0+1 few=0@host/1/rows@host
-profile some.json "dlrm,$sizes" 3 $some:host120,$few:host900
-for row in gpipe:$some:host120 zb-h1:$few:host900 pipedream:$some:host120 pipedream-2bw:$few:host900; do
+some=all/columns0+2@host/rows0+1 few=0@host/1/rows@host lone=0/0/1@host
+profile some.json "dlrm,$sizes" 3 $some:host120,$few:host900,$lone:host300
+for row in gpipe:$some:host120 zb-h1:$few:host900 pipedream:$some:host120 pipedream-2bw:$few:host900 \
+    1f1b:$lone:host300; do
     plan plan.json some.json ${row%%:*} rows3:${row#*:} 2 --ranks 2 --optimizer adagrad
     echo "${row#*:} by ${row%%:*}: $(run plan.json) $(run plan.json --device $queues,$queues)"
 done
