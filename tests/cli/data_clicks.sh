@@ -52,5 +52,6 @@ weir data text.json --reads 7; echo "exit $?"
 printf X | dd of=made.json.numbers bs=1 seek=3 conv=notrunc status=none
 weir data made.json; echo "exit $?"
 weir profile fashion-mlp -o profile.json >profile.txt
+sed -i 's/"whole_ns": [0-9]*/"whole_ns": 0/' profile.json  # a busy machine's would be untrusted, which is said
 weir partition profile.json --cluster '1 device, 1GiB' --schedule gpipe --micro-batches 1 -o plan.json >plan.txt
 weir train fashion-mlp --plan plan.json --data films.json --steps 1; echo "exit $?"
