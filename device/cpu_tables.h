@@ -10,14 +10,12 @@
 
 // --- bags ------------------------------------------------------------------------------------------------------------
 
-// Rows that lie anywhere in a large matrix are fetched so many ids ahead.
-enum { BAG_AHEAD = 24, BAG_LINE = 64, BAG_VECTORS = 4, NO_PLACE = -1, WRONG_ID = -2 };
+// Rows lie anywhere in a large matrix, so that they are fetched so many ids ahead.
+enum { BAG_AHEAD = 32, BAG_LINE = 64, BAG_VECTORS = 4, NO_PLACE = -1 };
 
-// The place of an id's row in the matrix.
+// The place of the row of an id that is right.
 INLINE int64_t bag_place(const struct bags *bags, int32_t id)
 {
-    if (id < 0 || (size_t)id >= bags->rows)
-        return WRONG_ID;
     return !bags->places ? id : bags->places[id] >= 0 ? bags->places[id] : NO_PLACE;
 }
 
@@ -29,6 +27,11 @@ INLINE void bag_prefetch(const struct bags *bags, const float *matrix, size_t po
         __builtin_prefetch(row + at);
 }
 
+INLINE size_t ids_of_bags(const struct bags *bags)
+{
+    return bags->count > 0 ? (size_t)bags->ends[bags->count - 1] : 0;
+}
+
 static bool bags_are_right(struct queue *queue, const struct bags *bags)
 {
     int32_t before = 0;
@@ -37,12 +40,13 @@ static bool bags_are_right(struct queue *queue, const struct bags *bags)
             queue_fail(queue, "the ends of bags do not ascend, or are past the room for ids");
             return false;
         }
-    for (int32_t i = 0; i < before; i++)
-        if (bag_place(bags, bags->ids[i]) == WRONG_ID) {
-            queue_fail(queue, "an id is outside of the rows of its table");
-            return false;
-        }
-    return true;
+    const uint32_t rows = (uint32_t)min_u64(bags->rows, (uint64_t)INT32_MAX + 1);
+    bool is_wrong = false;  // a loop without a way out in between checks several ids at once
+    for (size_t i = 0; i < (size_t)before; i++)
+        is_wrong |= (uint32_t)bags->ids[i] >= rows;
+    if (is_wrong)
+        queue_fail(queue, "an id is outside of the rows of its table");
+    return !is_wrong;
 }
 
 // What each of a bag's ids counts for.
@@ -51,57 +55,61 @@ INLINE float bag_share(const struct bags *bags, size_t first, size_t end)
     return bags->is_mean && end > first ? 1.0f / (float)(end - first) : 1.0f;
 }
 
-// Numbers of one bag, from column `c` on. `left` are those of the last vector.
-INLINE void bag_strip(const struct bags *bags, float *out, const float *matrix, size_t first, size_t end, size_t c,
-                      const size_t vectors, size_t left, const bool is_weighted)
+// Numbers of one bag, from column `c` on. `left` are those of the last vector. There are `all` ids.
+INLINE void bag_strip(const struct bags *bags, float *out, const float *matrix, size_t first, size_t end, size_t all,
+                      size_t c, const size_t vectors, size_t left)
 {
-    const float share = bag_share(bags, first, end);
     vec sum[BAG_VECTORS];
     for (size_t v = 0; v < vectors; v++)
         sum[v] = vec_all(0);
     for (size_t i = first; i < end; i++) {
         const int64_t place = bag_place(bags, bags->ids[i]);
+        if (c == 0)
+            bag_prefetch(bags, matrix, i + BAG_AHEAD, all);
         if (place < 0)
             continue;
         const float *row = matrix + (size_t)place * bags->columns + c;
         for (size_t v = 0; v < vectors; v++) {
             const vec x = vec_load_first(row + v * LANES, v + 1 < vectors ? LANES : left, 0);
-            sum[v] += is_weighted ? vec_product(x, vec_all(bags->weights[i])) : x;
+            sum[v] += bags->weights ? vec_product(x, vec_all(bags->weights[i])) : x;
         }
     }
+    for (size_t v = 0; bags->is_mean && v < vectors; v++)
+        sum[v] *= bag_share(bags, first, end);
     for (size_t v = 0; v < vectors; v++)
-        vec_store_first(out + c + v * LANES, bags->is_mean ? sum[v] * share : sum[v], v + 1 < vectors ? LANES : left);
+        vec_store_first(out + c + v * LANES, sum[v], v + 1 < vectors ? LANES : left);
 }
 
-INLINE void bag_of(const struct bags *bags, float *out, const float *matrix, size_t first, size_t end,
-                   const bool is_weighted)
+// The bags are a copy: so the compiler knows that storing vectors changes nothing of them.
+INLINE void look_up(const struct bags bags, float *out, const float *matrix)
 {
-    size_t c = 0;
-    for (; c + BAG_VECTORS * LANES <= bags->columns; c += BAG_VECTORS * LANES)
-        bag_strip(bags, out, matrix, first, end, c, BAG_VECTORS, LANES, is_weighted);
-    for (; c + 2 * LANES <= bags->columns; c += 2 * LANES)
-        bag_strip(bags, out, matrix, first, end, c, 2, LANES, is_weighted);
-    for (; c < bags->columns; c += LANES)
-        bag_strip(bags, out, matrix, first, end, c, 1, bags->columns - c, is_weighted);
+    const size_t all = ids_of_bags(&bags);
+    size_t first = 0;
+    for (size_t b = 0; b < bags.count; b++, out += bags.columns) {
+        const size_t end = (size_t)bags.ends[b];
+        size_t c = 0;
+        for (; c + BAG_VECTORS * LANES <= bags.columns; c += BAG_VECTORS * LANES)
+            bag_strip(&bags, out, matrix, first, end, all, c, BAG_VECTORS, LANES);
+        for (; c + 2 * LANES <= bags.columns; c += 2 * LANES)
+            bag_strip(&bags, out, matrix, first, end, all, c, 2, LANES);
+        for (; c < bags.columns; c += LANES)
+            bag_strip(&bags, out, matrix, first, end, all, c, 1, bags.columns - c);
+        first = end;
+    }
 }
 
 static void cpu_bag(struct queue *queue, const struct bags *bags, struct values *out, const struct values *matrix)
 {
+    struct bags plain = *bags;  // most bags are sums without weights: a loop that knows so is shorter
+    plain.weights = NULL;
+    plain.places = NULL;
+    plain.is_mean = false;
     if (!bags_are_right(queue, bags))
         return;
-    const size_t all = bags->count > 0 ? (size_t)bags->ends[bags->count - 1] : 0;
-    size_t first = 0, fetched = 0;
-    for (size_t b = 0; b < bags->count; b++) {
-        const size_t end = (size_t)bags->ends[b];
-        float *to = floats(out) + b * bags->columns;
-        for (; fetched < end + BAG_AHEAD && fetched < all; fetched++)
-            bag_prefetch(bags, floats_of(matrix), fetched, all);
-        if (bags->weights)
-            bag_of(bags, to, floats_of(matrix), first, end, true);
-        else
-            bag_of(bags, to, floats_of(matrix), first, end, false);
-        first = end;
-    }
+    if (bags->weights || bags->places || bags->is_mean)
+        look_up(*bags, floats(out), floats_of(matrix));
+    else
+        look_up(plain, floats(out), floats_of(matrix));
 }
 
 static void cpu_bag_backward(struct queue *queue, const struct bags *bags, float *matrix_gradient,
@@ -109,7 +117,7 @@ static void cpu_bag_backward(struct queue *queue, const struct bags *bags, float
 {
     if (!bags_are_right(queue, bags))
         return;
-    const size_t all = bags->count > 0 ? (size_t)bags->ends[bags->count - 1] : 0;
+    const size_t all = ids_of_bags(bags);
     size_t first = 0;
     for (size_t b = 0; b < bags->count; b++) {
         const size_t end = (size_t)bags->ends[b];

@@ -442,6 +442,17 @@ static void call_negative_id(struct queue *queue)
     call_bag_of(queue, (int32_t[]){ 0, -1, 0 }, (int32_t[]){ 1, 2 });
 }
 
+static void call_late_wrong_id(struct queue *queue)
+{
+    static float matrix[4], out[500];
+    static int32_t ids[1000], ends[500];
+    for (size_t b = 0; b < 500; b++)
+        ends[b] = 2 * (int32_t)b + 2;
+    ids[777] = 4;
+    const struct bags bags = { .ids = ids, .ends = ends, .count = 500, .most = 1000, .rows = 4, .columns = 1 };
+    kernel_bag(queue, &bags, (struct values *)out, (const struct values *)matrix);
+}
+
 static void call_falling_ends(struct queue *queue)
 {
     call_bag_of(queue, (int32_t[]){ 0, 1, 2 }, (int32_t[]){ 2, 1 });
@@ -469,6 +480,7 @@ static void wrong_calls_fail_the_queue(void **state)
     (void)state;
     must_fail("cpu", call_wrong_id, "an id is outside of the rows of its table");
     must_fail("cpu", call_negative_id, "an id is outside of the rows of its table");
+    must_fail("cpu", call_late_wrong_id, "an id is outside of the rows of its table");
     must_fail("cpu", call_falling_ends, "the ends of bags do not ascend, or are past the room for ids");
     must_fail("cpu", call_far_end, "the ends of bags do not ascend, or are past the room for ids");
     must_fail("cpu", call_of_one_vector, "an interaction has fewer than two vectors");
