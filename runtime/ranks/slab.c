@@ -222,13 +222,20 @@ void slab_close(struct slab *slab)
     *slab = (struct slab){ 0 };
 }
 
+static_assert(sizeof(bool) == 1, "slots that are taken are searched byte by byte");
+
+static uint32_t lowest_free(const struct slab_row *row)
+{
+    const bool *free_slot = memchr(row->taken, false, row->count);
+    return free_slot ? (uint32_t)(free_slot - row->taken) : NO_SLOT;
+}
+
 uint32_t row_take(struct slab_row *row)
 {
-    uint32_t best = NO_SLOT;
-    for (uint32_t slot = 0; slot < row->count; slot++) {
-        const bool is_better = best == NO_SLOT || (row->oldest_first && row->given[slot] < row->given[best]);
-        best = !row->taken[slot] && is_better ? slot : best;
-    }
+    uint32_t best = lowest_free(row);
+    for (uint32_t slot = best; row->oldest_first && slot < row->count; slot++)
+        if (!row->taken[slot] && row->given[slot] < row->given[best])
+            best = slot;
     if (best != NO_SLOT)
         row->taken[best] = true;
     return best;
@@ -236,10 +243,7 @@ uint32_t row_take(struct slab_row *row)
 
 bool row_has_free(const struct slab_row *row)
 {
-    for (uint32_t slot = 0; slot < row->count; slot++)
-        if (!row->taken[slot])
-            return true;
-    return false;
+    return lowest_free(row) != NO_SLOT;
 }
 
 void row_give(struct slab_row *row, uint32_t slot, struct event *used)
