@@ -581,6 +581,8 @@ struct weir_compare_options {
     size_t file_count;
     bool has_iteration;
     uint32_t iteration;        // which one, from 0; usual (without has_iteration): the last complete one
+    // of a plan: its profile, which says what was planned for experts; usual: only what the run counted is shown
+    const struct weir_profile *profile;
 };
 
 struct weir_comparison;
@@ -606,7 +608,8 @@ void weir_comparison_free(struct weir_comparison *comparison);
 // Makes a profile for the next plan: `profile` with the times of each stage's layers scaled to the measured times of
 // its actions.
 //
-// `profile` must be the one of which the compared plan was made. Code 2 if it is not, or if a schedule was compared.
+// `profile` must be the one of which the compared plan was made. Code 2 if it is not, or if a schedule was compared,
+// or if the run counted the routing of experts, which only the command takes into a profile.
 struct weir_profile *weir_profile_refine(const struct weir_profile *profile, const struct weir_comparison *comparison,
                                          struct weir_error *error);
 

@@ -95,37 +95,11 @@ struct planned {
     struct stage_exchange *within;
 };
 
-static bool read_routing(const struct measured_run *run, const char *file, struct profile_routing **routing,
-                         struct error *error)
-{
-    if (!run->about.data)
-        return true;
-    struct json_document *document = json_parse(run->about.data, run->about.length, file, error);
-    if (!document)
-        return false;
-    struct json root = json_root(document);
-    const bool is_there = json_has(&root, "routing");
-    *routing = is_there ? routing_read(&root) : NULL;
-    json_end(&root);
-    const bool good = (!is_there || *routing || error_no_memory(error, "the routing of experts"))
-                   && json_ok(document, error);
-    json_free(document);
-    return good;
-}
-
-static bool have_experts(const struct profile *profile)
-{
-    for (size_t l = 0; profile && l < profile->layer_count; l++)
-        if (strcmp(profile->layers[l].kind, "experts") == 0)
-            return true;
-    return false;
-}
-
 static bool load_planned(const struct compare_arguments *given, const struct measured_run *run,
                          struct planned *planned, struct error *error)
 {
     const char *file = given->refine ? given->refine : given->profile;
-    if (!read_routing(run, given->trace.files[0], &planned->routing, error))
+    if (!expert_routing_of(run, given->trace.files[0], &planned->routing, error))
         return false;
     if (!planned->routing && !file)
         return true;
@@ -137,7 +111,7 @@ static bool load_planned(const struct compare_arguments *given, const struct mea
     planned->profile = planned->plan && file ? plan_profile(file, error) : NULL;
     if (!planned->plan || (file && !planned->profile))
         return false;
-    if (!planned->routing && have_experts(planned->profile))
+    if (!planned->routing && expert_layers_are_in(planned->profile))
         command_say("%s: has no counts of experts, which weir train --out writes: their routing is not compared%s",
                     given->trace.files[0], given->refine ? ", and stays in the profile as it is" : "");
     if (planned->routing && !(planned->within = expert_exchanges_find(planned->plan, planned->profile,

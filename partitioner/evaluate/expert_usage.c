@@ -6,6 +6,33 @@
 
 #include "partitioner/cost/within.h"
 
+bool expert_routing_of(const struct measured_run *run, const char *file, struct profile_routing **routing,
+                       struct error *error)
+{
+    *routing = NULL;
+    if (!run->about.data)
+        return true;
+    struct json_document *document = json_parse(run->about.data, run->about.length, file, error);
+    if (!document)
+        return false;
+    struct json root = json_root(document);
+    const bool is_there = json_has(&root, "routing");
+    *routing = is_there ? routing_read(&root) : NULL;
+    json_end(&root);
+    const bool good = (!is_there || *routing || error_no_memory(error, "the routing of experts"))
+                   && json_ok(document, error);
+    json_free(document);
+    return good;
+}
+
+bool expert_layers_are_in(const struct profile *profile)
+{
+    for (size_t l = 0; profile && l < profile->layer_count; l++)
+        if (strcmp(profile->layers[l].kind, "experts") == 0)
+            return true;
+    return false;
+}
+
 static const struct plan_stage *stage_with(const struct plan *plan, const char *layer)
 {
     for (size_t s = 0; s < plan->stage_count; s++)

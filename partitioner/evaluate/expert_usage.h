@@ -7,6 +7,14 @@
 #include "profiler/expert_routing.h"
 #include "profiler/profile.h"
 #include "schedules/compare/comparison.h"
+#include "schedules/pictures/measured_run.h"
+
+// What routers chose in a run, which came from `file`; NULL if it has counted nothing. Freed by routing_free().
+bool expert_routing_of(const struct measured_run *run, const char *file, struct profile_routing **routing,
+                       struct error *error);
+
+// Whether a profile, which may be NULL, has experts whose routing can be compared.
+bool expert_layers_are_in(const struct profile *profile);
 
 // Rows for a comparison, one for each layer that the run has counted; freed by the caller. What was planned is that of
 // the plan's variants in its profile, and unknown without one (NULL). False with an error if the run counted other

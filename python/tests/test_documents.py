@@ -463,6 +463,32 @@ class Comparisons(Case):
         self.refuses('a plan brings its own costs and cluster: leave cost, overlapped, keep and cluster out', 2,
                      weir.compare, self.plan, 'slow.json', cost='1us,1us,1us,0us')
 
+    def test_experts_are_shown_as_counted_and_as_planned(self):
+        spec = 'gpt-moe-nano,width=32,heads=4,blocks=2,sequence=32,micro_batch=6'
+        with open('text', 'w', encoding='utf-8') as file:
+            file.writelines(f'line {i} of a text that evens out the flow\n' for i in range(1200))
+        weir_says('profile', spec, '--data', 'text', '--batches', '20', '--rows', '2', '--experts', 'dealt', '--cluster',
+                  '2 devices, 1GiB, 5GB/s 2us', '-o', 'experts.json')
+        weir_says('partition', 'experts.json', '--cluster', '2 devices, 1GiB, 5GB/s 2us', '--ranks', '1', '--schedule',
+                  'gpipe', '--micro-batches', '2', '--variants', 'rows2:dealt', '-o', 'routed.json')
+        weir_says('train', spec, '--plan', 'routed.json', '--data', 'text', '--steps', '2', '--out', 'ran')
+        plan, made, trace = weir.Plan.load('routed.json'), weir.Profile.load('experts.json'), 'ran/measured.trace.json'
+        alone, beside = weir.compare(plan, trace), weir.compare(plan, trace, profile=made)
+        self.assertEqual(alone.json(), weir_says('compare', 'routed.json', trace, '--json'))
+        self.assertEqual(beside.json(), weir_says('compare', 'routed.json', trace, '--profile', 'experts.json', '--json'))
+        self.assertEqual(beside.text(), weir_says('compare', 'routed.json', trace, '--profile', 'experts.json'))
+        row, = beside.document['experts']
+        self.assertIn('predicted_slowest_milli', row)
+        self.assertNotIn('predicted_slowest_milli', alone.document['experts'][0])
+        self.refuses('the run counted the routing of experts, which only `weir compare --refine` takes into a profile',
+                     2, made.refine, plan, trace)
+        self.refuses(re.compile('^the plan was made of the profile [0-9a-f]{32}'), 2, weir.compare, plan, trace,
+                     profile=self.profile)
+        lacking = weir.compare(plan, 'ran/predicted.trace.json', profile=made)
+        self.assertIn('the run has no counts of experts: their routing is not compared', lacking.notes)
+        self.refuses('weir_compare_options.profile goes with a plan, and a schedule has no layers', 2, weir.compare,
+                     weir.schedule('gpipe', ranks=1, micro_batches=2), trace, cost='1us,1us,1us,0us', profile=made)
+
     def test_the_next_plan_gives_the_slow_stage_less(self):
         refined = self.profile.refine(self.plan, 'slow.json')
         was, now = (sum(layer['forward_ns'] for layer in made.document['layers'] if layer['name'] in

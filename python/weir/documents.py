@@ -415,7 +415,7 @@ class Comparison(_Written):
 
     @property
     def causes(self) -> list[dict[str, Any]]:
-        """What explains the difference, most first: `cause` is stage, link, order, noise or gaps.
+        """What explains the difference, most first: `cause` is stage, link, exchange, order, noise or gaps.
 
         `iteration_ns` is what the iteration takes with the measured values of this cause alone; causes overlap.
         """
@@ -544,19 +544,23 @@ def partition(profile: Profile, cluster: Union[str, Document], *, schedule: Unio
 
 def compare(planned: Union[Plan, Schedule], traces: Union[Path, Iterable[Path]], *, iteration: Optional[int] = None,
             cost: Union[str, Document, None] = None, overlapped: Optional[str] = None, keep: Sequence[Size] = (0, 0),
-            cluster: Union[str, Document, None] = None) -> Comparison:
+            cluster: Union[str, Document, None] = None, profile: Optional[Profile] = None) -> Comparison:
     """Holds a run that was measured against what was planned, and says why it took longer, or less long.
 
     `traces`: the files of one run, Chrome trace events of PyTorch's profiler or of Weir, packed by gzip or not; of all
     ranks, or a file each (docs/formats/trace.md). `iteration`: which of the run, from 0; the last one that is whole if
     not given. A schedule is priced by `cost`, `overlapped`, `keep` and `cluster` as Schedule.simulate() takes them; a
     plan brings all that. A WeirError names the first action that only one of the two has, where they do other work.
+
+    What routers chose for experts is in the document as the run counted it. `profile`, of which the plan was made, says
+    what was planned beside it.
     """
     if not isinstance(planned, (Plan, Schedule)):
         raise TypeError(f'a weir.Plan or a weir.Schedule is wanted, not {planned!r}')
     files = [given_path(traces)] if isinstance(traces, (str, os.PathLike)) else [given_path(path) for path in traces]
     options = library.CompareOptions(files=(ctypes.c_char_p * len(files))(*files), file_count=len(files),
-                                     has_iteration=iteration is not None, iteration=whole(iteration, 'iteration'))
+                                     has_iteration=iteration is not None, iteration=whole(iteration, 'iteration'),
+                                     profile=None if profile is None else library.PROFILE.from_param(profile))
     if isinstance(planned, Schedule):
         price = _price(cost, overlapped, keep, cluster)
         return Comparison(call('schedule_compare', planned, ctypes.byref(price), ctypes.byref(options)), None)

@@ -179,7 +179,7 @@ class DrawOptions(Options):
 
 class CompareOptions(Options):
     _fields_ = [('files', POINTER(c_char_p)), ('file_count', c_size_t), ('has_iteration', c_bool),
-                ('iteration', c_uint32)]
+                ('iteration', c_uint32), ('profile', c_void_p)]
 
 
 # --- the library --------------------------------------------------------------------------------------------------
