@@ -1,6 +1,7 @@
 #include "runtime/shards/shard_wire.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "common/clock.h"
@@ -8,6 +9,7 @@
 #include "device/communicator.h"
 
 static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000, abort_ns = 5u * (uint64_t)1000000000;
+static const uint64_t eager_ns = 500000;
 enum { BROKEN_SECONDS = 3 };
 static const uint64_t usual_room_bytes = (uint64_t)32 << 20;
 
@@ -46,10 +48,11 @@ static bool broke(const struct shard_wire *wire, const struct error *reason, str
     return error_hand_on(error, reason);  // the first stays
 }
 
-// Waits until the communicator accepts something.
+// Waits until the communicator accepts something. That is mostly soon, and an action meets others several times: at
+// first the host only lets others run, and does not sleep.
 static bool await_ready(const struct shard_wire *wire, struct error *error)
 {
-    const uint64_t until_ns = add_clamped(clock_now_ns(), wire->settings.deadline_ns);
+    const uint64_t begin_ns = clock_now_ns(), until_ns = add_clamped(begin_ns, wire->settings.deadline_ns);
     struct error reason = { 0 };
     for (bool ready = false;;) {
         if (!communicator_is_ready(wire->communicator, &ready, &reason))
@@ -58,9 +61,13 @@ static bool await_ready(const struct shard_wire *wire, struct error *error)
             return true;
         if (!group_is_well(wire, error))
             return false;
-        if (clock_now_ns() >= until_ns)
+        const uint64_t now_ns = clock_now_ns();
+        if (now_ns >= until_ns)
             return miss(wire, error);
-        poll(NULL, 0, 1);
+        if (now_ns < begin_ns + eager_ns)
+            sched_yield();
+        else
+            poll(NULL, 0, 1);
     }
 }
 
