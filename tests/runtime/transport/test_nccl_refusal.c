@@ -41,8 +41,11 @@ static const struct plugin *find_plugin(struct error *error)
     const ssize_t length = readlink("/proc/self/exe", folder, sizeof folder - 1);
     assert_true(length > 0);
     folder[length] = '\0';
-    for (int up = 0; up < 3; up++)  // tests/runtime/PROGRAM
-        *strrchr(folder, '/') = '\0';
+    char *last = strstr(folder, "/tests/");
+    for (char *next = last; next; next = strstr(next + 1, "/tests/"))
+        last = next;
+    assert_non_null(last);
+    *last = '\0';
     strncat(folder, "/lib", sizeof folder - strlen(folder) - 1);
     setenv("WEIR_PLUGINS", folder, 1);
     const struct plugin *plugin = plugin_open("cuda", error);
