@@ -10,13 +10,14 @@
 
 // --- bags ------------------------------------------------------------------------------------------------------------
 
-// Rows lie anywhere in a large matrix, so that they are fetched so many ids ahead.
-enum { BAG_AHEAD = 32, BAG_LINE = 64, BAG_VECTORS = 4, NO_PLACE = -1 };
+// Rows lie anywhere in a large matrix, so that they are fetched some ids ahead. A block is how many bags are read
+// together.
+enum { BAG_AHEAD = 32, BAG_BLOCK = 32, BAG_LINE = 64, BAG_VECTORS = 4, NO_PLACE = -1 };
 
 // The place of the row of an id that is right.
 INLINE int64_t bag_place(const struct bags *bags, int32_t id)
 {
-    return !bags->places ? id : bags->places[id] >= 0 ? bags->places[id] : NO_PLACE;
+    return !bags->places ? (int64_t)(uint32_t)id : bags->places[id] >= 0 ? bags->places[id] : NO_PLACE;
 }
 
 INLINE void bag_prefetch(const struct bags *bags, const float *matrix, size_t position, size_t end)
@@ -32,21 +33,24 @@ INLINE size_t ids_of_bags(const struct bags *bags)
     return bags->count > 0 ? (size_t)bags->ends[bags->count - 1] : 0;
 }
 
+// No loop here has a way out in between, so that it checks several ends or ids at once.
 static bool bags_are_right(struct queue *queue, const struct bags *bags)
 {
-    int32_t before = 0;
-    for (size_t b = 0; b < bags->count; before = bags->ends[b++])
-        if (bags->ends[b] < before || (size_t)bags->ends[b] > bags->most) {
-            queue_fail(queue, "the ends of bags do not ascend, or are past the room for ids");
-            return false;
-        }
-    const uint32_t rows = (uint32_t)min_u64(bags->rows, (uint64_t)INT32_MAX + 1);
-    bool is_wrong = false;  // a loop without a way out in between checks several ids at once
-    for (size_t i = 0; i < (size_t)before; i++)
-        is_wrong |= (uint32_t)bags->ids[i] >= rows;
-    if (is_wrong)
+    const int32_t *ends = bags->ends, *ids = bags->ids;
+    const size_t all = ids_of_bags(bags);
+    int32_t falls = bags->count > 0 && ends[0] < 0;
+    for (size_t b = 1; b < bags->count; b++)
+        falls |= ends[b] < ends[b - 1];
+    if (falls || all > bags->most) {
+        queue_fail(queue, "the ends of bags do not ascend, or are past the room for ids");
+        return false;
+    }
+    uint32_t largest = 0;  // a negative id is larger than any other
+    for (size_t i = 0; i < all; i++)
+        largest = (uint32_t)ids[i] > largest ? (uint32_t)ids[i] : largest;
+    if (all > 0 && largest >= bags->rows)
         queue_fail(queue, "an id is outside of the rows of its table");
-    return !is_wrong;
+    return all == 0 || largest < bags->rows;
 }
 
 // What each of a bag's ids counts for.
@@ -55,52 +59,58 @@ INLINE float bag_share(const struct bags *bags, size_t first, size_t end)
     return bags->is_mean && end > first ? 1.0f / (float)(end - first) : 1.0f;
 }
 
-// Numbers of one bag, from column `c` on. `left` are those of the last vector. There are `all` ids.
-INLINE void bag_strip(const struct bags *bags, float *out, const float *matrix, size_t first, size_t end, size_t all,
-                      size_t c, const size_t vectors, size_t left)
-{
-    vec sum[BAG_VECTORS];
-    for (size_t v = 0; v < vectors; v++)
-        sum[v] = vec_all(0);
-    for (size_t i = first; i < end; i++) {
-        const int64_t place = bag_place(bags, bags->ids[i]);
-        if (c == 0)
-            bag_prefetch(bags, matrix, i + BAG_AHEAD, all);
-        if (place < 0)
-            continue;
-        const float *row = matrix + (size_t)place * bags->columns + c;
-        for (size_t v = 0; v < vectors; v++) {
-            const vec x = vec_load_first(row + v * LANES, v + 1 < vectors ? LANES : left, 0);
-            sum[v] += bags->weights ? vec_product(x, vec_all(bags->weights[i])) : x;
-        }
-    }
-    for (size_t v = 0; bags->is_mean && v < vectors; v++)
-        sum[v] *= bag_share(bags, first, end);
-    for (size_t v = 0; v < vectors; v++)
-        vec_store_first(out + c + v * LANES, sum[v], v + 1 < vectors ? LANES : left);
-}
-
-// The bags are a copy: so the compiler knows that storing vectors changes nothing of them.
-INLINE void look_up(const struct bags bags, float *out, const float *matrix)
+// Columns from `c` on of the vectors of some bags. `left` are those of the last vector.
+INLINE void look_up_columns(const struct bags bags, float *out, const float *matrix, size_t from, size_t to, size_t c,
+                            const size_t vectors, size_t left)
 {
     const size_t all = ids_of_bags(&bags);
-    size_t first = 0;
-    for (size_t b = 0; b < bags.count; b++, out += bags.columns) {
+    size_t first = from > 0 ? (size_t)bags.ends[from - 1] : 0;
+    for (size_t b = from; b < to; b++) {
         const size_t end = (size_t)bags.ends[b];
-        size_t c = 0;
-        for (; c + BAG_VECTORS * LANES <= bags.columns; c += BAG_VECTORS * LANES)
-            bag_strip(&bags, out, matrix, first, end, all, c, BAG_VECTORS, LANES);
-        for (; c + 2 * LANES <= bags.columns; c += 2 * LANES)
-            bag_strip(&bags, out, matrix, first, end, all, c, 2, LANES);
-        for (; c < bags.columns; c += LANES)
-            bag_strip(&bags, out, matrix, first, end, all, c, 1, bags.columns - c);
+        vec sum[BAG_VECTORS];
+        for (size_t v = 0; v < vectors; v++)
+            sum[v] = vec_all(0);
+        for (size_t i = first; i < end; i++) {
+            const int64_t place = bag_place(&bags, bags.ids[i]);
+            if (c == 0)
+                bag_prefetch(&bags, matrix, i + BAG_AHEAD, all);
+            if (place < 0)
+                continue;
+            const float *row = matrix + (size_t)place * bags.columns + c;
+            for (size_t v = 0; v < vectors; v++) {
+                const vec x = vec_load_first(row + v * LANES, v + 1 < vectors ? LANES : left, 0);
+                sum[v] += bags.weights ? vec_product(x, vec_all(bags.weights[i])) : x;
+            }
+        }
+        for (size_t v = 0; bags.is_mean && v < vectors; v++)
+            sum[v] *= bag_share(&bags, first, end);
+        for (size_t v = 0; v < vectors; v++)
+            vec_store_first(out + b * bags.columns + c + v * LANES, sum[v], v + 1 < vectors ? LANES : left);
         first = end;
     }
 }
 
+// The processor looks some 256 instructions ahead, and waits there for the addresses of rows, which lie on many pages.
+// So a lookup takes as long as its loop has instructions. Each loop is of vectors of one width, and a block of bags goes
+// through it before the next columns. The bags are a copy, so that storing vectors changes nothing of them.
+INLINE void look_up(const struct bags bags, float *out, const float *matrix)
+{
+    for (size_t from = 0; from < bags.count; from += BAG_BLOCK) {
+        const size_t to = min_u64(from + BAG_BLOCK, bags.count);
+        size_t c = 0;
+        for (; c + BAG_VECTORS * LANES <= bags.columns; c += BAG_VECTORS * LANES)
+            look_up_columns(bags, out, matrix, from, to, c, BAG_VECTORS, LANES);
+        for (; c + 2 * LANES <= bags.columns; c += 2 * LANES)
+            look_up_columns(bags, out, matrix, from, to, c, 2, LANES);
+        for (; c < bags.columns; c += LANES)
+            look_up_columns(bags, out, matrix, from, to, c, 1, bags.columns - c);
+    }
+}
+
+// Most bags are sums without weights: a loop that knows so is shorter.
 static void cpu_bag(struct queue *queue, const struct bags *bags, struct values *out, const struct values *matrix)
 {
-    struct bags plain = *bags;  // most bags are sums without weights: a loop that knows so is shorter
+    struct bags plain = *bags;
     plain.weights = NULL;
     plain.places = NULL;
     plain.is_mean = false;
