@@ -40,6 +40,7 @@ static const struct argp_option options[] = {
     { "splits", KEY_SPLITS, "K", 0, "In how many parts each sequence goes through the stages (seq1f1b)", 0 },
     { "replicas", KEY_REPLICAS, "R,R,...", 0, "Ranks of each stage, such as 3,1 (1f1b, gpipe, pipedream, forward-only)",
       0 },
+    SEGMENTS_OPTIONS,
     OPTION_OUTPUT,
     { "format", KEY_FORMAT, "F", 0,
       "text (a row per rank; the default), json (the document) or csv (PyTorch's file)", 0 },
@@ -86,9 +87,11 @@ static void check_given(struct schedule_arguments *given, struct argp_state *sta
     if (given->sending.lower == LOWER_ALL)
         argp_error(state, "--lower all is for weir check");
     const struct shared_options *shared = &given->shared;
+    subject_check_segments(&given->from, state);
     count_ranks(given);
     if (given->name && is_file(given->name)) {
-        if (shared->ranks || shared->micro_batches || shared->chunks || given->splits || given->replicas)
+        if (shared->ranks || shared->micro_batches || shared->chunks || given->splits || given->replicas
+            || given->from.into.segments || given->from.into.open)
             argp_error(state, "%s: is a file, which says itself how many ranks and micro-batches it has", given->name);
         return;
     }
@@ -137,7 +140,7 @@ static error_t parse_schedule_option(int key, char *argument, struct argp_state 
             return 0;
         if (key == KEY_LOWER)
             return sending_option(key, argument, &given->sending, state);
-        if (key == KEY_COST || key == KEY_CLUSTER)
+        if (key == KEY_COST || key == KEY_CLUSTER || key == KEY_SEGMENTS || key == KEY_OPEN)
             return subject_option(key, argument, &given->from, state);
         return shared_option(key, argument, &given->shared, state);
     }
@@ -162,6 +165,7 @@ static char *list_generators(int key, const char *text, void *input)
                     "  weir schedule 1f1b --ranks 4 --micro-batches 8\n"
                     "  weir schedule seq1f1b --ranks 4 --micro-batches 8 --splits 2\n"
                     "  weir schedule pipedream --replicas 2,1 --micro-batches 6\n"
+                    "  weir schedule dualpipev --ranks 2 --micro-batches 8 --segments 3\n"
                     "  weir schedule mine.json --format csv --dialect torch2.6 -o mine.csv\n"
                     "  weir schedule mine.csv --cost 10us,12us,8us,1us --lower timed --format csv \\\n"
                     "      -o timed.csv\n");
@@ -281,7 +285,8 @@ static bool load_schedule(struct schedule_arguments *given, struct priced *subje
     const struct generate_request request = { .ranks = (uint32_t)given->shared.ranks,
                                               .micro_batches = (uint32_t)given->shared.micro_batches,
                                               .chunks = (uint32_t)given->shared.chunks, .splits = given->splits,
-                                              .replicas = given->replicas, .stages = given->stages };
+                                              .replicas = given->replicas, .stages = given->stages,
+                                              .into = given->from.into };
     subject->schedule = schedule_generate_as(given->name, &request, error);
     return subject->schedule != NULL;
 }

@@ -37,7 +37,8 @@ static struct kept_bytes take_keep(const char *argument, struct argp_state *stat
 
 bool subject_says_size(const struct subject_options *options)
 {
-    return options->shared.ranks || options->shared.chunks || options->splits;
+    return options->shared.ranks || options->shared.chunks || options->splits || options->into.segments
+        || options->into.open;
 }
 
 // A name after --schedule also counts as FILE's name if no FILE is given.
@@ -48,6 +49,12 @@ static void take_name(struct subject_options *options)
         return;
     options->file = schedule;
     options->shared.schedule = NULL;
+}
+
+void subject_check_segments(const struct subject_options *options, struct argp_state *state)
+{
+    if (options->into.open && options->into.segments <= 1)
+        argp_error(state, "--open says how many passes are in turns segment by segment: give --segments, 2 or more");
 }
 
 error_t subject_option(int key, char *argument, struct subject_options *options, struct argp_state *state)
@@ -65,11 +72,18 @@ error_t subject_option(int key, char *argument, struct subject_options *options,
     case KEY_NAMED_SPLITS:
         options->splits = (uint32_t)option_count(argument, "--splits", 1, MOST_SPLITS, state);
         break;
+    case KEY_SEGMENTS:
+        options->into.segments = (uint32_t)option_count(argument, "--segments", 1, MOST_SEGMENTS, state);
+        break;
+    case KEY_OPEN:
+        options->into.open = (uint32_t)option_count(argument, "--open", 1, MOST_OPEN, state);
+        break;
     case ARGP_KEY_ARG:
         option_argument(&options->file, argument, "plan or schedule", state);
         break;
     case ARGP_KEY_END:
         take_name(options);
+        subject_check_segments(options, state);
         if (!options->file)
             argp_error(state, "a plan's or a schedule's file is needed, or a schedule's name");
         break;
@@ -255,7 +269,8 @@ static bool load_named(const struct subject_options *options, struct priced *sub
         return error_named(error, "%s: is a schedule itself: leave --schedule out", options->file);
     const struct generate_request request = { .ranks = (uint32_t)shared->ranks,
                                               .micro_batches = (uint32_t)shared->micro_batches,
-                                              .chunks = (uint32_t)shared->chunks, .splits = options->splits };
+                                              .chunks = (uint32_t)shared->chunks, .splits = options->splits,
+                                              .into = options->into };
     subject->schedule = schedule_generate_as(options->file, &request, error);
     return subject->schedule && set_prices(options, subject, error);
 }
@@ -290,8 +305,8 @@ bool subject_load(const struct subject_options *given, struct priced *subject, s
     const bool has_plan = is_plan(text, length, options.file, error);
     bool good = error->kind == ERROR_NONE;
     if (good && subject_says_size(given))
-        good = error_named(error, "%s: is a file, which says itself how large it is: leave --ranks, --chunks and"
-                           " --splits out", options.file);
+        good = error_named(error, "%s: is a file, which says itself how large it is: leave --ranks, --chunks,"
+                           " --splits and --segments out", options.file);
     else if (good && has_plan)
         good = read_plan(&options, text, length, subject, error);
     else if (good && options.shared.micro_batches)

@@ -165,7 +165,13 @@ struct schedule *schedule_generate_by(const struct generator *generator, const s
     struct generate_request filled = *request;
     if (!filled.chunks)
         filled.chunks = generator->usual_chunks;
-    return generator->given ? copy_given(generator, &filled, error) : generator->generate(&filled, error);
+    struct schedule *order =
+        generator->given ? copy_given(generator, &filled, error) : generator->generate(&filled, error);
+    if (!order || request->into.segments <= 1)
+        return order;
+    struct schedule *segments = schedule_segment(order, request->into, error);
+    schedule_free(order);
+    return segments;
 }
 
 struct schedule *schedule_generate_as(const char *name, const struct generate_request *request, struct error *error)

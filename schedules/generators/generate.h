@@ -4,6 +4,7 @@
 #define SCHEDULES_GENERATE_H
 
 #include "schedules/schedule.h"
+#include "schedules/segments.h"
 
 // The parameters of a schedule. For 0 or NULL, the schedule chooses.
 struct generate_request {
@@ -12,6 +13,7 @@ struct generate_request {
     uint32_t splits;           // of each sequence (seq1f1b)
     const uint32_t *replicas;  // ranks of each stage, `stages` of them; they sum to `ranks`
     uint32_t stages;
+    struct segmenting into;    // segments of each stage, which pass by pass are run in turns; 0 or 1: none
 };
 
 // The order of a rank's forwards and backwards, if other modules have formulas for it.

@@ -1,0 +1,68 @@
+# Stages cut into segments that exchange: made, proved, simulated, drawn, and run with real exchanges, with the bits of
+# one processor.
+exec 2>&1
+echo "# pass by pass in turns"
+weir schedule dualpipev --ranks 2 --micro-batches 4 --segments 2 --width 100
+weir schedule 1f1b --ranks 1 --micro-batches 2 --segments 3 --open 1
+weir schedule 1f1b --ranks 2 --micro-batches 2 --segments 2 --lowered --format json | grep -E 'name|stages|exchanges|actions|SEND'
+
+echo "# of every schedule"
+for schedule in $(weir schedule --help | sed -n 's/^  \([a-z0-9-]*\) .*/\1/p' | grep -vE '^(weir|search|tables-ahead)$'); do
+    for open in 1 2 3; do
+        weir check $schedule --ranks 4 --micro-batches 8 --segments 3 --open $open >check.txt || cat check.txt
+        grep -q 'rendezvous sends suffice' check.txt || cat check.txt
+    done
+done
+
+echo "# what it gains, if all exchanges of a micro-batch take 0.3 of its computation"
+cat >costs.json <<'JSON'
+{ "format": "weir.costs", "version": 1, "costs": [
+  { "forward_ns": 40, "backward_ns": 80, "backward_input_ns": 40, "backward_weight_ns": 40, "exchange_ns": 27 } ] }
+JSON
+for schedule in 1f1b zb-h1 interleaved zb-v dualpipe dualpipev; do
+    for open in 1 2; do
+        weir simulate $schedule --ranks 4 --micro-batches 16 --segments 3 --open $open --cost costs.json --json |
+            sed -n 's/.*"iteration_ns": \([0-9]*\).*/\1/p'
+    done | paste -s | awk -v name=$schedule '{ printf "%-12s %d in turn, %d overlapped: %.3f\n", name, $1, $2, $1 / $2 }'
+done
+weir simulate dualpipev --ranks 2 --micro-batches 4 --segments 2 --cost costs.json --width 110
+weir simulate zb-v --ranks 2 --micro-batches 4 --segments 2 --cost costs.json --format trace -o run.trace
+weir simulate --trace run.trace | grep -c '^send'
+weir schedule zb-v --ranks 2 --micro-batches 4 --segments 2 --format json -o zb-v.json
+weir compare zb-v.json run.trace --cost costs.json 2>&1 | grep -E '^(iteration|unexplained)|all of them'
+
+echo "# tables and dense layers as segments: exchanged by members, and whole models in segments"
+profile() {  # PROFILE MODEL OPTIONS..
+    weir profile "$2" "${@:3}" -o $1 >/dev/null || echo "no profile of $2"
+    sed -i 's/"whole_ns": [0-9]*/"whole_ns": 0/' $1
+}
+verify() {  # SCHEDULE RANKS PROFILE OPTIONS..
+    rm -f order.json plan.json
+    weir schedule $1 --ranks $2 --micro-batches 8 --segments $segments --format json -o order.json
+    weir partition $3 --cluster "8 devices, 1GiB, 10GB/s 1us" --schedule order.json --ranks $2 --micro-batches 8 \
+        -o plan.json "${@:4}" >plan.txt || cat plan.txt
+    echo "$1: $(weir verify plan.json 2>&1 | tail -n 1 | sed 's/: pipeline and.*//')" \
+        "$(weir verify plan.json --device cpu:queued 2>&1 | tail -n 1 | sed 's/: pipeline and.*//')"
+}
+segments=2
+clicks="dlrm,numbers=4,rows=50/7/300,columns=12,ids=3,bottom=16,top=16,micro_batch=8,exchange"
+profile clicks.json "$clicks" --rows 2 --tables slots
+for schedule in gpipe 1f1b zb-h1; do
+    verify $schedule 1 clicks.json --variants rows2:slots,rows2:slots
+done
+dense="dlrm,rows=60,columns=8,bottom=16/16,top=16/16,micro_batch=16"
+profile dense.json "$dense"
+for schedule in zb-v dualpipev; do
+    verify $schedule 2 dense.json
+done
+weir data make-clicks --samples 2000 --seed 3 -o data.json >data.txt || cat data.txt
+weir train "$dense" --plan plan.json --data data.json --steps 3 >train.txt 2>&1 || cat train.txt
+awk '/peak bytes, rank/ { print $5 == $6 ? "bytes as planned" : $0 }' train.txt
+
+echo "# refused"
+weir schedule tables-ahead --ranks 1 --micro-batches 4 --segments 2; echo "exit $?"
+weir schedule 1f1b --ranks 2 --micro-batches 4 --segments 65; echo "exit $?"
+weir schedule 1f1b --ranks 2 --micro-batches 4 --open 2; echo "exit $?"
+weir simulate zb-v.json --segments 2 --cost costs.json; echo "exit $?"
+weir schedule zb-v.json --segments 2; echo "exit $?"
+weir schedule 1f1b --ranks 2 --micro-batches 4 --segments 2 --format csv; echo "exit $?"
