@@ -40,7 +40,7 @@ static const struct argp_option options[] = {
     { "splits", KEY_SPLITS, "K", 0, "In how many parts each sequence goes through the stages (seq1f1b)", 0 },
     { "replicas", KEY_REPLICAS, "R,R,...", 0, "Ranks of each stage, such as 3,1 (1f1b, gpipe, pipedream, forward-only)",
       0 },
-    SEGMENTS_OPTIONS,
+    OPTION_SEGMENTS,
     OPTION_OUTPUT,
     { "format", KEY_FORMAT, "F", 0,
       "text (a row per rank; the default), json (the document) or csv (PyTorch's file)", 0 },
@@ -87,11 +87,10 @@ static void check_given(struct schedule_arguments *given, struct argp_state *sta
     if (given->sending.lower == LOWER_ALL)
         argp_error(state, "--lower all is for weir check");
     const struct shared_options *shared = &given->shared;
-    subject_check_segments(&given->from, state);
     count_ranks(given);
     if (given->name && is_file(given->name)) {
         if (shared->ranks || shared->micro_batches || shared->chunks || given->splits || given->replicas
-            || given->from.into.segments || given->from.into.open)
+            || given->from.into.segments)
             argp_error(state, "%s: is a file, which says itself how many ranks and micro-batches it has", given->name);
         return;
     }
@@ -140,7 +139,7 @@ static error_t parse_schedule_option(int key, char *argument, struct argp_state 
             return 0;
         if (key == KEY_LOWER)
             return sending_option(key, argument, &given->sending, state);
-        if (key == KEY_COST || key == KEY_CLUSTER || key == KEY_SEGMENTS || key == KEY_OPEN)
+        if (key == KEY_COST || key == KEY_CLUSTER || key == KEY_SEGMENTS)
             return subject_option(key, argument, &given->from, state);
         return shared_option(key, argument, &given->shared, state);
     }

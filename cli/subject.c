@@ -37,8 +37,7 @@ static struct kept_bytes take_keep(const char *argument, struct argp_state *stat
 
 bool subject_says_size(const struct subject_options *options)
 {
-    return options->shared.ranks || options->shared.chunks || options->splits || options->into.segments
-        || options->into.open;
+    return options->shared.ranks || options->shared.chunks || options->splits || options->into.segments;
 }
 
 // A name after --schedule also counts as FILE's name if no FILE is given.
@@ -51,10 +50,12 @@ static void take_name(struct subject_options *options)
     options->shared.schedule = NULL;
 }
 
-void subject_check_segments(const struct subject_options *options, struct argp_state *state)
+// "N" or "N,K"
+static struct segmenting take_segments(const char *argument, struct argp_state *state)
 {
-    if (options->into.open && options->into.segments <= 1)
-        argp_error(state, "--open says how many passes are in turns segment by segment: give --segments, 2 or more");
+    uint32_t numbers[2] = { 0 };
+    option_counts(argument, "--segments", 1, MOST_SEGMENTS, numbers, 2, state);
+    return (struct segmenting){ .segments = numbers[0], .open = numbers[1] };
 }
 
 error_t subject_option(int key, char *argument, struct subject_options *options, struct argp_state *state)
@@ -73,17 +74,13 @@ error_t subject_option(int key, char *argument, struct subject_options *options,
         options->splits = (uint32_t)option_count(argument, "--splits", 1, MOST_SPLITS, state);
         break;
     case KEY_SEGMENTS:
-        options->into.segments = (uint32_t)option_count(argument, "--segments", 1, MOST_SEGMENTS, state);
-        break;
-    case KEY_OPEN:
-        options->into.open = (uint32_t)option_count(argument, "--open", 1, MOST_OPEN, state);
+        options->into = take_segments(argument, state);
         break;
     case ARGP_KEY_ARG:
         option_argument(&options->file, argument, "plan or schedule", state);
         break;
     case ARGP_KEY_END:
         take_name(options);
-        subject_check_segments(options, state);
         if (!options->file)
             argp_error(state, "a plan's or a schedule's file is needed, or a schedule's name");
         break;

@@ -27,24 +27,22 @@ struct subject_options {
     struct shared_options shared;
 };
 
-enum { KEY_COST = KEY_SUBJECT, KEY_OVERLAPPED, KEY_KEEP, KEY_NAMED_SPLITS, KEY_SEGMENTS, KEY_OPEN };
+enum { KEY_COST = KEY_SUBJECT, KEY_OVERLAPPED, KEY_KEEP, KEY_NAMED_SPLITS, KEY_SEGMENTS };
 
 #define OPTION_COST \
     { "cost", KEY_COST, "F,I,W,C", 0, "What every stage costs: forward, backward for the input, for the weights " \
       "(B is both), and a message's latency; times, or numbers without units; or a document with rows of costs", 0 }
 #define OPTION_KEEP \
-    { "keep", KEY_KEEP, "A,B", 0, "Bytes that a stage keeps of a micro-batch after F, and after I; with units", 0 }
-#define SEGMENTS_OPTIONS \
-    { "segments", KEY_SEGMENTS, "N", 0, "Of a schedule by name: cut each stage into N, which exchange, so that each " \
-      "exchange has the time of another pass's segment", 0 }, \
-    { "open", KEY_OPEN, "K", 0, "With --segments: passes of which a rank runs segments in turns (2)", 0 }
+    { "keep", KEY_KEEP, "A,B", 0, "Bytes kept of a micro-batch after F and after I", 0 }
+#define OPTION_SEGMENTS \
+    { "segments", KEY_SEGMENTS, "N,K", 0, "Segments of each stage, and passes in turns (2)", 0 }
 // For commands that accept a schedule's name instead of FILE: the options of `weir schedule NAME`. (For a plan,
 // --micro-batches changes the number, if the command permits it.)
 #define NAMED_OPTIONS \
     { "ranks", KEY_RANKS, "P", 0, "Of a schedule by name: its ranks", 0 }, \
     { "chunks", KEY_CHUNKS, "V", 0, "Of a schedule by name: its stages per rank", 0 }, \
     { "splits", KEY_NAMED_SPLITS, "K", 0, "Of seq1f1b by name: parts of each sequence", 0 }, \
-    SEGMENTS_OPTIONS
+    OPTION_SEGMENTS
 #define OPTION_NAMED_MICRO_BATCHES \
     { "micro-batches", KEY_MICRO_BATCHES, "M", 0, "Of a schedule by name: its micro-batches", 0 }
 #define SUBJECT_OPTIONS \
@@ -56,9 +54,6 @@ enum { KEY_COST = KEY_SUBJECT, KEY_OVERLAPPED, KEY_KEEP, KEY_NAMED_SPLITS, KEY_S
 
 // Whether the options give the size of a schedule by name.
 bool subject_says_size(const struct subject_options *options);
-
-// Refuses --open without --segments.
-void subject_check_segments(const struct subject_options *options, struct argp_state *state);
 
 // Parses FILE, an option of SUBJECT_OPTIONS or a shared one; returns ARGP_ERR_UNKNOWN for any other key.
 error_t subject_option(int key, char *argument, struct subject_options *options, struct argp_state *state);

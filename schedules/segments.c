@@ -216,7 +216,7 @@ static void cutting_clear(struct cutting *cutting)
 
 struct schedule *schedule_segment(const struct schedule *order, struct segmenting into, struct error *error)
 {
-    assert(into.segments >= 2 && into.segments <= MOST_SEGMENTS && into.open <= MOST_OPEN);
+    assert(into.segments >= 2 && into.segments <= MOST_SEGMENTS);
 
     struct cutting cutting = { .order = order, .into = into };
     cutting.into.open = into.open ? into.open : USUAL_OPEN;

@@ -20,7 +20,7 @@
 
 #include "schedules/schedule.h"
 
-enum { MOST_SEGMENTS = 64, USUAL_OPEN = 2, MOST_OPEN = 16 };
+enum { MOST_SEGMENTS = 64, USUAL_OPEN = 2 };
 
 struct segmenting {
     uint32_t segments;  // of each stage, 2 or more

@@ -3,13 +3,13 @@
 exec 2>&1
 echo "# pass by pass in turns"
 weir schedule dualpipev --ranks 2 --micro-batches 4 --segments 2 --width 100
-weir schedule 1f1b --ranks 1 --micro-batches 2 --segments 3 --open 1
+weir schedule 1f1b --ranks 1 --micro-batches 2 --segments 3,1
 weir schedule 1f1b --ranks 2 --micro-batches 2 --segments 2 --lowered --format json | grep -E 'name|stages|exchanges|actions|SEND'
 
 echo "# of every schedule"
 for schedule in $(weir schedule --help | sed -n 's/^  \([a-z0-9-]*\) .*/\1/p' | grep -vE '^(weir|search|tables-ahead)$'); do
     for open in 1 2 3; do
-        weir check $schedule --ranks 4 --micro-batches 8 --segments 3 --open $open >check.txt || cat check.txt
+        weir check $schedule --ranks 4 --micro-batches 8 --segments 3,$open >check.txt || cat check.txt
         grep -q 'rendezvous sends suffice' check.txt || cat check.txt
     done
 done
@@ -21,7 +21,7 @@ cat >costs.json <<'JSON'
 JSON
 for schedule in 1f1b zb-h1 interleaved zb-v dualpipe dualpipev; do
     for open in 1 2; do
-        weir simulate $schedule --ranks 4 --micro-batches 16 --segments 3 --open $open --cost costs.json --json |
+        weir simulate $schedule --ranks 4 --micro-batches 16 --segments 3,$open --cost costs.json --json |
             sed -n 's/.*"iteration_ns": \([0-9]*\).*/\1/p'
     done | paste -s | awk -v name=$schedule '{ printf "%-12s %d in turn, %d overlapped: %.3f\n", name, $1, $2, $1 / $2 }'
 done
@@ -62,7 +62,7 @@ awk '/peak bytes, rank/ { print $5 == $6 ? "bytes as planned" : $0 }' train.txt
 echo "# refused"
 weir schedule tables-ahead --ranks 1 --micro-batches 4 --segments 2; echo "exit $?"
 weir schedule 1f1b --ranks 2 --micro-batches 4 --segments 65; echo "exit $?"
-weir schedule 1f1b --ranks 2 --micro-batches 4 --open 2; echo "exit $?"
+weir schedule 1f1b --ranks 2 --micro-batches 4 --segments 3,0; echo "exit $?"
 weir simulate zb-v.json --segments 2 --cost costs.json; echo "exit $?"
 weir schedule zb-v.json --segments 2; echo "exit $?"
 weir schedule 1f1b --ranks 2 --micro-batches 4 --segments 2 --format csv; echo "exit $?"
