@@ -459,6 +459,7 @@ struct weir_generate_options {
     uint32_t chunks;                // stages on each rank; usual: as the schedule has it
     uint32_t splits;                // parts of each sequence (seq1f1b)
     struct weir_numbers replicas;   // ranks of each stage, which add up to `ranks`; usual: one each
+    uint32_t segments, passes;      // of each stage (docs/schedules.md), and how many passes are in turns; usual: 1, 2
 };
 
 struct weir_schedule *weir_schedule_generate(const struct weir_generate_options *options, struct weir_error *error);

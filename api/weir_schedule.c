@@ -35,6 +35,7 @@ struct weir_schedule *weir_schedule_generate(const struct weir_generate_options 
         .splits = chosen.splits,
         .replicas = chosen.replicas.count > 0 ? chosen.replicas.at : NULL,
         .stages = (uint32_t)chosen.replicas.count,
+        .into = { .segments = chosen.segments, .open = chosen.passes },
     };
     struct schedule *schedule =
         is_complete(&chosen, &reason) ? schedule_generate_as(chosen.name, &request, &reason) : NULL;

@@ -164,6 +164,8 @@ static struct schedule *create_result(const struct schedule *order, uint32_t n, 
 
 static bool may_be_cut(const struct schedule *order, struct segmenting into, struct error *error)
 {
+    if (into.segments < 2 || into.segments > MOST_SEGMENTS)
+        return error_set(error, "stages are cut into 2 to %d segments, not %u", MOST_SEGMENTS, into.segments);
     if (order->lowered)
         return error_set(error, "%s has messages among its actions: segments are made of an order without",
                          order->name);
@@ -216,8 +218,6 @@ static void cutting_clear(struct cutting *cutting)
 
 struct schedule *schedule_segment(const struct schedule *order, struct segmenting into, struct error *error)
 {
-    assert(into.segments >= 2 && into.segments <= MOST_SEGMENTS);
-
     struct cutting cutting = { .order = order, .into = into };
     cutting.into.open = into.open ? into.open : USUAL_OPEN;
     if (!may_be_cut(order, into, error))

@@ -316,6 +316,11 @@ class Schedules(Case):
         self.assertNotIn('\r', made.csv(line_feeds=True))
         self.assertEqual(repr(made), '<weir.Schedule zb-h1: 3 ranks, 3 stages, 4 micro-batches>')
 
+    def test_stages_are_cut_into_segments(self):
+        made = weir.schedule('zb-v', ranks=2, micro_batches=4, segments=3, passes=3)
+        self.assertEqual(made.json(), weir_says('schedule', 'zb-v', '--ranks=2', '--micro-batches=4', '--segments=3,3',
+                                                '--format=json'))
+
     def test_of_a_plan_it_is_the_order_that_was_planned(self):
         plan = weir.partition(profile(), CLUSTER, schedule='zb-v', micro_batches=4)
         made = plan.schedule()

@@ -582,15 +582,18 @@ def _words(name: str, given: Iterable[str], known: Sequence[str]) -> set[str]:
 
 
 def schedule(name: str, *, ranks: int, micro_batches: int, chunks: Optional[int] = None, splits: Optional[int] = None,
-             replicas: Optional[Iterable[int]] = None) -> Schedule:
+             replicas: Optional[Iterable[int]] = None, segments: Optional[int] = None,
+             passes: Optional[int] = None) -> Schedule:
     """A schedule by name, as `weir schedule` lists them.
 
     `chunks`: stages on each rank, as the schedule has it if not given. `splits` of each sequence (seq1f1b).
     `replicas`: ranks of each stage, which add up to `ranks` (1f1b, gpipe, pipedream, forward-only).
+    `segments`: how many each stage is cut into, which exchange. `passes`: how many of these passes are in turns (2).
     """
     options = library.GenerateOptions(
         name=encode(name), ranks=whole(ranks, 'ranks', 1), micro_batches=whole(micro_batches, 'micro_batches', 1),
-        chunks=whole(chunks, 'chunks', 1), splits=whole(splits, 'splits', 1), replicas=numbers(replicas))
+        chunks=whole(chunks, 'chunks', 1), splits=whole(splits, 'splits', 1), replicas=numbers(replicas),
+        segments=whole(segments, 'segments', 1), passes=whole(passes, 'passes', 1))
     return Schedule(call('schedule_generate', ctypes.byref(options)))
 
 

@@ -139,7 +139,7 @@ class ConfigSweepOptions(Options):
 
 class GenerateOptions(Options):
     _fields_ = [('name', c_char_p), ('ranks', c_uint32), ('micro_batches', c_uint32), ('chunks', c_uint32),
-                ('splits', c_uint32), ('replicas', Numbers)]
+                ('splits', c_uint32), ('replicas', Numbers), ('segments', c_uint32), ('passes', c_uint32)]
 
 
 class CsvOptions(Options):

@@ -47,6 +47,27 @@ static void a_schedule_goes_to_every_form_and_back(void **state)
     weir_schedule_free(schedule), weir_schedule_free(back), weir_schedule_free(NULL);
 }
 
+static void stages_are_cut_into_segments(void **state)
+{
+    (void)state;
+    struct weir_error error = { 0 };
+    const struct weir_generate_options *const generating[] = {
+        WEIR_OPTIONS(generate, .name = "gpipe", .ranks = 1, .micro_batches = 2, .segments = 2),
+        WEIR_OPTIONS(generate, .name = "gpipe", .ranks = 1, .micro_batches = 2, .segments = 2, .passes = 1),
+    };
+    static const char *const wanted[] = { "\"0F0 0F1 1F0 1F1 1B0 1B1 0B0 0B1 0STEP 1STEP\"",
+                                          "\"0F0 1F0 0F1 1F1 1B0 0B0 1B1 0B1 0STEP 1STEP\"" };
+    for (size_t i = 0; i < 2; i++) {
+        struct weir_schedule *schedule = weir_schedule_generate(generating[i], &error);
+        assert_good(schedule, error);
+        char *document = weir_schedule_document(schedule, &error);
+        assert_good(document, error);
+        assert_true(strstr(document, "\"exchanges\": true") && strstr(document, wanted[i]));
+        weir_text_free(document);
+        weir_schedule_free(schedule);
+    }
+}
+
 static void what_no_schedule_can_be_is_refused(void **state)
 {
     (void)state;
@@ -61,6 +82,8 @@ static void what_no_schedule_can_be_is_refused(void **state)
           "weir_generate_options.ranks is needed: 1 or more" },
         { WEIR_OPTIONS(generate, .name = "1f1b", .ranks = 2),
           "weir_generate_options.micro_batches is needed: 1 or more" },
+        { WEIR_OPTIONS(generate, .name = "1f1b", .ranks = 2, .micro_batches = 2, .segments = 65),
+          "stages are cut into 2 to 64 segments, not 65" },
         { WEIR_OPTIONS(generate, .name = "1f2b", .ranks = 2, .micro_batches = 2), NULL },
         { WEIR_OPTIONS(generate, .name = "zb-v", .ranks = 3, .micro_batches = 6, .replicas = { replicas, 2 }), NULL },
         { WEIR_OPTIONS(generate, .name = "1f1b", .ranks = UINT32_MAX, .micro_batches = UINT32_MAX), NULL },
@@ -320,6 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_schedule_goes_to_every_form_and_back),
+        cmocka_unit_test(stages_are_cut_into_segments),
         cmocka_unit_test(what_no_schedule_can_be_is_refused),
         cmocka_unit_test(replicas_are_dealt_micro_batches),
         cmocka_unit_test(check_says_with_which_sends_it_runs),

@@ -440,6 +440,7 @@ static void what_cannot_be_cut_is_said(void **state)
                    "1f1b has 2000 stages: in 33 segments each they are more than 65535");
     order->costs = calloc(2, sizeof *order->costs);
     assert_refused(order, 2, "1f1b has costs of whole stages: leave them out, and give those of segments");
+    assert_refused(named("1f1b", 2, 4, 0, 0), 65, "stages are cut into 2 to 64 segments, not 65");
     static const char *const stuck[] = { "0B0 0F0 0STEP" };
     order = made_of(WEIGHTS_FLUSH, 1, 1, 1, stuck);
     assert_null(schedule_segment(order, (struct segmenting){ 2, 2 }, &error));
