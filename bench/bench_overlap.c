@@ -6,8 +6,7 @@
 //     bench_overlap [RANKS [MEMBERS [ROUNDS]]]       default: 4 ranks of 2 members, 3 rounds
 //
 // It prints measured over simulated time, as the median of five iterations on the slowest member. Exits with 1 if the
-// median of the rounds is less than 0.95 or more than 1.05 for an overlapped order, or if that is less than 1.15 times
-// as quick.
+// median of the rounds is not from 0.95 to 1.05 for passes in turns, or if these are less than 1.15 times as quick.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -91,7 +90,8 @@ int main(int count, char **arguments)
     struct error error = { 0 };
     const uint32_t ranks = number(count, arguments, 1, 4), members = number(count, arguments, 2, 2);
     const uint32_t rounds = number(count, arguments, 3, 3);
-    if (ranks < 2 || ranks > MOST_RANKS || members < 2 || members > MOST_MEMBERS || rounds < 1 || rounds > MOST_ROUNDS) {
+    if (ranks < 2 || ranks > MOST_RANKS || members < 2 || members > MOST_MEMBERS || rounds < 1
+        || rounds > MOST_ROUNDS) {
         fprintf(stderr, "usage: bench_overlap [RANKS [MEMBERS [ROUNDS]]], from 2 to %d, 2 to %d and 1 to %d\n",
                 MOST_RANKS, MOST_MEMBERS, MOST_ROUNDS);
         return ERROR_INPUT;

@@ -10,11 +10,14 @@
 // the result, on the same rank, and the result *exchanges* (schedule.h). So an exchange is a message between two
 // segments, which is checked, lowered, simulated, drawn and run like any other.
 //
-// The rule: a rank has up to `open` unfinished passes at a time, the first ones of its list. In slots of time (F, I, W
-// and an exchange one each, B two) it runs the first of them whose next segment has its input, and a W only if no other
-// pass can continue. REDUCE and STEP come when everything before them is done, and nothing behind them begins earlier.
-// The order therefore depends on no costs. If the given order can run, so can the result: of all unfinished passes,
-// that which is first in the given order has all that it needs.
+// The rule: a rank has up to `open` unfinished passes at a time, the first ones of its list. It runs
+// the first of them whose next segment has its input, and a W only if no other pass can continue. Time is counted in
+// slots: F, I, W and an exchange take one each, and B two. REDUCE and STEP come when everything before them is done, and
+// nothing behind them begins earlier.
+//
+// The order therefore depends on no costs. If the given order can run, so can the result: the unfinished pass that is
+// first in a run of the given order has all that it needs. For each open pass but one, a rank keeps at most one
+// micro-batch of a stage more.
 #ifndef SCHEDULES_SEGMENTS_H
 #define SCHEDULES_SEGMENTS_H
 

@@ -19,7 +19,8 @@ static struct schedule *cut(const struct schedule *order, uint32_t segments, uin
     return result;
 }
 
-static struct schedule *named(const char *name, uint32_t ranks, uint32_t micro_batches, uint32_t segments, uint32_t open)
+static struct schedule *named(const char *name, uint32_t ranks, uint32_t micro_batches, uint32_t segments,
+                              uint32_t open)
 {
     struct error error = { 0 };
     const struct generate_request request = { .ranks = ranks, .micro_batches = micro_batches,
@@ -38,6 +39,8 @@ static uint64_t iteration_of(const struct schedule *schedule, const struct cost_
     simulation_clear(&simulation);
     return ns;
 }
+
+enum { MOST_ROWS = 64 };
 
 // --- small orders ----------------------------------------------------------------------------
 
@@ -300,9 +303,43 @@ static void every_schedule_can_be_cut(void **state)
     }
 }
 
-// --- times ------------------------------------------------------------------------------------------
+// A rank keeps at most what it keeps in the given order, and a micro-batch of a stage for each open pass but one.
+static void open_passes_keep_a_micro_batch_each(void **state)
+{
+    (void)state;
+    enum { N = 3, P = 4, M = 16 };
+    for (const struct generator *generator = generators; generator->name; generator++) {
+        if (generator->exchanges)
+            continue;
+        struct error error = { 0 };
+        struct schedule *order = named(generator->name, P, M, 0, 0);
+        struct cost_row whole[MOST_ROWS], cuts[MOST_ROWS];
+        for (uint32_t s = 0; s < MOST_ROWS; s++) {
+            whole[s] = (struct cost_row){ .forward_ns = 1, .backward_ns = 2, .backward_input_ns = 1,
+                                          .backward_weight_ns = 1, .kept_forward_bytes = 12 * N };
+            cuts[s] = whole[s];
+            cuts[s].kept_forward_bytes /= N;
+        }
+        struct simulation given;
+        assert_good(schedule_simulate(order, whole, NULL, &given, NULL, &error), error);
+        assert_true(given.per_rank[0].live_peak_bytes > 0);
+        for (uint32_t open = 1; open <= 4; open++) {
+            struct schedule *result = named(generator->name, P, M, N, open);
+            struct simulation is;
+            assert_good(schedule_simulate(result, cuts, NULL, &is, NULL, &error), error);
+            for (uint32_t rank = 0; rank < P; rank++)
+                if (is.per_rank[rank].live_peak_bytes
+                    > given.per_rank[rank].live_peak_bytes + (open - 1) * whole[0].kept_forward_bytes)
+                    fail_msg("%s: rank %u with %u open passes", generator->name, rank, open);
+            simulation_clear(&is);
+            schedule_free(result);
+        }
+        simulation_clear(&given);
+        schedule_free(order);
+    }
+}
 
-enum { MOST_ROWS = 64 };
+// --- times ------------------------------------------------------------------------------------------
 
 static void fill(struct cost_row *costs, uint32_t stages, uint64_t f, uint64_t i, uint64_t w, uint64_t exchange)
 {
@@ -311,16 +348,17 @@ static void fill(struct cost_row *costs, uint32_t stages, uint64_t f, uint64_t i
                                       .backward_weight_ns = w, .exchange_ns = exchange };
 }
 
-// On one rank, where an exchange takes no longer than a segment, those of pairs are hidden: all of two micro-batches in
-// gpipe; in 1f1b all but those of the first forward and the last backward. In zb-h1 those of I's are beside W's; a
-// forward has the last of these for one exchange, since the next I waits for it.
+// On one rank, where an exchange takes no longer than a segment, those of pairs are hidden. In gpipe these are all of
+// two micro-batches, and in 1f1b all but those of the first forward and the last backward. In zb-h1 those of I's are
+// beside W's. A forward has the last of these for one exchange, since the next I waits for it.
 static void exchanges_of_pairs_are_hidden(void **state)
 {
     (void)state;
     uint64_t seed = 7;
     for (uint64_t trial = 0; trial < test_trials(300, 3000); trial++) {
         const uint32_t n = 2 + (uint32_t)random_below(&seed, 5), m = 1 + (uint32_t)random_below(&seed, 9);
-        const uint64_t f = 1 + random_below(&seed, 50), i = 1 + random_below(&seed, 50), w = 1 + random_below(&seed, 50);
+        const uint64_t f = 1 + random_below(&seed, 50), i = 1 + random_below(&seed, 50);
+        const uint64_t w = 1 + random_below(&seed, 50);
         const uint64_t least = f < i ? f < w ? f : w : i < w ? i : w, e = random_below(&seed, least + 1);
         struct cost_row costs[MOST_ROWS];
         fill(costs, n, f, i, w, e);
@@ -450,10 +488,11 @@ static void what_cannot_be_cut_is_said(void **state)
 
 int main(void)
 {
-    enum { ROWS = sizeof rows / sizeof rows[0], OTHERS = 6 };
+    enum { ROWS = sizeof rows / sizeof rows[0], OTHERS = 7 };
     struct CMUnitTest tests[OTHERS + ROWS] = {
         cmocka_unit_test(rule_is_that_of_the_twin),
         cmocka_unit_test(every_schedule_can_be_cut),
+        cmocka_unit_test(open_passes_keep_a_micro_batch_each),
         cmocka_unit_test(exchanges_of_pairs_are_hidden),
         cmocka_unit_test(a_pair_is_interleaved_as_well_as_can_be),
         cmocka_unit_test(two_ways_and_zero_bubbles_gain_a_sixth),
