@@ -12,7 +12,7 @@
 //
 // The rule: a rank has up to `open` unfinished passes at a time, the first ones of its list. It runs
 // the first of them whose next segment has its input, and a W only if no other pass can continue. Time is counted in
-// slots: F, I, W and an exchange take one each, and B two. REDUCE and STEP come when everything before them is done, and
+// slots: F, I, W and an exchange take one each, and B two. REDUCE and STEP come when all before them is done, and
 // nothing behind them begins earlier.
 //
 // The order therefore depends on no costs. If the given order can run, so can the result: the unfinished pass that is

@@ -25,10 +25,23 @@ struct member_end {
     struct device *device;
 };
 
-// How many numbers the channels between members have, of one channel of the run's schedule.
-static uint32_t numbers_of(size_t part_count, uint32_t members)
+// How many numbers the channels between members have, of one channel of the run's schedule: as many as the message with
+// most parts needs.
+static uint32_t numbers_of(const struct exchange_part *parts, size_t part_count, uint32_t members)
 {
-    return exchange_channel(part_count, members, 0, 0);
+    size_t most = 0;
+    for (size_t i = 0; i < part_count;) {
+        const struct exchange_range range = exchange_parts_of(parts, part_count, parts[i].boundary);
+        most = range.end - range.first > most ? range.end - range.first : most;
+        i = range.end;
+    }
+    return exchange_channel(most, members, 0, 0);
+}
+
+static struct exchange_range parts_of_channel(const struct schedule *schedule, const struct exchange_part *parts,
+                                              size_t part_count, uint32_t channel)
+{
+    return exchange_parts_of(parts, part_count, channel / 2 % (schedule->stages - 1));
 }
 
 // --- threads -----------------------------------------------------------------------------
@@ -39,7 +52,7 @@ static struct channel *channels_of_members(const struct member_messages_settings
 {
     enum { MANY = 1 << 16 };  // messages; there is no room to make for them
     const struct schedule *schedule = settings->schedule;
-    const uint32_t members = settings->members, each = numbers_of(settings->part_count, members);
+    const uint32_t members = settings->members, each = numbers_of(settings->parts, settings->part_count, members);
     *count = channel_count(schedule) * each;
     struct channel *channels = calloc(*count + 1u, sizeof *channels);
     if (!channels) {
@@ -48,14 +61,17 @@ static struct channel *channels_of_members(const struct member_messages_settings
     }
     for (uint32_t channel = 0; channel < channel_count(schedule); channel++) {
         const struct channel_ends ends = channel_ends(schedule, channel);
-        for (size_t part = 0; part < settings->part_count; part++)
+        const struct exchange_range range = parts_of_channel(schedule, settings->parts, settings->part_count, channel);
+        for (size_t part = range.first; part < range.end; part++)
             for (uint32_t from = 0; from < members; from++)
-                for (uint32_t to = 0; to < members; to++)
-                    channels[channel * each + exchange_channel(part, members, from, to)] = (struct channel){
+                for (uint32_t to = 0; to < members; to++) {
+                    const uint32_t number = exchange_channel(part - range.first, members, from, to);
+                    channels[channel * each + number] = (struct channel){
                         .from = ends.from * members + from, .to = ends.to * members + to,
                         .bytes = settings->parts[part].share,
                         .messages = ends.from == ends.to && from != to ? MANY : 0,
                     };
+                }
     }
     return channels;
 }
@@ -91,7 +107,8 @@ static bool add_share(const struct ordering *with, uint32_t rank, struct action 
                       uint32_t to, struct error *error)
 {
     const struct member_messages *messages = with->messages;
-    const uint32_t first = channel_of(with->schedule, is) * numbers_of(messages->part_count, messages->members);
+    const uint32_t first =
+        channel_of(with->schedule, is) * numbers_of(messages->parts, messages->part_count, messages->members);
     const uint32_t stage = (first + exchange_channel(part, messages->members, from, to)) / 2;
     const uint32_t sender = rank_grid_place(messages->grid, rank, from);
     const uint32_t receiver = rank_grid_place(messages->grid, rank, to);
@@ -105,20 +122,21 @@ static bool add_share(const struct ordering *with, uint32_t rank, struct action 
 static bool add_shares(const struct ordering *with, uint32_t rank, struct action is, struct error *error)
 {
     const struct member_messages *messages = with->messages;
-    const uint32_t boundary = channel_of(with->schedule, is) / 2 % (with->schedule->stages - 1);
+    const struct exchange_range range =
+        parts_of_channel(with->schedule, messages->parts, messages->part_count, channel_of(with->schedule, is));
     bool good = true;
-    for (size_t part = 0; good && part < messages->part_count; part++)
+    for (size_t part = 0; good && part < range.end - range.first; part++)
         for (uint32_t from = 0; good && from < messages->members; from++)
             for (uint32_t to = 0; good && to < messages->members; to++)
-                good = from == to || messages->parts[part].boundary != boundary
-                    || add_share(with, rank, is, part, from, to, error);
+                good = from == to || add_share(with, rank, is, part, from, to, error);
     return good;
 }
 
 static struct schedule *order_of_members(const struct member_messages *messages, const struct schedule *schedule,
                                          struct error *error)
 {
-    const uint32_t stages = channel_count(schedule) * numbers_of(messages->part_count, messages->members) / 2;
+    const uint32_t stages =
+        channel_count(schedule) * numbers_of(messages->parts, messages->part_count, messages->members) / 2;
     const struct ordering with = { messages, schedule,
                                    schedule_create("members", WEIGHTS_FLUSH, messages->grid->group->ranks, stages,
                                                    schedule->micro_batches, error) };
@@ -185,7 +203,7 @@ struct member_end *member_end_open(struct member_messages *messages, uint32_t me
                                    struct exchange_settings *settings, struct error *error)
 {
     const uint32_t channels = channel_count(settings->schedule);
-    const uint32_t each = numbers_of(messages->part_count, messages->members);
+    const uint32_t each = numbers_of(messages->parts, messages->part_count, messages->members);
     struct member_end *end = calloc(1, sizeof *end);
     if (end)
         *end = (struct member_end){ .between = calloc(channels + 1u, sizeof end->between[0]),

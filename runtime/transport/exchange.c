@@ -23,6 +23,7 @@ struct lane {
     uint64_t posted[2];       // receives, sends
     struct post_end *ends[2];
     uint64_t room;
+    struct exchange_range parts;
 };
 
 struct exchange {
@@ -41,19 +42,40 @@ static bool is_own(const struct exchange *exchange, uint32_t channel)
     return exchange->lanes[channel].room > 0;
 }
 
-static size_t shares_of(const struct exchange *exchange)
+struct exchange_range exchange_parts_of(const struct exchange_part *parts, size_t part_count, uint32_t boundary)
 {
-    return exchange->settings.part_count * exchange->settings.members;
+    struct exchange_range range = { .first = 0 };
+    while (range.first < part_count && parts[range.first].boundary < boundary)
+        range.first++;
+    range.end = range.first;
+    while (range.end < part_count && parts[range.end].boundary == boundary)
+        range.end++;
+    return range;
 }
 
-static bool open_lane(const struct exchange *exchange, struct lane *lane, uint64_t room, struct error *error)
+static uint32_t boundary_of(const struct exchange *exchange, uint32_t channel)
 {
+    return channel / 2 % (exchange->settings.schedule->stages - 1);
+}
+
+// The number of shares of a message, with those that stay.
+static size_t shares_of(const struct exchange *exchange, uint32_t channel)
+{
+    const struct exchange_range *parts = &exchange->lanes[channel].parts;
+    return (parts->end - parts->first) * exchange->settings.members;
+}
+
+static bool open_lane(const struct exchange *exchange, uint32_t channel, uint64_t room, struct error *error)
+{
+    const struct exchange_settings *settings = &exchange->settings;
+    struct lane *lane = &exchange->lanes[channel];
     lane->room = room;
+    lane->parts = exchange_parts_of(settings->parts, settings->part_count, boundary_of(exchange, channel));
     for (int sends = 0; sends < 2; sends++) {
         lane->ends[sends] = calloc(room, sizeof *lane->ends[sends]);
         for (uint64_t i = 0; i < room; i++) {
             struct post_end *end = lane->ends[sends] ? &lane->ends[sends][i] : NULL;
-            if (!end || !(end->shares = calloc(shares_of(exchange) + 1, sizeof *end->shares)))
+            if (!end || !(end->shares = calloc(shares_of(exchange, channel) + 1, sizeof *end->shares)))
                 return error_no_memory(error, "the messages of a rank to itself");
             if (!(end->moved = event_create(exchange->settings.device, error)))
                 return false;
@@ -74,7 +96,7 @@ static bool open_lanes(struct exchange *exchange, struct error *error)
             && channel_peer(schedule, list->at[i]) == exchange->settings.rank)
             messages[channel_of(schedule, list->at[i])]++;
     for (uint32_t channel = 0; good && channel < channel_count(schedule); channel++)
-        good = messages[channel] == 0 || open_lane(exchange, &exchange->lanes[channel], messages[channel], error);
+        good = messages[channel] == 0 || open_lane(exchange, channel, messages[channel], error);
     free(messages);
     return good;
 }
@@ -135,16 +157,14 @@ static void copy_range(const struct exchange *exchange, const struct post_end *t
 }
 
 // All but the shares of other members.
-static void copy_rest(const struct exchange *exchange, uint32_t boundary, const struct post_end *to,
+static void copy_rest(const struct exchange *exchange, const struct exchange_range *parts, const struct post_end *to,
                       const struct post_end *from)
 {
     const struct exchange_settings *settings = &exchange->settings;
     uint64_t done = 0;
-    for (size_t i = 0; i < settings->part_count; i++) {
+    for (size_t i = parts->first; i < parts->end; i++) {
         const struct exchange_part *part = &settings->parts[i];
         const uint64_t own = part->first + settings->member * part->share;
-        if (part->boundary != boundary)
-            continue;
         copy_range(exchange, to, from, done, part->first);
         copy_range(exchange, to, from, own, own + part->share);
         done = part->first + settings->members * part->share;
@@ -167,7 +187,6 @@ static bool is_expected(const struct exchange *exchange, const struct post_end *
 // Copies once both ends are posted.
 static bool copy_own(struct exchange *exchange, uint32_t channel, uint64_t number, struct error *error)
 {
-    const uint32_t boundary = channel / 2 % (exchange->settings.schedule->stages - 1);
     const struct lane *lane = &exchange->lanes[channel];
     if (number >= lane->posted[0] || number >= lane->posted[1])
         return true;
@@ -178,7 +197,7 @@ static bool copy_own(struct exchange *exchange, uint32_t channel, uint64_t numbe
         queue_wait_event(exchange->queue, to->after);
     if (from->after)
         queue_wait_event(exchange->queue, from->after);
-    copy_rest(exchange, boundary, to, from);
+    copy_rest(exchange, &lane->parts, to, from);
     event_record(to->moved, exchange->queue);
     event_record(from->moved, exchange->queue);
     to->is_copied = from->is_copied = true;
@@ -191,7 +210,8 @@ static bool post_share(struct exchange *exchange, uint32_t channel, const struct
                        size_t number, uint32_t peer, struct ticket *ticket, struct error *error)
 {
     const struct exchange_settings *settings = &exchange->settings;
-    const struct exchange_part *part = &settings->parts[number];
+    const size_t first = exchange->lanes[channel].parts.first;
+    const struct exchange_part *part = &settings->parts[first + number];
     struct transport *between = settings->between[channel].transport;
     char *data = (char *)end->data + part->first + peer * part->share;
     const uint32_t there = settings->between[channel].first
@@ -206,13 +226,12 @@ static bool post_shares(struct exchange *exchange, uint32_t channel, const struc
                         struct error *error)
 {
     const struct exchange_settings *settings = &exchange->settings;
-    const uint32_t boundary = channel / 2 % (settings->schedule->stages - 1);
     bool good = true;
-    for (size_t i = 0; good && i < settings->part_count; i++)
-        for (uint32_t peer = 0; good && peer < settings->members; peer++)
-            if (settings->parts[i].boundary == boundary && peer != settings->member)
-                good = post_share(exchange, channel, end, sends, i, peer,
-                                  &end->shares[i * settings->members + peer], error);
+    for (size_t i = 0; good && i < shares_of(exchange, channel); i++) {
+        const uint32_t peer = (uint32_t)(i % settings->members);
+        good = peer == settings->member
+            || post_share(exchange, channel, end, sends, i / settings->members, peer, &end->shares[i], error);
+    }
     return good;
 }
 
@@ -302,18 +321,22 @@ static bool check_all(const struct exchange *exchange, bool *held, struct error 
     struct transport *others = exchange->settings.others;
     bool good = others->functions->check(others, error);
     *held = others->is_held;
+    const struct transport *checked = NULL;  // most channels have the same one
     for (uint32_t channel = 0; good && channel < channel_count(exchange->settings.schedule); channel++) {
         struct transport *between = between_of(exchange, channel);
-        good = !between || between->functions->check(between, error);
-        *held |= between && between->is_held;
+        if (!between || between == checked)
+            continue;
+        good = between->functions->check(between, error);
+        *held |= between->is_held;
+        checked = between;
     }
     return good;
 }
 
-static bool test_shares(struct exchange *exchange, struct transport *between, const struct post_end *end, bool *done,
+static bool test_shares(struct transport *between, const struct post_end *end, size_t count, bool *done,
                         struct error *error)
 {
-    for (size_t i = 0; i < shares_of(exchange); i++) {
+    for (size_t i = 0; i < count; i++) {
         if (end->shares[i].active && !between->functions->test(between, &end->shares[i], error))
             return false;
         *done &= !end->shares[i].active;
@@ -325,11 +348,12 @@ static bool test_shares(struct exchange *exchange, struct transport *between, co
 static void finish(struct exchange *exchange, struct post_end *end)
 {
     struct ticket *ticket = end->ticket;
+    const size_t shares = shares_of(exchange, channel_of_ticket(exchange, ticket));
     const bool runs_ahead = device_runs_ahead(exchange->settings.device);
     ticket->done = true;
     ticket->active = false;
     ticket->done_ns = exchange->settings.part_count > 0 ? 0 : clock_now_ns();
-    for (size_t i = 0; i < shares_of(exchange); i++) {
+    for (size_t i = 0; i < shares; i++) {
         ticket->done_ns = max_u64(ticket->done_ns, end->shares[i].done_ns);
         if (end->shares[i].event)
             queue_wait_event(exchange->queue, end->shares[i].event);
@@ -346,10 +370,11 @@ static bool exchange_test(struct transport *transport, struct ticket *ticket, st
     struct exchange *exchange = of(transport);
     struct transport *others = exchange->settings.others;
     struct post_end *end = end_of(exchange, ticket);
-    struct transport *between = end ? between_of(exchange, channel_of_ticket(exchange, ticket)) : NULL;
+    const uint32_t channel = end ? channel_of_ticket(exchange, ticket) : 0;
+    struct transport *between = end ? between_of(exchange, channel) : NULL;
     bool done = true;
     if (!check_all(exchange, &transport->is_held, error)
-        || !(end ? test_shares(exchange, between, end, &done, error) : others->functions->test(others, ticket, error)))
+        || !(end ? test_shares(between, end, shares_of(exchange, channel), &done, error) : others->functions->test(others, ticket, error)))
         return false;
     exchange->awaited = done ? NULL : between;
     if (end && done && end->is_copied)
@@ -369,12 +394,13 @@ static void exchange_cancel(struct transport *transport, struct ticket *ticket)
     struct exchange *exchange = of(transport);
     struct transport *others = exchange->settings.others;
     struct post_end *end = ticket->active ? end_of(exchange, ticket) : NULL;
-    struct transport *between = end ? between_of(exchange, channel_of_ticket(exchange, ticket)) : NULL;
+    const uint32_t channel = end ? channel_of_ticket(exchange, ticket) : 0;
+    struct transport *between = end ? between_of(exchange, channel) : NULL;
     if (!end) {
         others->functions->cancel(others, ticket);
         return;
     }
-    for (size_t i = 0; i < shares_of(exchange); i++)
+    for (size_t i = 0; i < shares_of(exchange, channel); i++)
         if (end->shares[i].active)
             between->functions->cancel(between, &end->shares[i]);
     end->ticket = NULL;

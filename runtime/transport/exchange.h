@@ -46,7 +46,13 @@ struct exchange *exchange_create(const struct exchange_settings *settings, struc
 void exchange_free(struct exchange *exchange);
 struct transport *exchange_transport(struct exchange *exchange);  // borrowed
 
-// The channel between members of a part's share. Two stages are its ends, which no other channel has: 0 and 1, 2 and 3,
+// The parts of messages between stages `boundary` and boundary + 1, among the ascending parts of all messages.
+struct exchange_range {
+    size_t first, end;
+};
+struct exchange_range exchange_parts_of(const struct exchange_part *parts, size_t part_count, uint32_t boundary);
+
+// The channel between members of a share. `part` counts from the first part of its message. Two stages are its ends, which no other channel has: 0 and 1, 2 and 3,
 // and so on. So its number is that of channels.h, in a schedule of all these stages.
 static inline uint32_t exchange_channel(size_t part, uint32_t members, uint32_t from, uint32_t to)
 {
