@@ -15,7 +15,7 @@
 #include "schedules/generators/generate.h"
 
 enum { SEGMENTS = 3, MOST_RANKS = 32, MOST_ROUNDS = 32, SHARE = 12 };
-enum { SEGMENT_NS = 10000000, EXCHANGE_NS = 6750000 };  // 4 exchanges are 0.3 of F, I and W of 3 segments
+enum { SEGMENT_NS = 20000000, EXCHANGE_NS = 13500000 };  // 4 exchanges are 0.3 of F, I and W of 3 segments
 
 struct overlap {
     uint32_t ranks;

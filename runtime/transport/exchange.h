@@ -52,8 +52,9 @@ struct exchange_range {
 };
 struct exchange_range exchange_parts_of(const struct exchange_part *parts, size_t part_count, uint32_t boundary);
 
-// The channel between members of a share. `part` counts from the first part of its message. Two stages are its ends, which no other channel has: 0 and 1, 2 and 3,
-// and so on. So its number is that of channels.h, in a schedule of all these stages.
+// The channel between members of a share. `part` counts from the first part of its message. Two stages are its ends,
+// which no other channel has: 0 and 1, 2 and 3, and so on. So its number is that of channels.h, in a schedule of all
+// these stages.
 static inline uint32_t exchange_channel(size_t part, uint32_t members, uint32_t from, uint32_t to)
 {
     return 4 * (((uint32_t)part * members + from) * members + to);

@@ -57,7 +57,8 @@ static struct world world_open(const char *device, uint32_t members, uint64_t by
     assert_good(world.messages, error);
     for (uint32_t member = 0; member < members; member++) {
         const struct channel none[CHANNELS] = { { 0 } };
-        world.others[member] = threads_create(1, none, CHANNELS, &(struct threads_settings){ .device = world.device }, &error);
+        const struct threads_settings apart = { .device = world.device };
+        world.others[member] = threads_create(1, none, CHANNELS, &apart, &error);
         assert_good(world.others[member], error);
         threads_begin(world.others[member]);
         struct exchange_settings end = { .schedule = world.lowered, .device = world.device,
@@ -130,7 +131,8 @@ static uint8_t wanted(const struct world *world, const struct exchange_part *par
                       uint32_t channel, uint32_t micro_batch, uint64_t at)
 {
     for (size_t i = 0; i < part_count; i++)
-        if (parts[i].boundary == channel / 2 && at >= parts[i].first && at < parts[i].first + world->members * parts[i].share) {
+        if (parts[i].boundary == channel / 2 && at >= parts[i].first
+            && at < parts[i].first + world->members * parts[i].share) {
             const uint64_t within = at - parts[i].first, from = within / parts[i].share;
             return byte_of((uint32_t)from, channel, micro_batch,
                            parts[i].first + member * parts[i].share + within % parts[i].share);
@@ -158,13 +160,16 @@ static void pass_all(const char *device, uint64_t seed)
     }
     bytes += random_below(&seed, 50);
     struct world world = world_open(device, members, bytes, parts, part_count);
-    static uint8_t sent[MOST_MEMBERS][CHANNELS][MICRO_BATCHES][MOST_BYTES], got[MOST_MEMBERS][CHANNELS][MICRO_BATCHES][MOST_BYTES];
-    struct ticket sends[MOST_MEMBERS][CHANNELS][MICRO_BATCHES] = { 0 }, receives[MOST_MEMBERS][CHANNELS][MICRO_BATCHES] = { 0 };
+    static uint8_t sent[MOST_MEMBERS][CHANNELS][MICRO_BATCHES][MOST_BYTES];
+    static uint8_t got[MOST_MEMBERS][CHANNELS][MICRO_BATCHES][MOST_BYTES];
+    struct ticket sends[MOST_MEMBERS][CHANNELS][MICRO_BATCHES] = { 0 };
+    struct ticket receives[MOST_MEMBERS][CHANNELS][MICRO_BATCHES] = { 0 };
     assert_true(bytes <= MOST_BYTES);
     uint32_t posted[MOST_MEMBERS][CHANNELS][2] = { 0 };  // receives, sends
     memset(got, 0, sizeof got);
     for (uint32_t left = members * CHANNELS * 2 * MICRO_BATCHES; left > 0;) {
-        const uint32_t member = (uint32_t)random_below(&seed, members), channel = (uint32_t)random_below(&seed, CHANNELS);
+        const uint32_t member = (uint32_t)random_below(&seed, members);
+        const uint32_t channel = (uint32_t)random_below(&seed, CHANNELS);
         const bool sends_now = random_below(&seed, 2);
         const uint32_t micro_batch = posted[member][channel][sends_now];
         struct error error = { 0 };
