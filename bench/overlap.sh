@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Exchanges beside the computation of another micro-batch: what each schedule gains in simulations, for exchanges of
-# 0.3 of the computation (three segments to a stage), then bench_overlap, whose head says what it measures.
+# 0.3 of the computation (three segments to a stage), then bench_overlap, whose head says what it measures. The latter
+# has real-time priority if that is allowed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -31,4 +32,7 @@ for schedule in 1f1b interleaved zb-h1 zb-v dualpipe dualpipev; do
             'BEGIN { printf "| `%s` | %d | %.2f | %.2f |\n", name, ranks, one / two, one / three }'
     done
 done
-"$build/bench/bench_overlap" 4 2 3
+# Threads that sleep are to wake up on time, beside whatever else the machine does.
+first=$(command -v chrt || true)
+[ -n "$first" ] && chrt -f 1 true 2>/dev/null && first="$first -f 1" || first=
+$first "$build/bench/bench_overlap" 4 2 3

@@ -26,6 +26,8 @@ for schedule in 1f1b zb-h1 interleaved zb-v dualpipe dualpipev; do
     done | paste -s | awk -v name=$schedule '{ printf "%-12s %d in turn, %d overlapped: %.3f\n", name, $1, $2, $1 / $2 }'
 done
 weir simulate dualpipev --ranks 2 --micro-batches 4 --segments 2 --cost costs.json --width 110
+weir simulate zb-v --ranks 2 --micro-batches 4 --segments 2 --cost costs.json --format svg -o run.svg
+echo "lanes of exchanges: $(grep -c '>exchange<' run.svg)"
 weir simulate zb-v --ranks 2 --micro-batches 4 --segments 2 --cost costs.json --format trace -o run.trace
 weir simulate --trace run.trace | grep -c '^send'
 weir schedule zb-v --ranks 2 --micro-batches 4 --segments 2 --format json -o zb-v.json
