@@ -24,7 +24,7 @@ time_of() {  # SCHEDULE RANKS PASSES
 }
 echo "| schedule | ranks | two passes in turns | three |"
 echo "|---|---|---|---|"
-for schedule in 1f1b interleaved zb-h1 zb-v dualpipe dualpipev; do
+for schedule in 1f1b interleaved zb-h1 zb-h2 zb-v dualpipe dualpipev; do
     for ranks in 4 8; do
         in_turn=$(time_of $schedule $ranks 1)
         awk -v name=$schedule -v ranks=$ranks -v one=$in_turn -v two=$(time_of $schedule $ranks 2) \

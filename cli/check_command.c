@@ -56,8 +56,8 @@ static void check_options(const struct check_arguments *given, struct argp_state
     if (given->profile && (json || given->sending.has_sends || given->sending.lower || given->shared))
         argp_error(state, "--json, --sends, --lower and --channels are for schedules, --profile for plans");
     if (given->profile && (subject_says_size(&given->subject) || given->subject.shared.micro_batches))
-        argp_error(state, "--ranks, --chunks, --splits, --segments and --micro-batches are for a schedule's name,"
-                          " --profile for plans");
+        argp_error(state, "--ranks, --chunks, --splits and --micro-batches are for a schedule's name, --profile for"
+                          " plans");
     if ((given->prove || given->budget) && !given->profile)
         argp_error(state, "--prove and --budget are for plans: give --profile, the profile that FILE is a plan of");
     if (given->budget && !given->prove)

@@ -89,8 +89,7 @@ static void check_given(struct schedule_arguments *given, struct argp_state *sta
     const struct shared_options *shared = &given->shared;
     count_ranks(given);
     if (given->name && is_file(given->name)) {
-        if (shared->ranks || shared->micro_batches || shared->chunks || given->splits || given->replicas
-            || given->from.into.segments)
+        if (shared->ranks || shared->micro_batches || shared->chunks || given->splits || given->replicas)
             argp_error(state, "%s: is a file, which says itself how many ranks and micro-batches it has", given->name);
         return;
     }

@@ -37,7 +37,7 @@ static struct kept_bytes take_keep(const char *argument, struct argp_state *stat
 
 bool subject_says_size(const struct subject_options *options)
 {
-    return options->shared.ranks || options->shared.chunks || options->splits || options->into.segments;
+    return options->shared.ranks || options->shared.chunks || options->splits;
 }
 
 // A name after --schedule also counts as FILE's name if no FILE is given.
@@ -193,6 +193,16 @@ static bool set_prices(const struct subject_options *options, struct priced *sub
     return good;
 }
 
+static bool cut_into_segments(const struct subject_options *options, struct priced *subject, struct error *error)
+{
+    struct schedule *order = subject->schedule;
+    if (options->into.segments <= 1)
+        return true;
+    subject->schedule = schedule_segment(order, options->into, error);
+    schedule_free(order);
+    return subject->schedule != NULL;
+}
+
 static bool read_schedule(const struct subject_options *options, const char *text, size_t length,
                           struct priced *subject, struct error *error)
 {
@@ -201,7 +211,7 @@ static bool read_schedule(const struct subject_options *options, const char *tex
     else
         subject->schedule = schedule_read(text, length, options->file, error);
     return subject->schedule && (options->is_judged || schedule_can_run(subject->schedule, error))
-        && set_prices(options, subject, error);
+        && cut_into_segments(options, subject, error) && set_prices(options, subject, error);
 }
 
 // --- plans ----------------------------------------------------------------------
@@ -227,6 +237,9 @@ static bool read_plan(const struct subject_options *options, const char *text, s
     if (options->cost || options->overlapped || options->kept.has_forward || options->shared.cluster)
         return error_named(error, "%s: is a plan, which brings its own costs and cluster: leave --cost, "
                                 "--overlapped, --keep and --cluster out", options->file);
+    if (options->into.segments > 1)
+        return error_named(error, "%s: is a plan, whose stages are not cut: leave --segments out, and plan for an order"
+                                " in segments", options->file);
     struct plan *plan = plan_read(text, length, options->file, error);
     if (!plan)
         return false;
@@ -302,8 +315,8 @@ bool subject_load(const struct subject_options *given, struct priced *subject, s
     const bool has_plan = is_plan(text, length, options.file, error);
     bool good = error->kind == ERROR_NONE;
     if (good && subject_says_size(given))
-        good = error_named(error, "%s: is a file, which says itself how large it is: leave --ranks, --chunks,"
-                           " --splits and --segments out", options.file);
+        good = error_named(error, "%s: is a file, which says itself how large it is: leave --ranks, --chunks and"
+                           " --splits out", options.file);
     else if (good && has_plan)
         good = read_plan(&options, text, length, subject, error);
     else if (good && options.shared.micro_batches)

@@ -22,7 +22,7 @@ struct subject_options {
     struct kept_bytes kept;  // of --keep
     bool is_order;           // take only a plan's compute actions, without messages
     uint32_t splits;         // for a schedule by name, like ranks, chunks and micro-batches
-    struct segmenting into;
+    struct segmenting into;  // of a schedule by name, or from a file
     bool is_judged;          // the command checks the schedule itself, so one that cannot run is loaded too
     struct shared_options shared;
 };

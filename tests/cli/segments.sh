@@ -6,6 +6,13 @@ weir schedule dualpipev --ranks 2 --micro-batches 4 --segments 2 --width 100
 weir schedule 1f1b --ranks 1 --micro-batches 2 --segments 3,1
 weir schedule 1f1b --ranks 2 --micro-batches 2 --segments 2 --lowered --format json | grep -E 'name|stages|exchanges|actions|SEND'
 
+cat >mine.json <<'JSON'
+{ "format": "weir.schedule", "version": 1, "name": "mine", "weights": "flush", "ranks": 1, "stages": 1,
+  "micro_batches": 3, "routes": [[0]], "route_of": [0, 0, 0], "actions": ["0F2 0F0 0B2 0F1 0B0 0B1 0STEP"] }
+JSON
+weir schedule mine.json --segments 2 --width 60
+weir check mine.json --segments 2,3 | head -n 1
+
 echo "# of every schedule"
 for schedule in $(weir schedule --help | sed -n 's/^  \([a-z0-9-]*\) .*/\1/p' | grep -vE '^(weir|search|tables-ahead)$'); do
     for open in 1 2 3; do
@@ -66,5 +73,18 @@ weir schedule tables-ahead --ranks 1 --micro-batches 4 --segments 2; echo "exit 
 weir schedule 1f1b --ranks 2 --micro-batches 4 --segments 65; echo "exit $?"
 weir schedule 1f1b --ranks 2 --micro-batches 4 --segments 3,0; echo "exit $?"
 weir simulate zb-v.json --segments 2 --cost costs.json; echo "exit $?"
-weir schedule zb-v.json --segments 2; echo "exit $?"
+weir simulate plan.json --segments 2; echo "exit $?"
+weir schedule 1f1b --ranks 2 --micro-batches 2 --lowered --format json -o lowered.json
+weir schedule lowered.json --segments 2; echo "exit $?"
+python3 - <<'PYTHON'
+import json
+mine = json.load(open('mine.json'))
+times = dict.fromkeys(('forward_ns', 'backward_ns', 'backward_input_ns', 'backward_weight_ns', 'recompute_ns', 'step_ns'), 1)
+sizes = dict.fromkeys(('output_bytes', 'kept_forward_bytes', 'kept_weight_bytes', 'transient_bytes', 'fixed_bytes',
+                       'version_bytes'), 0)
+mine['costs'] = [times | sizes]
+mine['actions'] = mine.pop('actions')
+json.dump(mine, open('priced.json', 'w'))
+PYTHON
+weir check priced.json --segments 2; echo "exit $?"
 weir schedule 1f1b --ranks 2 --micro-batches 4 --segments 2 --format csv; echo "exit $?"
