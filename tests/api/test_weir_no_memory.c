@@ -150,6 +150,15 @@ static char *generate(struct weir_error *error)
     return text;
 }
 
+static char *cut_into_segments(struct weir_error *error)
+{
+    struct weir_schedule *made = weir_schedule_generate(
+        WEIR_OPTIONS(generate, .name = "zb-v", .ranks = 2, .micro_batches = 4, .segments = 2), error);
+    char *text = made ? weir_schedule_document(made, error) : NULL;
+    weir_schedule_free(made);
+    return text;
+}
+
 static char *read_schedule(struct weir_error *error)
 {
     struct weir_schedule *read = weir_schedule_read(schedule_text, strlen(schedule_text), NULL, error);
@@ -301,7 +310,7 @@ static struct call calls[] = {
     { "planning", partition },             { "explaining", explain },
     { "exporting", export },
     { "sweeping", sweep },                 { "sweeping_configurations", sweep_configs },
-    { "generating", generate },
+    { "generating", generate },            { "cutting_into_segments", cut_into_segments },
     { "reading_a_schedule", read_schedule }, { "checking", check },
     { "drawing_a_chart", draw_chart },     { "drawing_an_svg", draw_svg },
     { "drawing_a_page", draw_page },       { "drawing_a_trace", draw_trace },

@@ -51,15 +51,17 @@ verify() {  # SCHEDULE RANKS PROFILE OPTIONS..
     weir partition $3 --cluster "8 devices, 1GiB, 10GB/s 1us" --schedule order.json --ranks $2 --micro-batches 8 \
         -o plan.json "${@:4}" >plan.txt || cat plan.txt
     echo "$1: $(weir verify plan.json 2>&1 | tail -n 1 | sed 's/: pipeline and.*//')" \
-        "$(weir verify plan.json --device cpu:queued 2>&1 | tail -n 1 | sed 's/: pipeline and.*//')"
+        "$(weir verify plan.json --device ${queues:-cpu:queued} 2>&1 | tail -n 1 | sed 's/: pipeline and.*//')"
 }
 segments=2
 clicks="dlrm,numbers=4,rows=50/7/300,columns=12,ids=3,bottom=16,top=16,micro_batch=8,exchange"
 profile clicks.json "$clicks" --rows 2 --tables slots
+queues=cpu:queued,cpu:queued  # one for each member
 for schedule in gpipe 1f1b zb-h1; do
     verify $schedule 1 clicks.json --variants rows2:slots,rows2:slots
 done
 dense="dlrm,rows=60,columns=8,bottom=16/16,top=16/16,micro_batch=16"
+queues=
 profile dense.json "$dense"
 for schedule in zb-v dualpipev; do
     verify $schedule 2 dense.json
