@@ -53,6 +53,18 @@ verify() {  # SCHEDULE RANKS PROFILE OPTIONS..
     echo "$1: $(weir verify plan.json 2>&1 | tail -n 1 | sed 's/: pipeline and.*//')" \
         "$(weir verify plan.json --device ${queues:-cpu:queued} 2>&1 | tail -n 1 | sed 's/: pipeline and.*//')"
 }
+together() {  # PROCESSES COMMAND..
+    for ((rank = 0; rank < $1; rank++)); do
+        WEIR_RANK=$rank WEIR_RANKS=$1 WEIR_RENDEZVOUS=$PWD/meet timeout -k 5 300 "${@:2}" >rank$rank.txt 2>&1 &
+    done
+    wait
+    echo "in processes: $(tail -n 1 rank0.txt | sed 's/: pipeline and.*//')"
+}
+played=$WEIR_BUILD/tests/weir_cuda/played
+play() {  # DEVICES, where the played plug-in is built; says nothing if all is well
+    [ ! -e $played/weir-cuda.so ] || PLAYED_GPUS=2 WEIR_PLUGINS=$played weir verify plan.json --device $1 2>&1 |
+        tail -n 1 | grep -v '^equal'
+}
 segments=2
 clicks="dlrm,numbers=4,rows=50/7/300,columns=12,ids=3,bottom=16,top=16,micro_batch=8,exchange"
 profile clicks.json "$clicks" --rows 2 --tables slots
@@ -61,11 +73,15 @@ for schedule in gpipe 1f1b zb-h1; do
     verify $schedule 1 clicks.json --variants rows2:slots,rows2:slots
 done
 dense="dlrm,rows=60,columns=8,bottom=16/16,top=16/16,micro_batch=16"
+together 2 weir verify plan.json --device cpu:queued
+play cuda:0,cuda:1
 queues=
 profile dense.json "$dense"
 for schedule in zb-v dualpipev; do
     verify $schedule 2 dense.json
 done
+together 2 weir verify plan.json --device cpu:queued
+play cuda:0,cuda:1
 weir data make-clicks --samples 2000 --seed 3 -o data.json >data.txt || cat data.txt
 weir train "$dense" --plan plan.json --data data.json --steps 3 >train.txt 2>&1 || cat train.txt
 awk '/peak bytes, rank/ { print $5 == $6 ? "bytes as planned" : $0 }' train.txt

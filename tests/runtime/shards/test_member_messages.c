@@ -1,4 +1,4 @@
-// Two ranks of two members, a place and a device each, run schedules in segments: every share that members exchange
+// Two ranks of two members, a place and a device each, run schedules in segments. Every share that members exchange
 // between segments comes to its member, whichever passes are in turns.
 #include "runtime/shards/member_messages.h"
 
@@ -40,7 +40,8 @@ struct sharing_call {
 
 static uint32_t mark_of(const struct sharing_call *call, uint32_t from, uint32_t to)
 {
-    return (uint32_t)call->step << 24 | call->boundary << 16 | call->micro_batch << 8 | call->back << 4 | from << 2 | to;
+    return (uint32_t)call->step << 24 | call->boundary << 16 | call->micro_batch << 8 | call->back << 4 | from << 2
+         | to;
 }
 
 static void write_shares(struct queue *queue, const void *arguments)
