@@ -91,8 +91,8 @@ INLINE void look_up_columns(const struct bags bags, float *out, const float *mat
 }
 
 // The processor looks some 256 instructions ahead, and waits there for the addresses of rows, which lie on many pages.
-// So a lookup takes as long as its loop has instructions. Each loop is of vectors of one width, and a block of bags goes
-// through it before the next columns. The bags are a copy, so that storing vectors changes nothing of them.
+// So a lookup takes as long as its loop has instructions. Each loop is of vectors of one width, and a block of bags
+// goes through it before the next columns. The bags are a copy, so that storing vectors changes nothing of them.
 INLINE void look_up(const struct bags bags, float *out, const float *matrix)
 {
     for (size_t from = 0; from < bags.count; from += BAG_BLOCK) {
