@@ -7,6 +7,7 @@
 #include "partitioner/cost/predict.h"
 #include "partitioner/cost/window_cost.h"
 #include "partitioner/cuts/cut_parts.h"
+#include "partitioner/cuts/stage_memo.h"
 #include "partitioner/cuts/stage_price.h"
 #include "partitioner/search/search_request.h"
 #include "schedules/lower.h"
@@ -143,6 +144,7 @@ static bool find_alike(struct cut_problem *problem, struct error *error)
 // themselves and keep whole tensors.
 static bool make_floors(struct cut_problem *problem, struct error *error)
 {
+    enum { MOST_ROWS = 1 << 22 };
     if (problem->request->units)  // what is recomputed is known
         return true;
     if (!problem->places->is_chain || !problem->schedule.is_alone || problem->view_count > 1
@@ -156,7 +158,9 @@ static bool make_floors(struct cut_problem *problem, struct error *error)
     problem->floors = recompute_bounds_create(problem->views[0].intervals, problem->schedule.slots, capacities,
                                               problem->stages, error);
     free(capacities);
-    return problem->floors != NULL;
+    if (problem->floors && (uint64_t)problem->stages * problem->places->count <= MOST_ROWS)
+        problem->known_floors = stage_memo_create(problem, error);
+    return error->kind == ERROR_NONE;
 }
 
 struct cut_problem *cut_problem_create(const struct search_request *request, enum cut_orders orders,
@@ -193,6 +197,7 @@ void cut_problem_free(struct cut_problem *problem)
     free(problem->clock.room);
     free(problem->clock.rows);
     cut_devices_clear(&problem->devices);
+    stage_memo_free(problem->known_floors);
     recompute_bounds_free(problem->floors);  // they refer to the views
     stage_views_free(problem);
     free(problem->alike);

@@ -102,6 +102,7 @@ struct cut_problem {
     struct stage_view *views;
     uint32_t view_count, *view_of;         // of each stage: its view
     struct recompute_bounds *floors;       // sharp lower bounds of recomputation; NULL: only bounds from sums are known
+    struct stage_memo *known_floors;       // what stage_price_floor() has found so far; NULL: nothing is remembered
     uint32_t *alike;                       // of each stage: the first stage on which layers cost the same
     uint32_t stages, ranks;
     bool is_partial;                       // all orders are requested, but not all of their places are listed

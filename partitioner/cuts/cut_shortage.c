@@ -9,52 +9,31 @@
 #include "partitioner/cuts/cut_path.h"
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/cuts/lone_layer.h"
+#include "partitioner/cuts/stage_memo.h"
 
 static uint64_t over(uint64_t bytes, uint64_t capacity)
 {
     return bytes > capacity ? bytes - capacity : 0;
 }
 
-// What stages lack, remembered with 1 added; 0: not asked for yet. A path is looked for many times, and asks for the
-// same stages each time. Only what is worked out changes what they lack.
-struct remembered {
-    uint64_t lacks, for_states;
-};
-
+// What stages lack is remembered: a path is looked for many times, and asks for the same stages each time. Only what is
+// worked out changes what they lack.
 struct shortage {
     struct cut_problem *problem;
-    struct remembered **rows;  // by the stage that is alike and the place where it begins; rows are made when asked for
-    size_t room;               // rows that may still be made
+    struct stage_memo *lacking, *lacking_for_states;
 };
-
-enum { MOST_REMEMBERED = 1 << 20 };
 
 static bool shortage_create(struct shortage *shortage, struct cut_problem *problem, struct error *error)
 {
-    const size_t places = problem->places->count;
-    *shortage = (struct shortage){ .problem = problem, .room = MOST_REMEMBERED / places };
-    shortage->rows = calloc((size_t)problem->stages * places, sizeof shortage->rows[0]);
-    return shortage->rows || error_no_memory(error, "a search");
+    *shortage = (struct shortage){ problem, stage_memo_create(problem, error), NULL };
+    shortage->lacking_for_states = shortage->lacking ? stage_memo_create(problem, error) : NULL;
+    return shortage->lacking_for_states != NULL;
 }
 
 static void shortage_clear(struct shortage *shortage)
 {
-    const size_t rows = (size_t)shortage->problem->stages * shortage->problem->places->count;
-    for (size_t i = 0; shortage->rows && i < rows; i++)
-        free(shortage->rows[i]);
-    free(shortage->rows);
-}
-
-// NULL if there is no room.
-static struct remembered *remembered_of(const struct shortage *shortage, uint32_t stage, uint32_t from, uint32_t to)
-{
-    const size_t places = shortage->problem->places->count;
-    struct remembered **row = &shortage->rows[shortage->problem->alike[stage] * places + from];
-    if (!*row && shortage->room > 0) {
-        *row = calloc(places, sizeof **row);
-        ((struct shortage *)shortage)->room -= *row != NULL;
-    }
-    return *row ? &(*row)[to] : NULL;
+    stage_memo_free(shortage->lacking);
+    stage_memo_free(shortage->lacking_for_states);
 }
 
 static uint64_t find_lack(struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
@@ -72,12 +51,11 @@ static uint64_t find_lack(struct cut_problem *problem, uint32_t stage, uint32_t 
 static uint64_t lacks(const void *self, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct shortage *shortage = self;
-    struct remembered *remembered = remembered_of(shortage, stage, from, to);
-    if (remembered && remembered->lacks > 0)
-        return remembered->lacks - 1;
-    const uint64_t lack = find_lack(shortage->problem, stage, from, to);
-    if (remembered && lack < UINT64_MAX)
-        remembered->lacks = lack + 1;
+    uint64_t lack;
+    if (!stage_memo_get(shortage->lacking, stage, from, to, &lack)) {
+        lack = find_lack(shortage->problem, stage, from, to);
+        stage_memo_set(shortage->lacking, stage, from, to, lack);
+    }
     return lack;
 }
 
@@ -85,12 +63,11 @@ static uint64_t lacks_for_states(const void *self, uint32_t stage, uint32_t from
 {
     const struct shortage *shortage = self;
     const struct cut_problem *problem = shortage->problem;
-    struct remembered *remembered = remembered_of(shortage, stage, from, to);
-    if (remembered && remembered->for_states > 0)
-        return remembered->for_states - 1;
-    const uint64_t lack = over(stage_price_states(problem, stage, from, to), cut_capacity(problem, stage));
-    if (remembered && lack < UINT64_MAX)
-        remembered->for_states = lack + 1;
+    uint64_t lack;
+    if (!stage_memo_get(shortage->lacking_for_states, stage, from, to, &lack)) {
+        lack = over(stage_price_states(problem, stage, from, to), cut_capacity(problem, stage));
+        stage_memo_set(shortage->lacking_for_states, stage, from, to, lack);
+    }
     return lack;
 }
 
@@ -98,13 +75,11 @@ static bool work_out(const void *self, uint32_t stage, uint32_t from, uint32_t t
 {
     const struct shortage *shortage = self;
     struct cut_problem *problem = shortage->problem;
-    struct remembered *remembered = remembered_of(shortage, stage, from, to);
     const uint64_t before = lacks(self, stage, from, to);
     struct stage_price *price = stage_price_of(problem, &problem->narrow, stage, from, to, error);
     if (!price || !stage_price_find_least(problem, price, error))
         return false;
-    if (remembered)
-        remembered->lacks = 0;
+    stage_memo_forget(shortage->lacking, stage, from, to);
     *news = lacks(self, stage, from, to) != before;
     return true;
 }

@@ -5,6 +5,7 @@
 
 #include "common/number.h"
 #include "partitioner/cuts/cut_parts.h"
+#include "partitioner/cuts/stage_memo.h"
 #include "partitioner/search/recompute_answers.h"
 #include "partitioner/search/units.h"
 #include "profiler/profile_reorder.h"
@@ -205,6 +206,12 @@ static void count_labels(struct cut_problem *problem, uint64_t made)
     problem->context->work += 1 + made / (is_plain ? 32 : 8);
 }
 
+// All answers are about the profile as measured.
+static struct recompute_answers *answers_of(const struct cut_problem *problem, uint32_t stage)
+{
+    return cut_variant(problem, stage) ? NULL : problem->request->answers;
+}
+
 // Lists the ways in one order of the stage's layers.
 static bool ask_order(struct asking *asking)
 {
@@ -215,10 +222,10 @@ static bool ask_order(struct asking *asking)
     uint64_t made = 0;
     if (!range_open(problem, price->stage, price->from, price->to, asking->order, &range, asking->error))
         return false;
-    struct recompute_answers *answers = cut_variant(problem, price->stage) ? NULL : problem->request->answers;
     const struct recompute_question question = { range.first, range.end, problem->schedule.slots[price->stage],
                                                  asking->capacity, asking->wanted, asking->most_labels };
-    bool good = recompute_answers_find(answers, range.intervals, range.order, &question, &made, &list, asking->error);
+    bool good = recompute_answers_find(answers_of(problem, price->stage), range.intervals, range.order, &question, &made,
+                                       &list, asking->error);
     asking->cut |= !list.complete;
     if (asking->wanted == RECOMPUTE_LEAST && list.least_ns < asking->least_ns)
         asking->least_ns = list.least_ns;
@@ -460,7 +467,7 @@ uint64_t stage_price_fixed(const struct cut_problem *problem, uint32_t stage, ui
     return stage_fixed_bytes(stage_bytes_of_split(bytes, problem->schedule.order->splits), slots, life);
 }
 
-uint64_t stage_price_floor(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+static uint64_t find_floor(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct stage_view *view = &problem->views[problem->view_of[stage]];
     const uint64_t fixed = stage_price_fixed(problem, stage, from, to), capacity = cut_capacity(problem, stage);
@@ -492,6 +499,18 @@ uint64_t stage_price_floor(const struct cut_problem *problem, uint32_t stage, ui
     return least > 0 ? least - 1 : 0;
 }
 
+uint64_t stage_price_floor(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+{
+    uint64_t floor_ns;
+    if (!problem->known_floors)
+        return find_floor(problem, stage, from, to);
+    if (!stage_memo_get(problem->known_floors, stage, from, to, &floor_ns)) {
+        floor_ns = find_floor(problem, stage, from, to);
+        stage_memo_set(problem->known_floors, stage, from, to, floor_ns);
+    }
+    return floor_ns;
+}
+
 uint64_t stage_price_known_floor(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
 {
     stage = problem->alike[stage];
@@ -517,9 +536,10 @@ bool stage_price_find_least(struct cut_problem *problem, struct stage_price *pri
     }
     if (!range_open(problem, price->stage, price->from, price->to, NULL, &range, error))
         return false;
-    const bool good = recompute_least_bytes(range.intervals, range.first, range.end,
-                                            &problem->schedule.slots[price->stage], true, &price->least_bytes,
-                                            &price->is_least, &made, error);
+    const struct recompute_question question = { .first = range.first, .end = range.end,
+                                                 .slots = problem->schedule.slots[price->stage] };
+    const bool good = recompute_answers_least(answers_of(problem, price->stage), range.intervals, range.order,
+                                              &question, &price->least_bytes, &price->is_least, &made, error);
     price->is_least &= problem->places->is_chain;
     price->has_least_bytes = true;
     count_labels(problem, made);

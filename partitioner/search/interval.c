@@ -12,6 +12,7 @@ void intervals_free(struct intervals *intervals)
     free(intervals->memory);
     free(intervals->cut);
     free(intervals->reader_at);
+    free(intervals->unlike);
     free(intervals);
 }
 

@@ -39,6 +39,9 @@ struct intervals {
     uint32_t *source_at;   // what layer i reads, likewise
     uint32_t *sources;
     uint64_t *alive, *above;  // scratch of the pass over an interval, per layer
+    // Of likeness.h, when it was asked: a distance (0: none), and how many of the layers in front of each are unlike the
+    // layer so far in front of them.
+    uint32_t period, *unlike;
 };
 
 // The profile is borrowed. Its sums are below 2^53, which its reader ensures. NULL with an error.

@@ -4,10 +4,14 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "partitioner/search/likeness.h"
 #include "partitioner/search/stage_table.h"
 
 // Answers that took fewer labels are found again as quickly.
 #define DEAR 1000
+
+// What is wanted if only the least bytes are, which are then the answer's `least_ns`.
+#define LEAST_BYTES ((enum recompute_wanted)(1 << 7))
 
 struct answer {
     struct recompute_question question;
@@ -141,8 +145,22 @@ static const struct answer *recall(const struct recompute_answers *answers, cons
 static bool ask(struct intervals *intervals, struct answer *asked, struct error *error)
 {
     const struct recompute_question *question = &asked->question;
+    struct recompute_list *list = &asked->list;
+    if (question->wanted == LEAST_BYTES)
+        return recompute_least_bytes(intervals, question->first, question->end, &question->slots, true, &list->least_ns,
+                                     &list->complete, &asked->work, error);
     return recompute_search(intervals, question->first, question->end, &question->slots, question->capacity_bytes,
-                            question->wanted, question->most_labels, &asked->work, &asked->list, error);
+                            question->wanted, question->most_labels, &asked->work, list, error);
+}
+
+// Segments of the answer for the first layers that are alike become those of the layers asked about.
+static void shift_segments(struct recompute_list *list, uint32_t by)
+{
+    for (size_t i = 0; i < list->count; i++)
+        for (size_t k = 0; k < list->at[i].count; k++) {
+            list->at[i].segments[k].first += by;
+            list->at[i].segments[k].end += by;
+        }
 }
 
 bool recompute_answers_find(struct recompute_answers *answers, struct intervals *intervals, const uint32_t *order,
@@ -152,6 +170,11 @@ bool recompute_answers_find(struct recompute_answers *answers, struct intervals 
     const uint32_t layers = intervals->layers;
     struct answer asked = { .question = *question, .replicas = intervals->replicas, .splits = intervals->splits,
                             .order = is_own_order(order, layers) ? NULL : (uint32_t *)order };
+    const uint32_t like = answers && !asked.order ? likeness_first(intervals, question->first, question->end)
+                                                  : question->first;
+    const uint32_t shift = question->first - like;
+    asked.question.first -= shift;
+    asked.question.end -= shift;
     struct answer *last = NULL;
     const struct answer *known = answers ? recall(answers, &asked, layers, &last) : NULL;
     if (!known && !ask(intervals, &asked, error))
@@ -165,8 +188,22 @@ bool recompute_answers_find(struct recompute_answers *answers, struct intervals 
     if (!known && answers && asked.work >= DEAR && !is_cut_short)
         good = remember(answers, last, &asked, layers);
     *work += known ? known->work : asked.work;
+    shift_segments(list, shift);
     if (good)
         return true;
     recompute_list_clear(list);
     return error_no_memory(error, "the choice of what to recompute");
+}
+
+bool recompute_answers_least(struct recompute_answers *answers, struct intervals *intervals, const uint32_t *order,
+                             const struct recompute_question *question, uint64_t *bytes, bool *complete,
+                             uint64_t *work, struct error *error)
+{
+    const struct recompute_question least = { question->first, question->end, question->slots, 0, LEAST_BYTES, 0 };
+    struct recompute_list list = { 0 };
+    const bool good = recompute_answers_find(answers, intervals, order, &least, work, &list, error);
+    *bytes = list.least_ns;
+    *complete = list.complete;
+    recompute_list_clear(&list);
+    return good;
 }

@@ -1,6 +1,7 @@
-// The answers of recompute_search() so far. A search of many layouts asks the same of the same layers again and again,
-// with the same slots and memory. Dear answers are remembered, and given again. Their work is counted again, too, so
-// that a search with a budget ends as it would without them.
+// The answers of recompute_search() and recompute_least_bytes() so far. A search of many layouts asks the same of the
+// same layers again and again, with the same slots and memory. Models repeat their blocks, too, and layers that are
+// like others (likeness.h) have the same answer. Dear answers are remembered, and given again. Their work is counted
+// again, too, so that a search with a budget ends as it would without them.
 //
 // All questions are about one profile, as measured, in any order of its layers, and about one storage. The caller must
 // see to it.
@@ -27,6 +28,11 @@ void recompute_answers_free(struct recompute_answers *answers);
 bool recompute_answers_find(struct recompute_answers *answers, struct intervals *intervals, const uint32_t *order,
                             const struct recompute_question *question, uint64_t *work, struct recompute_list *list,
                             struct error *error);
+
+// As recompute_least_bytes(), likewise. The question's capacity, what it wants and its labels do not matter.
+bool recompute_answers_least(struct recompute_answers *answers, struct intervals *intervals, const uint32_t *order,
+                             const struct recompute_question *question, uint64_t *bytes, bool *complete,
+                             uint64_t *work, struct error *error);
 
 // How many answers are remembered.
 size_t recompute_answers_count(const struct recompute_answers *answers);
