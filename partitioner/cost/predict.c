@@ -16,7 +16,7 @@ uint32_t predict_run_length(enum weights weights, uint32_t ranks, uint32_t micro
     return 3 * micro_batches > 4 * ranks ? 3 * micro_batches : 4 * ranks;
 }
 
-static struct slots *count_slots(const struct schedule *lowered, struct error *error)
+struct slots *predict_slots_in(const struct schedule *lowered, struct error *error)
 {
     struct slots *slots = calloc(lowered->stages, sizeof slots[0]);
     if (!slots)
@@ -34,7 +34,7 @@ struct slots *predict_slots_by(const struct generator *generator, const struct g
     longer.micro_batches = predict_run_length(generator->weights, request->ranks, request->micro_batches);
     struct schedule *order = storage_order(storage, schedule_generate_by(generator, &longer, error), error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
-    struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
+    struct slots *slots = lowered ? predict_slots_in(lowered, error) : NULL;
     schedule_free(lowered);
     schedule_free(order);
     return slots;
@@ -286,21 +286,14 @@ static bool replicas_can_meet(const struct plan *plan, const struct schedule *lo
 }
 
 static bool fill_stages(struct plan *plan, const struct profile *profile, const struct placement *placement,
-                        const struct network *network, struct error *error)
+                        const struct network *network, const struct schedule *lowered, const struct slots *slots,
+                        struct error *error)
 {
-    const uint32_t run = predict_run_length(plan->weights, plan->ranks, plan->micro_batches);
-    struct schedule *lowered = plan_schedule(plan, run, true, error);
-    struct slots *slots = lowered ? count_slots(lowered, error) : NULL;
-    bool good = slots && replicas_can_meet(plan, lowered, placement, error);
-    if (good) {
-        const struct counting with = { placement, network, lowered->splits, lowered->exchanges };
-        for (uint32_t s = 0; good && s < plan->stage_count; s++)
-            good = fill_stage(plan, s, profile, &with, &slots[s], error);
-    }
-    good = good && (!plan->storage.tied_apart || add_tied(plan, profile, placement, network, error));
-    free(slots);
-    schedule_free(lowered);
-    return good;
+    const struct counting with = { placement, network, lowered->splits, lowered->exchanges };
+    bool good = replicas_can_meet(plan, lowered, placement, error);
+    for (uint32_t s = 0; good && s < plan->stage_count; s++)
+        good = fill_stage(plan, s, profile, &with, &slots[s], error);
+    return good && (!plan->storage.tied_apart || add_tied(plan, profile, placement, network, error));
 }
 
 static bool simulate(const struct plan *plan, const struct network *network, uint32_t micro_batches,
@@ -312,14 +305,17 @@ static bool simulate(const struct plan *plan, const struct network *network, uin
     return good;
 }
 
-// `whole` is the run that is timed; the caller clears it either way.
-static bool time_run(const struct plan *plan, const struct network *network, struct simulation *whole,
-                     uint64_t *iteration_ns, struct error *error)
+// `whole` is the run that is timed; the caller clears it either way. `lowered` is the plan's schedule, with its costs, if
+// it is at hand and one iteration is the run.
+static bool time_run(const struct plan *plan, const struct schedule *lowered, const struct network *network,
+                     struct simulation *whole, uint64_t *iteration_ns, struct error *error)
 {
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
     struct simulation shorter = { 0 };
-    const bool good = simulate(plan, network, flushes ? plan->micro_batches : 3 * plan->micro_batches, whole, error)
-                   && (flushes || simulate(plan, network, 2 * plan->micro_batches, &shorter, error));
+    const bool good =
+        lowered ? schedule_simulate(lowered, NULL, network, whole, NULL, error)
+                : simulate(plan, network, flushes ? plan->micro_batches : 3 * plan->micro_batches, whole, error)
+                  && (flushes || simulate(plan, network, 2 * plan->micro_batches, &shorter, error));
     if (good)
         *iteration_ns = whole->iteration_ns - shorter.iteration_ns;
     simulation_clear(&shorter);
@@ -329,7 +325,7 @@ static bool time_run(const struct plan *plan, const struct network *network, str
 bool plan_time(const struct plan *plan, const struct network *network, uint64_t *iteration_ns, struct error *error)
 {
     struct simulation whole = { 0 };
-    const bool good = time_run(plan, network, &whole, iteration_ns, error);
+    const bool good = time_run(plan, NULL, network, &whole, iteration_ns, error);
     simulation_clear(&whole);
     return good;
 }
@@ -368,11 +364,15 @@ bool plan_is_too_long(const struct plan *plan)
     return plan->iteration_ns > JSON_MAX;
 }
 
+// `lowered` has the length of predict_run_length().
 static bool fill_predicted(struct plan *plan, const struct placement *placement, const struct network *network,
-                           struct error *error)
+                           struct schedule *lowered, struct error *error)
 {
     struct simulation whole = { 0 };
-    bool good = time_run(plan, network, &whole, &plan->iteration_ns, error);
+    for (size_t s = 0; s < plan->stage_count; s++)
+        lowered->costs[s] = plan->stages[s].costs;
+    bool good = time_run(plan, plan->weights == WEIGHTS_FLUSH ? lowered : NULL, network, &whole, &plan->iteration_ns,
+                         error);
     // Documents hold no larger number, and no user waits that long.
     if (good && plan_is_too_long(plan))
         good = error_set(error, "an iteration would take more than 2^53 - 1 ns, 104 days: see to the units of"
@@ -386,18 +386,41 @@ static bool fill_predicted(struct plan *plan, const struct placement *placement,
     return good;
 }
 
-bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error)
+// `known` and its slots: see plan_predict_in(); or NULL.
+static bool predict(struct plan *plan, const struct profile *profile, struct schedule *known,
+                    const struct slots *known_slots, struct error *error)
 {
     struct profile *made;
     if (!storage_check(&plan->storage, profile, plan->cluster, plan->weights == WEIGHTS_FLUSH, error))
         return false;
     const struct profile *ordered = plan_ordered(plan, profile, &made, error);
-    struct placement *placement = ordered ? plan_placement(plan, error) : NULL;
+    struct placement *placement = !ordered ? NULL
+                                : known    ? plan_placement_in(plan, known, error) : plan_placement(plan, error);
     struct network *network = placement ? plan_network(plan, error) : NULL;
-    const bool good = network && fill_stages(plan, ordered, placement, network, error)
-                   && fill_predicted(plan, placement, network, error);
+    const uint32_t run = predict_run_length(plan->weights, plan->ranks, plan->micro_batches);
+    struct schedule *lowered = known || !network ? known : plan_schedule(plan, run, true, error);
+    struct slots *slots = known || !lowered ? NULL : predict_slots_in(lowered, error);
+    if (network && lowered && !lowered->costs && !(lowered->costs = calloc(lowered->stages, sizeof lowered->costs[0])))
+        error_no_memory(error, "the costs of a schedule");
+    const bool good = network && lowered && lowered->costs && (known || slots)
+                   && fill_stages(plan, ordered, placement, network, lowered, known ? known_slots : slots, error)
+                   && fill_predicted(plan, placement, network, lowered, error);
+    free(slots);
+    if (!known)
+        schedule_free(lowered);
     network_free(network);
     placement_free(placement);
     profile_free(made);
     return good;
+}
+
+bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error)
+{
+    return predict(plan, profile, NULL, NULL, error);
+}
+
+bool plan_predict_in(struct plan *plan, const struct profile *profile, struct schedule *lowered,
+                     const struct slots *slots, struct error *error)
+{
+    return predict(plan, profile, lowered, slots, error);
 }

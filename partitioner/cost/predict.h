@@ -13,6 +13,8 @@ struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunk
                             struct error *error);
 struct slots *predict_slots_by(const struct generator *generator, const struct generate_request *request,
                                const struct storage *storage, struct error *error);
+// The same for a lowered schedule of that many micro-batches.
+struct slots *predict_slots_in(const struct schedule *lowered, struct error *error);
 uint32_t predict_run_length(enum weights weights, uint32_t ranks, uint32_t micro_batches);
 
 // The time in ns that the copies of a stage with this many bytes of weights take to add up its gradients, over the
@@ -35,6 +37,11 @@ void predict_add_tied(const struct profile *const *profiles, const struct storag
 // order of layers, whatever the plan's order is. The iteration of an asynchronous plan is the time of micro_batches
 // more in the steady state, T(3m) - T(2m); its bubbles are those of the run of 3m.
 bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error);
+
+// The same for a caller that has the plan's schedule, lowered for predict_run_length() micro-batches, and its slots. The
+// schedule's costs become those of the plan.
+bool plan_predict_in(struct plan *plan, const struct profile *profile, struct schedule *lowered,
+                     const struct slots *slots, struct error *error);
 
 // Whether plan_predict() failed because the iteration is longer than a document can say.
 bool plan_is_too_long(const struct plan *plan);

@@ -14,8 +14,7 @@
 
 // --- the clock ----------------------------------------------------------------------------
 
-// The network for bounds. If several channels may meet on a link, bytes cost nothing: only the latency is certain
-// then.
+// The network for bounds if several channels may meet on a link. Bytes cost nothing: only the latency is certain.
 static struct network *least_network(const struct cut_problem *problem, struct error *error)
 {
     const struct network *network = problem->devices.network;
@@ -24,20 +23,27 @@ static struct network *least_network(const struct cut_problem *problem, struct e
         const uint32_t link = network->link_of[pair];
         least->link_of[pair] = link;
         least->links[link] = network->links[link];
-        if (!problem->devices.links_unshared)
-            least->links[link].bytes_per_second = 0;
+        least->links[link].bytes_per_second = 0;
     }
     return least;
 }
 
+static uint64_t count_actions(const struct schedule *order)
+{
+    uint64_t count = 0;
+    for (uint32_t r = 0; r < order->ranks; r++)
+        count += order->lists[r].count;
+    return count;
+}
+
+// Of an asynchronous run.
 static struct simulator *make_simulator(struct cut_problem *problem, uint32_t micro_batches,
                                         const struct network *network, struct error *error)
 {
     struct schedule *order = search_order(problem->request, micro_batches, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
     struct simulator *simulator = lowered ? simulator_create(lowered, network, error) : NULL;
-    for (uint32_t r = 0; order && r < order->ranks; r++)
-        problem->clock.actions += order->lists[r].count;
+    problem->clock.actions += order ? count_actions(order) : 0;
     schedule_free(lowered);
     schedule_free(order);
     return simulator;
@@ -58,14 +64,14 @@ static bool make_clock(struct cut_problem *problem, struct error *error)
         clock->simulators[1] = clock->simulators[0] ? make_simulator(problem, 2 * m, network, error) : NULL;
         return clock->simulators[1] != NULL;
     }
-    clock->simulators[0] = make_simulator(problem, m, network, error);
+    clock->simulators[0] = simulator_create(problem->schedule.lowered, network, error);
     if (!clock->simulators[0])
         return false;
-    const uint64_t actions = clock->actions;
-    struct network *least = least_network(problem, error);
-    clock->bounding = least ? make_simulator(problem, m, least, error) : NULL;
+    clock->actions = count_actions(problem->schedule.order);
+    struct network *least = problem->devices.links_unshared ? NULL : least_network(problem, error);
+    clock->bounding = least ? simulator_create(problem->schedule.lowered, least, error)
+                    : problem->devices.links_unshared ? clock->simulators[0] : NULL;
     network_free(least);
-    clock->actions = actions;
     return clock->bounding != NULL;
 }
 
@@ -193,7 +199,8 @@ void cut_problem_free(struct cut_problem *problem)
     stage_prices_clear(&problem->exact);
     simulator_free(problem->clock.simulators[0]);
     simulator_free(problem->clock.simulators[1]);
-    simulator_free(problem->clock.bounding);
+    if (problem->clock.bounding != problem->clock.simulators[0])
+        simulator_free(problem->clock.bounding);
     free(problem->clock.room);
     free(problem->clock.rows);
     cut_devices_clear(&problem->devices);

@@ -32,6 +32,7 @@ struct rank_work {
 // The facts of the schedule.
 struct cut_schedule {
     struct schedule *order;       // with the requested number of micro-batches
+    struct schedule *lowered;     // the same; NULL: asynchronous
     struct placement *placement;
     struct slots *slots;          // of each stage
     struct rank_work *work_of;    // of rank r: from placement->stage_at[r] on, as in placement->held
@@ -60,7 +61,8 @@ struct cut_devices {
 // Simulators that time decisions.
 struct cut_clock {
     struct simulator *simulators[2];  // of an iteration; asynchronous: of 3 m and of 2 m micro-batches
-    struct simulator *bounding;       // of an iteration in which no message waits for a link; NULL: asynchronous
+    // Of an iteration in which no message waits for a link; NULL: asynchronous. It may be simulators[0].
+    struct simulator *bounding;
     uint64_t actions;                 // simulated by the first two together
     struct pattern_room *room;
     struct cost_row *rows;            // of each stage

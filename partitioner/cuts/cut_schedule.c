@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/cost/predict.h"
 #include "partitioner/cuts/cut_parts.h"
 #include "partitioner/search/search_request.h"
+#include "schedules/lower.h"
 
 static void count_work(struct cut_schedule *schedule, uint32_t rank)
 {
@@ -90,7 +92,11 @@ bool cut_schedule_create(struct cut_problem *problem, struct error *error)
     see_kind(schedule);
     if (!find_leaders(schedule, error))
         return false;
-    schedule->slots = search_slots(request, error);
+    schedule->lowered = schedule->flushes ? schedule_lower(schedule->order, error) : NULL;
+    if (schedule->flushes)
+        schedule->slots = schedule->lowered ? predict_slots_in(schedule->lowered, error) : NULL;
+    else
+        schedule->slots = search_slots(request, error);
     return schedule->slots != NULL;
 }
 
@@ -132,6 +138,7 @@ void cut_schedule_clear(struct cut_schedule *schedule)
 {
     pattern_clear(&schedule->pattern);
     schedule_free(schedule->order);
+    schedule_free(schedule->lowered);
     placement_free(schedule->placement);
     free(schedule->slots);
     free(schedule->work_of);

@@ -129,7 +129,9 @@ static struct plan *make_plan(struct cut_problem *problem, const struct cut_stat
     if (good && (!order || !first))
         good = error_no_memory(error, "a plan");
     good = good && set_stages(problem, best, plan, order, first, error)
-        && plan_predict(plan, problem->request->profile, error);
+        && (problem->schedule.lowered ? plan_predict_in(plan, problem->request->profile, problem->schedule.lowered,
+                                                        problem->schedule.slots, error)
+                                      : plan_predict(plan, problem->request->profile, error));
     free(order);
     free(first);
     if (good) {

@@ -183,16 +183,16 @@ static bool check_memory(const struct evaluation *evaluation, const struct scope
     };
     const bool is_first = s == 0, is_last = s + 1 == plan->stage_count;
     const unsigned comes = KIND(ACTION_F) | KIND(ACTION_PREFETCH), leaves = KIND(ACTION_EVICT);
-    const uint64_t in_flight = replay_within(replay, stage, comes, BACKWARDS | leaves);
-    const uint64_t through = replay_within(replay, stage, comes, LAST_BACKWARDS | leaves);
-    const uint64_t away = replay_within(replay, stage, leaves, KIND(ACTION_PREFETCH));
-    const uint64_t held = replay_within(replay, stage, KIND(ACTION_I), KIND(ACTION_W));
+    const uint64_t in_flight = replay_within(replay, comes, BACKWARDS | leaves);
+    const uint64_t through = replay_within(replay, comes, LAST_BACKWARDS | leaves);
+    const uint64_t away = replay_within(replay, leaves, KIND(ACTION_PREFETCH));
+    const uint64_t held = replay_within(replay, KIND(ACTION_I), KIND(ACTION_W));
     const uint64_t again =
-        scope->has_recompute ? replay_within(replay, stage, KIND(ACTION_R) | BACKWARDS, BACKWARDS) : 0;
-    const uint64_t inputs = replay_within(replay, stage, KIND(ACTION_RECV_F), input_end[sizes->life]);
-    const uint64_t gradients = replay_within(replay, stage, KIND(ACTION_RECV_B), BACKWARDS);
-    const uint64_t outputs = is_last ? 0 : replay_handed(replay, stage, stage + 1, KIND(ACTION_F), LAST_BACKWARDS);
-    const uint64_t input_gradients = is_first ? 0 : replay_handed(replay, stage, stage - 1, BACKWARDS, BACKWARDS);
+        scope->has_recompute ? replay_within(replay, KIND(ACTION_R) | BACKWARDS, BACKWARDS) : 0;
+    const uint64_t inputs = replay_within(replay, KIND(ACTION_RECV_F), input_end[sizes->life]);
+    const uint64_t gradients = replay_within(replay, KIND(ACTION_RECV_B), BACKWARDS);
+    const uint64_t outputs = is_last ? 0 : replay_handed(replay, stage + 1, KIND(ACTION_F), LAST_BACKWARDS);
+    const uint64_t input_gradients = is_first ? 0 : replay_handed(replay, stage - 1, BACKWARDS, BACKWARDS);
 
     const uint64_t versions = (replay_versions(replay, stage) - 1) * sizes->version;
     const uint64_t all_kept = in_flight * sizes->kept + through * sizes->kept_through;
@@ -223,7 +223,7 @@ static bool check_stage_as(const struct evaluation *evaluation, const struct pro
     const struct plan *plan = evaluation->plan;
     const struct plan_stage *stage = &plan->stages[s];
     const struct scope scope = { plan, profile, stage, stage->first, stage->end,
-                                 replay_within(&evaluation->replay, (uint32_t)s, KIND(ACTION_R), 0) > 0 };
+                                 replay_within(&evaluation->replay, KIND(ACTION_R), 0) > 0 };
     const struct sizes sizes = evaluate_sizes(&scope);
     const struct sizes part = evaluate_part(sizes, evaluation->replay.lowered->splits);
     const struct cluster_device least = least_device(plan, stage);
@@ -336,17 +336,16 @@ static bool check_shared(const struct plan *plan, const struct profile *profile,
 }
 
 // A stage's rank may hold other stages, too. Among the copies of a stage the largest counts.
-static bool check_live_peaks(const struct plan *plan, const struct simulation *run, struct error *error)
+static bool check_live_peaks(const struct plan *plan, const struct placement *placement, const struct simulation *run,
+                             struct error *error)
 {
-    struct placement *placement = plan_placement(plan, error);
-    bool good = placement != NULL;
+    bool good = true;
     for (uint32_t s = 0; good && s < plan->stage_count; s++) {
         uint64_t most = 0;
         for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++)
             most = max_u64(most, run->per_rank[placement_rank(placement, s, copy)].live_peak_bytes);
         good = same_by("costs give", plan->stages[s].memory.live_peak_bytes, most, error, s, "memory.live_peak_bytes");
     }
-    placement_free(placement);
     return good;
 }
 
@@ -366,30 +365,41 @@ static bool check_bottleneck(const struct plan *plan, struct error *error)
                           plan->bottleneck_stage, most);
 }
 
-static bool check_prediction(const struct plan *plan, const struct simulation *run, uint64_t iteration_ns,
-                             struct error *error)
+static bool check_prediction(const struct plan *plan, const struct placement *placement, const struct simulation *run,
+                             uint64_t iteration_ns, struct error *error)
 {
     if (plan->iteration_ns != iteration_ns)
         return error_set_kind(error, ERROR_ANSWER,
                               "predicted.iteration_ns: the plan says %" PRIu64 ", its costs give %" PRIu64,
                               plan->iteration_ns, iteration_ns);
-    return check_live_peaks(plan, run, error) && check_bottleneck(plan, error)
+    return check_live_peaks(plan, placement, run, error) && check_bottleneck(plan, error)
         && same_fraction(plan->bubble.makespan, run->bubble.makespan, error, "predicted.bubble.makespan")
         && same_fraction(plan->bubble.overhead, run->bubble.overhead, error, "predicted.bubble.overhead")
         && same_fraction(plan->bubble.span, run->bubble.span, error, "predicted.bubble.span")
         && same_fraction(plan->bubble.zb_rate, run->bubble.zb_rate, error, "predicted.bubble.zb_rate");
 }
 
-bool plan_evaluate_prediction(const struct plan *plan, struct error *error)
+// `iteration` is the plan's lowered schedule with a flush; NULL: it is not at hand, or there is no flush.
+static bool evaluate_prediction(const struct plan *plan, const struct placement *placement,
+                                const struct schedule *iteration, struct error *error)
 {
     struct simulation run = { 0 }, shorter = { 0 };
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
     const uint32_t m = plan->micro_batches;
-    const bool good = plan_simulate(plan, flushes ? m : 3 * m, &run, NULL, error)
+    const bool good = (iteration ? plan_simulate_lowered(plan, iteration, &run, NULL, error)
+                                 : plan_simulate(plan, flushes ? m : 3 * m, &run, NULL, error))
         && (flushes || plan_simulate(plan, 2 * m, &shorter, NULL, error))
-        && check_prediction(plan, &run, run.iteration_ns - shorter.iteration_ns, error);
+        && check_prediction(plan, placement, &run, run.iteration_ns - shorter.iteration_ns, error);
     simulation_clear(&run);
     simulation_clear(&shorter);
+    return good;
+}
+
+bool plan_evaluate_prediction(const struct plan *plan, struct error *error)
+{
+    struct placement *placement = plan_placement(plan, error);
+    const bool good = placement && evaluate_prediction(plan, placement, NULL, error);
+    placement_free(placement);
     return good;
 }
 
@@ -407,18 +417,21 @@ static bool check_certificate(const struct plan *plan, struct error *error)
     return !denied || error_set_kind(error, ERROR_ANSWER, "certificate.%s: %s", denied, why);
 }
 
-static bool check_all(const struct evaluation *evaluation, struct error *error)
+static bool check_all(struct evaluation *evaluation, struct error *error)
 {
     const struct plan *plan = evaluation->plan;
     for (size_t s = 0; s < plan->stage_count; s++)
-        if (!check_stage(evaluation, s, error))
+        if (!replay_focus(&evaluation->replay, (uint32_t)s, error) || !check_stage(evaluation, s, error))
             return false;
     for (uint32_t r = 0; r < plan->ranks; r++)
         if (!check_fit(evaluation, r, error))
             return false;
     if (!evaluate_host(plan, error))
         return false;
-    return plan_evaluate_prediction(plan, error) && check_certificate(plan, error);
+    if (plan->weights != WEIGHTS_FLUSH)
+        return plan_evaluate_prediction(plan, error) && check_certificate(plan, error);
+    const struct replay *replay = &evaluation->replay;
+    return evaluate_prediction(plan, replay->placement, replay->lowered, error) && check_certificate(plan, error);
 }
 
 // The profile's layers are in the plan's order already.

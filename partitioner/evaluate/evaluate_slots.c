@@ -23,8 +23,18 @@ bool replay_begin(struct replay *replay, struct schedule *lowered, struct error 
     return (replay->alive && replay->versions && replay->ends) || error_no_memory(error, "the evaluation of a plan");
 }
 
+static void clear_focus(struct replay *replay)
+{
+    for (uint32_t copy = 0; copy < replay->focus_count; copy++)
+        free(replay->focus[copy].at);
+    free(replay->focus);
+    replay->focus = NULL;
+    replay->focus_count = 0;
+}
+
 void replay_clear(struct replay *replay)
 {
+    clear_focus(replay);
     free(replay->alive);
     free(replay->versions);
     free(replay->ends);
@@ -41,6 +51,48 @@ static bool is_of(struct action action, uint32_t stage, unsigned kinds)
 {
     return action.stage == stage && action.micro_batch != NO_MICRO_BATCH && has_unit(action)
         && kinds >> action.kind & 1;
+}
+
+// --- a stage -----------------------------------------------------------------------------
+
+// No slot begins or ends with a SEND.
+static bool is_near(struct action action, uint32_t stage)
+{
+    return action.stage + 1u >= stage && action.stage <= stage + 1 && action.kind != ACTION_SEND_F
+        && action.kind != ACTION_SEND_B;
+}
+
+// Copies the actions near a stage. Those that ran together still do.
+static bool see_near(const struct action_list *list, uint32_t stage, struct action_list *near)
+{
+    near->at = malloc((list->count + 1) * sizeof near->at[0]);
+    size_t group = 0;  // where the group in the list begins in the copy
+    for (size_t i = 0; near->at && i < list->count; i++) {
+        if (is_near(list->at[i], stage)) {
+            near->at[near->count] = list->at[i];
+            near->at[near->count++].joined = 1;
+        }
+        if (list->at[i].joined)
+            continue;
+        if (near->count > group)
+            near->at[near->count - 1].joined = 0;
+        group = near->count;
+    }
+    return near->at != NULL;
+}
+
+bool replay_focus(struct replay *replay, uint32_t stage, struct error *error)
+{
+    const uint32_t copies = placement_copies(replay->placement, stage);
+    clear_focus(replay);
+    replay->stage = stage;
+    replay->focus = calloc(copies, sizeof replay->focus[0]);
+    bool good = replay->focus != NULL;
+    for (; good && replay->focus_count < copies; replay->focus_count++) {
+        const uint32_t rank = placement_rank(replay->placement, stage, replay->focus_count);
+        good = see_near(&replay->lowered->lists[rank], stage, &replay->focus[replay->focus_count]);
+    }
+    return good || error_no_memory(error, "the evaluation of a plan");
 }
 
 // --- slots -------------------------------------------------------------------------------
@@ -64,9 +116,10 @@ static bool begins(const struct replay *replay, uint32_t rank, const struct life
 }
 
 // Joined actions run together: what begins in a group is there together with what ends in it.
-static uint64_t slots_of_rank(const struct replay *replay, uint32_t rank, const struct lifetime *lifetime)
+static uint64_t slots_of_copy(const struct replay *replay, uint32_t copy, const struct lifetime *lifetime)
 {
-    const struct action_list *list = &replay->lowered->lists[rank];
+    const uint32_t rank = placement_rank(replay->placement, replay->stage, copy);
+    const struct action_list *list = &replay->focus[copy];
     const bool by_forward = lifetime->to && schedule_is_forward_only(replay->lowered);
     const unsigned to = by_forward ? lifetime->to | KIND(ACTION_F) : lifetime->to;
     uint64_t now = 0, most = 0;
@@ -95,13 +148,14 @@ static uint64_t slots_of_rank(const struct replay *replay, uint32_t rank, const 
 static uint64_t slots_between(const struct replay *replay, struct lifetime lifetime)
 {
     uint64_t most = 0;
-    for (uint32_t copy = 0; copy < placement_copies(replay->placement, lifetime.stage); copy++)
-        most = max_u64(most, slots_of_rank(replay, placement_rank(replay->placement, lifetime.stage, copy), &lifetime));
+    for (uint32_t copy = 0; copy < replay->focus_count; copy++)
+        most = max_u64(most, slots_of_copy(replay, copy, &lifetime));
     return most;
 }
 
-uint64_t replay_within(const struct replay *replay, uint32_t stage, unsigned from, unsigned to)
+uint64_t replay_within(const struct replay *replay, unsigned from, unsigned to)
 {
+    const uint32_t stage = replay->stage;
     return slots_between(replay, (struct lifetime){ stage, stage, from, to, stage, false });
 }
 
@@ -140,8 +194,9 @@ uint64_t replay_shared(const struct replay *replay, uint32_t stage, unsigned fro
     return most;
 }
 
-uint64_t replay_handed(const struct replay *replay, uint32_t stage, uint32_t next, unsigned from, unsigned to)
+uint64_t replay_handed(const struct replay *replay, uint32_t next, unsigned from, unsigned to)
 {
+    const uint32_t stage = replay->stage;
     const uint64_t messages = slots_between(replay, (struct lifetime){ stage, next, from, 0, next, true });
     return slots_between(replay, (struct lifetime){ stage, next, from, to, next, false }) + min_u64(messages, 2);
 }

@@ -220,9 +220,9 @@ static struct schedule *generate(const struct plan *plan, uint32_t micro_batches
     return order;
 }
 
-static struct placement *place(const struct plan *plan, const struct schedule *order, struct error *error)
+struct placement *plan_placement_in(const struct plan *plan, const struct schedule *schedule, struct error *error)
 {
-    struct placement *placement = placement_read(order, error);
+    struct placement *placement = placement_read(schedule, error);
     if (placement && (placement->devices = plan_devices(plan, placement, error)))
         return placement;
     placement_free(placement);
@@ -234,7 +234,7 @@ struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, 
     struct schedule *order = generate(plan, micro_batches, error);
     if (!order)
         return NULL;
-    struct placement *placement = place(plan, order, error);
+    struct placement *placement = plan_placement_in(plan, order, error);
     bool good = placement != NULL;
     placement_free(placement);
     order->costs = good ? calloc(order->stages, sizeof order->costs[0]) : NULL;
@@ -252,7 +252,7 @@ struct schedule *plan_schedule(const struct plan *plan, uint32_t micro_batches, 
 struct placement *plan_placement(const struct plan *plan, struct error *error)
 {
     struct schedule *order = generate(plan, plan->micro_batches, error);
-    struct placement *placement = order ? place(plan, order, error) : NULL;
+    struct placement *placement = order ? plan_placement_in(plan, order, error) : NULL;
     schedule_free(order);
     return placement;
 }

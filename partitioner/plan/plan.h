@@ -175,8 +175,15 @@ struct timeline;
 bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *run, struct timeline *timeline,
                    struct error *error);
 
+// The same for a schedule that plan_schedule() has lowered.
+bool plan_simulate_lowered(const struct plan *plan, const struct schedule *lowered, struct simulation *run,
+                           struct timeline *timeline, struct error *error);
+
 // Which ranks hold which of the plan's stages, and on which devices the ranks are. Freed by placement_free().
 struct placement *plan_placement(const struct plan *plan, struct error *error);
+
+// The same, read from the plan's schedule, which is at hand.
+struct placement *plan_placement_in(const struct plan *plan, const struct schedule *schedule, struct error *error);
 
 // The device of each rank, for a placement that was read from a schedule of the plan; freed by free(). NULL if the
 // stages are not those of the schedule.

@@ -105,13 +105,20 @@ struct network *cluster_network_by_rank(const struct cluster *cluster, uint32_t 
     return network;
 }
 
+bool plan_simulate_lowered(const struct plan *plan, const struct schedule *lowered, struct simulation *run,
+                           struct timeline *timeline, struct error *error)
+{
+    struct network *network = plan_network(plan, error);
+    const bool good = network && schedule_simulate(lowered, NULL, network, run, timeline, error);
+    network_free(network);
+    return good;
+}
+
 bool plan_simulate(const struct plan *plan, uint32_t micro_batches, struct simulation *run, struct timeline *timeline,
                    struct error *error)
 {
-    struct network *network = plan_network(plan, error);
-    struct schedule *lowered = network ? plan_schedule(plan, micro_batches, true, error) : NULL;
-    const bool good = lowered && schedule_simulate(lowered, NULL, network, run, timeline, error);
+    struct schedule *lowered = plan_schedule(plan, micro_batches, true, error);
+    const bool good = lowered && plan_simulate_lowered(plan, lowered, run, timeline, error);
     schedule_free(lowered);
-    network_free(network);
     return good;
 }
