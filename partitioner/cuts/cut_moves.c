@@ -14,6 +14,7 @@
 // since elsewhere threshold accepting found more. Most moves are rejected by the work of a single rank, and only the
 // others are simulated.
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/random.h"
 #include "partitioner/cuts/cut_search.h"
@@ -44,6 +45,12 @@ static bool is_over(struct moves *moves)
 }
 
 // --- cuts -------------------------------------------------------------------------------------
+
+// The trial gets the cuts of `now`. Most moves are impossible, so all else follows in complete().
+static void begin_trial(struct moves *moves)
+{
+    memcpy(moves->trial.cuts, moves->now.cuts, (moves->problem->stages + (size_t)1) * sizeof moves->now.cuts[0]);
+}
 
 // The place some steps further on, or back, strictly between two others; NO_PLACE if there is none. In a graph a step
 // of n moves the nth layer across, with what goes with it.
@@ -128,6 +135,7 @@ static bool rejoin(struct moves *moves, uint32_t joined, uint32_t split, double 
 static bool complete(struct moves *moves, uint32_t from, uint32_t to)
 {
     const uint64_t limit = moves->now.most_lacking == 0 ? moves->limit_ns : NO_TIME;
+    cut_state_copy_all_but_cuts(&moves->trial, &moves->now, moves->problem);
     if (!cut_state_complete(moves->problem, &moves->trial, from, to, limit, moves->error)) {
         moves->failed = true;
         return false;
@@ -164,7 +172,7 @@ static bool take_if_better(struct moves *moves, uint32_t from, uint32_t to)
 
 static bool try_cut(struct moves *moves, uint32_t c, int64_t steps)
 {
-    cut_state_copy(&moves->trial, &moves->now, moves->problem);
+    begin_trial(moves);
     return move_cut(moves, c, steps) && take_if_better(moves, c - 1, c + 1);
 }
 
@@ -199,7 +207,7 @@ static bool descend_rows(struct moves *moves)
             for (int back = 0; back < 2; back++) {
                 if (is_over(moves))
                     return helped;
-                cut_state_copy(&moves->trial, &moves->now, moves->problem);
+                begin_trial(moves);
                 helped |= move_row(moves, from, from + width, back) && take_if_better(moves, from - 1, from + width);
             }
     return helped;
@@ -213,7 +221,7 @@ static bool descend_joins(struct moves *moves)
         for (uint32_t split = 0; split < stages; split++) {
             if (is_over(moves))
                 return helped;
-            cut_state_copy(&moves->trial, &moves->now, moves->problem);
+            begin_trial(moves);
             helped |= rejoin(moves, joined, split, 0.5)
                    && take_if_better(moves, split < joined ? split : joined, (split < joined ? joined + 1 : split) + 1);
         }
@@ -238,7 +246,7 @@ static bool draw(struct moves *moves, uint32_t *from, uint32_t *to)
     const uint32_t c = 1 + (uint32_t)random_below(&moves->seed, stages - 1);
     const uint64_t kind = random_below(&moves->seed, 8);
     const bool back = random_below(&moves->seed, 2);
-    cut_state_copy(&moves->trial, &moves->now, moves->problem);
+    begin_trial(moves);
     if (kind < 4 || stages < 3) {
         const int64_t steps = 1 + (int64_t)random_below(&moves->seed, (uint64_t)1 << random_below(&moves->seed, 5));
         *from = c - 1;

@@ -27,8 +27,13 @@ void cut_state_clear(struct cut_state *state)
 
 void cut_state_copy(struct cut_state *to, const struct cut_state *from, const struct cut_problem *problem)
 {
+    memcpy(to->cuts, from->cuts, (problem->stages + (size_t)1) * sizeof to->cuts[0]);
+    cut_state_copy_all_but_cuts(to, from, problem);
+}
+
+void cut_state_copy_all_but_cuts(struct cut_state *to, const struct cut_state *from, const struct cut_problem *problem)
+{
     const struct cut_state kept = *to;
-    memcpy(kept.cuts, from->cuts, (problem->stages + (size_t)1) * sizeof kept.cuts[0]);
     memcpy(kept.of, from->of, problem->stages * sizeof kept.of[0]);
     memcpy(kept.lacks_bytes, from->lacks_bytes, problem->ranks * sizeof kept.lacks_bytes[0]);
     *to = *from;

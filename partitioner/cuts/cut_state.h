@@ -29,6 +29,7 @@ struct cut_state {
 bool cut_state_create(struct cut_state *state, const struct cut_problem *problem, struct error *error);
 void cut_state_clear(struct cut_state *state);
 void cut_state_copy(struct cut_state *to, const struct cut_state *from, const struct cut_problem *problem);
+void cut_state_copy_all_but_cuts(struct cut_state *to, const struct cut_state *from, const struct cut_problem *problem);
 
 static inline bool cut_state_has_cuts(const struct cut_state *state, const struct cut_problem *problem)
 {

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "partitioner/search/likeness.h"
 #include "partitioner/search/recompute_prices.h"
 
 // Bounds of stages that begin at one layer.
@@ -136,6 +137,9 @@ static bool fits_as_it_is(const struct recompute_bounds *bounds, uint32_t stage,
 
 uint64_t recompute_bound(struct recompute_bounds *bounds, uint32_t stage, uint32_t first, uint32_t end)
 {
+    const uint32_t like = likeness_first(bounds->intervals, first, end);
+    end -= first - like;
+    first = like;
     const struct row *row = &bounds->rows[first];
     if (row->until < end
         && (fits_as_it_is(bounds, stage, first, end) || !has_prices(bounds) || !price_row(bounds, first, end)))
