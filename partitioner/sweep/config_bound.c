@@ -23,11 +23,34 @@ static void set_bytes(const struct config_request *request, const struct estimat
     }
 }
 
+// Which parts blocks consist of is asked for every unit of every rank and end.
+static void see_blocks(struct config_costs *costs)
+{
+    const struct transformer *model = costs->model;
+    costs->attention = estimate_attention_part(model, 0);
+    costs->rest = estimate_rest_part(model, 0);
+    costs->blocks_are_same = true;
+    for (uint64_t i = 1; i < model->layers && costs->blocks_are_same; i++)
+        costs->blocks_are_same = estimate_attention_part(model, i) == costs->attention
+                              && estimate_rest_part(model, i) == costs->rest;
+}
+
+static enum layer_part attention_of(const struct config_costs *costs, uint64_t block)
+{
+    return costs->blocks_are_same ? costs->attention : estimate_attention_part(costs->model, block);
+}
+
+static enum layer_part rest_of(const struct config_costs *costs, uint64_t block)
+{
+    return costs->blocks_are_same ? costs->rest : estimate_rest_part(costs->model, block);
+}
+
 struct config_costs config_costs(const struct config_request *request, uint64_t memory_bytes,
                                  const struct estimate *estimate)
 {
     struct config_costs costs = { .model = request->model, .memory_bytes = (double)memory_bytes };
     set_bytes(request, estimate, &costs);
+    see_blocks(&costs);
     for (int i = 0; i < LAYER_PARTS; i++) {
         const struct phase_estimate *phases = estimate->parts[i].phases;
         costs.forward_ns[i] = phase_estimate_ns(&phases[ESTIMATE_F]);
@@ -44,8 +67,7 @@ bool config_costs_may_fit(const struct config_costs *costs, uint32_t ranks)
 {
     double bytes = costs->fixed_bytes[PART_EMBEDDING] + costs->fixed_bytes[PART_HEAD];
     for (uint64_t i = 0; i < costs->model->layers; i++)
-        bytes += costs->fixed_bytes[estimate_attention_part(costs->model, i)]
-            + costs->fixed_bytes[estimate_rest_part(costs->model, i)];
+        bytes += costs->fixed_bytes[attention_of(costs, i)] + costs->fixed_bytes[rest_of(costs, i)];
     bytes += (double)costs->model->predicted * costs->fixed_bytes[PART_PREDICTED];
     return bytes / ranks <= costs->memory_bytes;
 }
@@ -64,6 +86,7 @@ struct load {
     const struct config_costs *costs;
     double live[STAGE_KINDS];
     double counts[STAGE_KINDS][LAYER_SLOTS];
+    uint32_t given;  // a bit for each part of which there are any
     double pass_ns;  // of a micro-batch
     double bytes;    // if nothing is recomputed
 };
@@ -71,14 +94,15 @@ struct load {
 static void give(struct load *load, enum stage_kind kind, enum layer_part part)
 {
     load->counts[kind][part]++;
+    load->given |= part == PART_NONE ? 0 : (uint32_t)1 << part;
     load->pass_ns += load->costs->pass_ns[part];
     load->bytes += load->costs->fixed_bytes[part] + load->live[kind] * load->costs->saved_bytes[part];
 }
 
 static void give_block(struct load *load, enum stage_kind kind, uint64_t block)
 {
-    give(load, kind, estimate_attention_part(load->costs->model, block));
-    give(load, kind, estimate_rest_part(load->costs->model, block));
+    give(load, kind, attention_of(load->costs, block));
+    give(load, kind, rest_of(load->costs, block));
 }
 
 // Takes out of `load` the layers that free most bytes for the time that recomputing them takes. False if there are
@@ -89,7 +113,8 @@ static bool take_best(struct load *load, double *bytes, double *ns)
     int kind = 0, part = 0;
     double best = 0;
     for (int k = 0; k < STAGE_KINDS; k++)
-        for (int i = 0; i < LAYER_PARTS; i++) {
+        for (uint32_t left = load->given; left; left &= left - 1) {
+            const int i = __builtin_ctz(left);
             const double rate = load->live[k] * costs->saved_bytes[i] / costs->forward_ns[i];
             if (load->counts[k][i] > 0 && rate > best) {
                 best = rate;
@@ -127,6 +152,8 @@ static struct generator_flight flight_of(const struct config_row *row, uint32_t 
     return generator_flight(row->generator, &request, rank);
 }
 
+_Static_assert(LAYER_PARTS <= 32, "each part has a bit");
+
 static struct load no_load(const struct config_costs *costs, const struct generator_flight *flight)
 {
     return (struct load){ .costs = costs, .live = { [CHEAP] = flight->least, [DEAR] = flight->most } };
@@ -152,8 +179,7 @@ static double waited_ns(const struct bound *bound, enum layer_part part)
 
 static double waited_block_ns(const struct bound *bound, uint64_t block)
 {
-    const struct transformer *model = bound->costs->model;
-    return waited_ns(bound, estimate_attention_part(model, block)) + waited_ns(bound, estimate_rest_part(model, block));
+    return waited_ns(bound, attention_of(bound->costs, block)) + waited_ns(bound, rest_of(bound->costs, block));
 }
 
 static double hop_ns(const struct bound *bound, uint32_t rank)

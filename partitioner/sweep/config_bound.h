@@ -23,6 +23,8 @@ struct config_costs {  // of one configuration
     double fixed_bytes[LAYER_SLOTS];    // weights, gradients and optimizer states
     double output_bytes;                // of the message from one rank to the next
     double work_ns, work_forward_ns;    // of all units
+    bool blocks_are_same;               // whether all blocks consist of these parts
+    enum layer_part attention, rest;
 };
 struct config_costs config_costs(const struct config_request *request, uint64_t memory_bytes,
                                  const struct estimate *estimate);

@@ -1,8 +1,10 @@
-// Layers that are said to be alike have the same bytes and the same ways to recompute, found with the same work.
+// Layers that are said to be alike have the same bytes, the same ways to recompute, found with the same work, and the
+// same lower bounds.
 
 #include "partitioner/search/likeness.h"
 
 #include "partitioner/search/recompute_answers.h"
+#include "partitioner/search/recompute_bound.h"
 #include "tests/partitioner/small.h"
 
 enum { MOST_LAYERS = 30, TRIALS = 60 };
@@ -173,12 +175,55 @@ static void answers_are_given_for_all_that_is_alike(void **state)
     profile_free(profile);
 }
 
+// Lower bounds of recomputation, with likeness and without it, asked for in any order.
+static void bounds_are_those_of_layers_by_themselves(void **state)
+{
+    (void)state;
+    const struct slots slots[] = {
+        { .input = { 1, 3, 3 }, .kept = 3, .kept_through = 3, .output = 1, .versions = 1 },
+        { .input = { 1, 1, 2 }, .kept = 1, .kept_through = 2, .held = 1, .output = 1, .versions = 1 },
+    };
+    uint64_t seed = 43, positive = 0;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        struct error error = { 0 };
+        uint32_t odd;
+        struct profile *profile = random_blocks(&seed, &odd);
+        const struct storage storage = { .optimizer = OPTIMIZER_ADAMW };
+        struct intervals *intervals = intervals_create(profile, &storage, &error);
+        struct intervals *twin = intervals_create(profile, &storage, &error);
+        assert_good(intervals && twin, error);
+        twin->unlike = calloc(twin->layers + (size_t)1, sizeof twin->unlike[0]);  // as if it was asked, and nothing is alike
+        assert_non_null(twin->unlike);
+        const struct stage_bytes all = interval_bytes(intervals, 0, intervals->layers);
+        const uint64_t most = stage_memory_of(&all, &slots[0]).peak_bytes;
+        const uint64_t capacities[] = { most / 2, most / 3 };
+        struct recompute_bounds *bounds = recompute_bounds_create(intervals, slots, capacities, 2, &error);
+        struct recompute_bounds *twins = recompute_bounds_create(twin, slots, capacities, 2, &error);
+        assert_good(bounds && twins, error);
+        for (int i = 0; i < 400; i++) {
+            const uint32_t first = (uint32_t)random_below(&seed, intervals->layers);
+            const uint32_t end = first + 1 + (uint32_t)random_below(&seed, intervals->layers - first);
+            const uint32_t stage = (uint32_t)random_below(&seed, 2);
+            const uint64_t bound = recompute_bound(bounds, stage, first, end);
+            assert_int_equal(bound, recompute_bound(twins, stage, first, end));
+            positive += bound > 0 && bound < UINT64_MAX;
+        }
+        recompute_bounds_free(bounds);
+        recompute_bounds_free(twins);
+        intervals_free(intervals);
+        intervals_free(twin);
+        profile_free(profile);
+    }
+    assert_true(positive > 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_alike_is_the_same_by_itself),
         cmocka_unit_test(blocks_are_like_the_first),
         cmocka_unit_test(answers_are_given_for_all_that_is_alike),
+        cmocka_unit_test(bounds_are_those_of_layers_by_themselves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
