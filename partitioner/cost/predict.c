@@ -305,8 +305,8 @@ static bool simulate(const struct plan *plan, const struct network *network, uin
     return good;
 }
 
-// `whole` is the run that is timed; the caller clears it either way. `lowered` is the plan's schedule, with its costs, if
-// it is at hand and one iteration is the run.
+// `whole` is the run that is timed; the caller clears it either way. `lowered` is that run as a schedule with costs, if
+// it is at hand; or NULL.
 static bool time_run(const struct plan *plan, const struct schedule *lowered, const struct network *network,
                      struct simulation *whole, uint64_t *iteration_ns, struct error *error)
 {

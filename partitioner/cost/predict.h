@@ -38,8 +38,8 @@ void predict_add_tied(const struct profile *const *profiles, const struct storag
 // more in the steady state, T(3m) - T(2m); its bubbles are those of the run of 3m.
 bool plan_predict(struct plan *plan, const struct profile *profile, struct error *error);
 
-// The same for a caller that has the plan's schedule, lowered for predict_run_length() micro-batches, and its slots. The
-// schedule's costs become those of the plan.
+// The same for a caller that has the plan's schedule, lowered for predict_run_length() micro-batches, and its slots.
+// The schedule's costs become those of the plan.
 bool plan_predict_in(struct plan *plan, const struct profile *profile, struct schedule *lowered,
                      const struct slots *slots, struct error *error);
 

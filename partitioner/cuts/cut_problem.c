@@ -36,7 +36,7 @@ static uint64_t count_actions(const struct schedule *order)
     return count;
 }
 
-// Of an asynchronous run.
+// Simulates an asynchronous run of so many micro-batches.
 static struct simulator *make_simulator(struct cut_problem *problem, uint32_t micro_batches,
                                         const struct network *network, struct error *error)
 {

@@ -61,7 +61,7 @@ struct cut_devices {
 // Simulators that time decisions.
 struct cut_clock {
     struct simulator *simulators[2];  // of an iteration; asynchronous: of 3 m and of 2 m micro-batches
-    // Of an iteration in which no message waits for a link; NULL: asynchronous. It may be simulators[0].
+    // Simulates an iteration in which no message waits for a link; it may be simulators[0]. NULL: asynchronous.
     struct simulator *bounding;
     uint64_t actions;                 // simulated by the first two together
     struct pattern_room *room;

@@ -1,5 +1,5 @@
-// Numbers about stages that take long to work out and are asked for again and again: one for each stage that is alike
-// and each pair of places between which it may be.
+// Numbers about stages that take long to work out and are asked for again and again. There is one for each stage that
+// is alike and each pair of places between which it may be.
 //
 // Rows are made when they are first asked for, up to a limit. Beyond it, nothing is remembered.
 #ifndef PARTITIONER_CUTS_STAGE_MEMO_H

@@ -224,8 +224,8 @@ static bool ask_order(struct asking *asking)
         return false;
     const struct recompute_question question = { range.first, range.end, problem->schedule.slots[price->stage],
                                                  asking->capacity, asking->wanted, asking->most_labels };
-    bool good = recompute_answers_find(answers_of(problem, price->stage), range.intervals, range.order, &question, &made,
-                                       &list, asking->error);
+    bool good = recompute_answers_find(answers_of(problem, price->stage), range.intervals, range.order, &question,
+                                       &made, &list, asking->error);
     asking->cut |= !list.complete;
     if (asking->wanted == RECOMPUTE_LEAST && list.least_ns < asking->least_ns)
         asking->least_ns = list.least_ns;

@@ -39,8 +39,8 @@ struct intervals {
     uint32_t *source_at;   // what layer i reads, likewise
     uint32_t *sources;
     uint64_t *alive, *above;  // scratch of the pass over an interval, per layer
-    // Of likeness.h, when it was asked: a distance (0: none), and how many of the layers in front of each are unlike the
-    // layer so far in front of them.
+    // What likeness.h has found, when it was asked: a distance (0: none), and a count for each layer. This counts the
+    // layers in front that are unlike the layer so far in front of them.
     uint32_t period, *unlike;
 };
 

@@ -4,15 +4,15 @@
 //                            [-------]                           alike, and the first of their kind
 //                                  [-------]
 //
-// Layers are alike if they have the same numbers and the same distances to what they read and to what reads them, and
-// if the same bytes pass in front of them and behind them. Tied layers are like no others.
+// Layers are alike if they have the same numbers, and the same distances to what they read and to what reads them. The
+// same bytes must pass in front of them, and behind them. Tied layers are like no others.
 #ifndef PARTITIONER_SEARCH_LIKENESS_H
 #define PARTITIONER_SEARCH_LIKENESS_H
 
 #include "partitioner/search/interval.h"
 
-// Where the first interval begins that is known to be like layers [first, end); `first` itself if there is none. What
-// it takes to know is worked out once for these intervals.
+// Returns where the first interval begins that is known to be like layers [first, end); `first` itself if there is
+// none. What it takes to know is worked out once for these intervals.
 uint32_t likeness_first(struct intervals *intervals, uint32_t first, uint32_t end);
 
 #endif

@@ -12,15 +12,15 @@ enum { MOST_LAYERS = 30, TRIALS = 60 };
 static struct small_layer random_layer(uint64_t *seed)
 {
     return (struct small_layer){
-        .forward = 1 + random_below(seed, 50), .backward = 1 + random_below(seed, 90), .parameters = random_below(seed, 8),
-        .output = 1 + random_below(seed, 4), .saved = random_below(seed, 9),
+        .forward = 1 + random_below(seed, 50), .backward = 1 + random_below(seed, 90),
+        .parameters = random_below(seed, 8), .output = 1 + random_below(seed, 4), .saved = random_below(seed, 9),
         .input_kept = (enum input_kept)random_below(seed, 3), .held = random_below(seed, 3),
         .workspace = random_below(seed, 4), .backward_workspace = random_below(seed, 6),
     };
 }
 
 // A first layer, blocks of up to three layers, and a last one. In some models a layer of each block also reads what the
-// block before it read; in some, one layer in the middle is another one; in some, two layers are tied.
+// block before it read. In some, one layer in the middle is another one, and in some, two layers are tied.
 static struct profile *random_blocks(uint64_t *seed, uint32_t *odd)
 {
     struct error error = { 0 };
@@ -81,7 +81,8 @@ static void assert_same_ways(struct intervals *intervals, uint32_t like, uint32_
 
 static void assert_alike(struct intervals *intervals, uint32_t like, uint32_t first, uint32_t end)
 {
-    const struct slots slots = { .input = { 1, 2, 2 }, .kept = 2, .kept_through = 3, .held = 1, .output = 1, .versions = 1 };
+    const struct slots slots = { .input = { 1, 2, 2 }, .kept = 2, .kept_through = 3, .held = 1, .output = 1,
+                                 .versions = 1 };
     struct error error = { 0 };
     const struct stage_bytes a = interval_bytes(intervals, like, like + end - first);
     const struct stage_bytes b = interval_bytes(intervals, first, end);
@@ -129,7 +130,8 @@ static void blocks_are_like_the_first(void **state)
 {
     (void)state;
     struct error error = { 0 };
-    const struct small_layer a = { 4, 8, 3, 1, 5, INPUT_KEPT_WEIGHT, 1, 1, 2 }, b = { 2, 5, 2, 1, 3, INPUT_KEPT_BOTH, 0, 2, 1 };
+    const struct small_layer a = { 4, 8, 3, 1, 5, INPUT_KEPT_WEIGHT, 1, 1, 2 };
+    const struct small_layer b = { 2, 5, 2, 1, 3, INPUT_KEPT_BOTH, 0, 2, 1 };
     const struct small_layer rows[] = { { 1, 1, 9, 1, 1, INPUT_KEPT_NONE, 0, 0, 0 }, a, b, a, b, a, b, a, b,
                                         { 9, 9, 9, 1, 1, INPUT_KEPT_NONE, 0, 0, 0 } };
     struct profile *profile = small_chain(rows, 10);
@@ -192,7 +194,8 @@ static void bounds_are_those_of_layers_by_themselves(void **state)
         struct intervals *intervals = intervals_create(profile, &storage, &error);
         struct intervals *twin = intervals_create(profile, &storage, &error);
         assert_good(intervals && twin, error);
-        twin->unlike = calloc(twin->layers + (size_t)1, sizeof twin->unlike[0]);  // as if it was asked, and nothing is alike
+        // As if it was asked, and nothing is alike.
+        twin->unlike = calloc(twin->layers + (size_t)1, sizeof twin->unlike[0]);
         assert_non_null(twin->unlike);
         const struct stage_bytes all = interval_bytes(intervals, 0, intervals->layers);
         const uint64_t most = stage_memory_of(&all, &slots[0]).peak_bytes;
