@@ -2,17 +2,6 @@
 
 #include <stdlib.h>
 
-#include "partitioner/cuts/cut_problem.h"
-
-// A number that is known is remembered with 1 added; 0: it is not known. UINT64_MAX stays as it is, and the number
-// below it is not remembered.
-struct stage_memo {
-    const struct cut_problem *problem;
-    size_t places, row_count;
-    size_t room;       // rows that may still be made
-    uint64_t *rows[];  // by the stage that is alike and the place where it begins
-};
-
 enum { MOST_NUMBERS = 1 << 20 };
 
 struct stage_memo *stage_memo_create(const struct cut_problem *problem, struct error *error)
@@ -40,15 +29,6 @@ void stage_memo_free(struct stage_memo *memo)
 static uint64_t **row_of(struct stage_memo *memo, uint32_t stage, uint32_t from)
 {
     return &memo->rows[memo->problem->alike[stage] * memo->places + from];
-}
-
-bool stage_memo_get(const struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to, uint64_t *number)
-{
-    const uint64_t *row = memo->rows[memo->problem->alike[stage] * memo->places + from];
-    if (!row || row[to] == 0)
-        return false;
-    *number = row[to] < UINT64_MAX ? row[to] - 1 : UINT64_MAX;
-    return true;
 }
 
 void stage_memo_set(struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to, uint64_t number)

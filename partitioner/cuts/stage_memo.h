@@ -5,13 +5,16 @@
 #ifndef PARTITIONER_CUTS_STAGE_MEMO_H
 #define PARTITIONER_CUTS_STAGE_MEMO_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "partitioner/cuts/cut_problem.h"
 
-struct cut_problem;
-struct error;
-struct stage_memo;
+// A number that is known is remembered with 1 added; 0: it is not known. UINT64_MAX stays as it is, and the number
+// below it is not remembered.
+struct stage_memo {
+    const struct cut_problem *problem;
+    size_t places, row_count;
+    size_t room;       // rows that may still be made
+    uint64_t *rows[];  // by the stage that is alike and the place where it begins
+};
 
 // The problem is borrowed. Its stages that are alike and its places must be known, and their number stays. NULL with
 // an error.
@@ -19,7 +22,16 @@ struct stage_memo *stage_memo_create(const struct cut_problem *problem, struct e
 void stage_memo_free(struct stage_memo *memo);
 
 // The number as it was set; false if it was not, or was forgotten.
-bool stage_memo_get(const struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to, uint64_t *number);
+static inline bool stage_memo_get(const struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to,
+                                  uint64_t *number)
+{
+    const uint64_t *row = memo->rows[memo->problem->alike[stage] * memo->places + from];
+    if (!row || row[to] == 0)
+        return false;
+    *number = row[to] < UINT64_MAX ? row[to] - 1 : UINT64_MAX;
+    return true;
+}
+
 void stage_memo_set(struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to, uint64_t number);
 void stage_memo_forget(struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to);
 

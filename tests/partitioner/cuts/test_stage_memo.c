@@ -2,7 +2,6 @@
 
 #include "partitioner/cuts/stage_memo.h"
 
-#include "partitioner/cuts/cut_problem.h"
 #include "tests/test.h"
 
 enum { STAGES = 5, PLACES = 9 };
