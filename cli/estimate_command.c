@@ -170,7 +170,7 @@ static int run(int count, char **arguments)
     struct error error = { 0 };
     struct transformer model;
     struct rated_device device;
-    if (!estimate_load_model(given.config, &model, &error) || !rated_device_load(given.device, &device, &error))
+    if (!estimate_load(given.config, given.device, &model, &device, &error))
         return command_fail(&error);
     struct estimate *estimate = malloc(sizeof *estimate);
     struct profile *profile = NULL;

@@ -184,12 +184,15 @@ static error_t parse_estimate_option(int key, char *argument, struct argp_state 
 
 const struct argp estimate_argp = { .options = options, .parser = parse_estimate_option };
 
-bool estimate_load_model(const char *config, struct transformer *model, struct error *error)
+bool estimate_load(const char *config, const char *name, struct transformer *model, struct rated_device *device,
+                   struct error *error)
 {
     struct text notes = { 0 };
     const bool good = transformer_load_noting(config, model, &notes, error)
-        && command_say_lines(config, &notes, error);
+        && command_say_lines(config, &notes, error) && rated_device_load(name, device, error);
     text_clear(&notes);
+    if (good && strcmp(name, rated_device_named(name)) != 0)
+        command_say("%s: the device %s", name, device->name);
     return good;
 }
 

@@ -427,7 +427,7 @@ int command_run_configs(int count, char **arguments)
     struct progress progress = { 0 };
     struct config_sweep *sweep = NULL;
     int judged = -1;
-    if (estimate_load_model(given.config, &model, &error) && rated_device_load(given.device, &device, &error)) {
+    if (estimate_load(given.config, given.device, &model, &device, &error)) {
         struct config_request request = request_of(&given);
         request.model = &model;
         request.device = &device;

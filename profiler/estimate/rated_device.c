@@ -113,6 +113,11 @@ void rated_device_names(struct text *text)
     }
 }
 
+const char *rated_device_named(const char *name)
+{
+    return strcmp(name, "h100") == 0 ? "h100-sxm" : name;
+}
+
 static bool find_built_in(const char *name, struct rated_device *device, struct error *error)
 {
     struct alike alike = { .distance = 0 };
@@ -135,7 +140,7 @@ static bool find_built_in(const char *name, struct rated_device *device, struct 
 bool rated_device_load(const char *name, struct rated_device *device, struct error *error)
 {
     if (strcmp(name, "-") != 0 && !strpbrk(name, "./"))
-        return find_built_in(name, device, error);
+        return find_built_in(rated_device_named(name), device, error);
     size_t length;
     char *text = text_load(name, &length, error);
     const bool good = text && rated_device_read(text, length, name, device, error);

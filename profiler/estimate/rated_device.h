@@ -60,6 +60,9 @@ bool rated_device_read(const char *text, size_t length, const char *name, struct
                        struct error *error);
 void rated_device_write(const struct rated_device *device, struct text *text);
 
+// The built-in device that a name stands for: h100-sxm for "h100", and otherwise the name itself.
+const char *rated_device_named(const char *name);
+
 // Adds the names: "a100-40, a100-80, ..."
 void rated_device_names(struct text *text);
 

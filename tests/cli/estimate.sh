@@ -114,3 +114,4 @@ weir sweep --config hybrid.json --device h100-sxm --devices 4 --sequence 8192 --
 # Experts that compute nothing have matrices in their class, which is said.
 echo '{"model_type": "longcat_flash", "num_layers": 2, "vocab_size": 1000}' >idle.json
 weir estimate idle.json --device h100-sxm --sequence 4096 --json 2>&1 >/dev/null | grep zero_expert_num
+weir estimate config.json --device h100 2>&1 >short.txt; weir estimate config.json --device h100-sxm >long.txt; cmp short.txt long.txt

@@ -40,6 +40,8 @@ static void built_in_ones_are_found_by_name(void **state)
     }
     struct error error = { 0 };
     struct rated_device device;
+    assert_good(rated_device_load("h100", &device, &error), error);
+    assert_string_equal(device.name, "h100-sxm");
     assert_false(rated_device_load("h101", &device, &error));
     assert_non_null(strstr(error.text, "\"h101\" is none of the built-in devices (a100-40, "));
     assert_non_null(strstr(error.text, "nor a file, which has a \".\" or a \"/\" in its name"));
