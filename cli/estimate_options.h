@@ -15,8 +15,8 @@ extern const struct argp estimate_argp;
 // device's file if there is one.
 void estimate_name_files(const char *config, const char *device_file, struct error *error);
 
-// Reads the model's config.json and the device, and says on stderr what the user should know of them: what was left out
-// of the model (transformer_load_noting()), and which device it is if the name is a short one.
+// Reads the model's config.json and the device. Says on stderr what the user should know of them: what was left out of
+// the model (transformer_load_noting()), and which device a short name stands for.
 bool estimate_load(const char *config, const char *name, struct transformer *model, struct rated_device *device,
                    struct error *error);
 
