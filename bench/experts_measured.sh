@@ -4,7 +4,7 @@
 # device, where they only wait for each other, or on a device each, where they send messages. Needs two idle cores, and
 # what bench/experts.sh leaves in out/experts.
 #
-#     bench/experts_measured.sh
+#     bench/experts_measured.sh [ROUNDS]        (default: 5)
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PWD/build/release/bin:$PATH
@@ -40,7 +40,7 @@ plan() {  # NAME VARIANT
 plan least "$least"
 plan dealt rows2:dealt
 plan busiest "rows2:$busiest"
-for round in 1 2 3 4 5; do
+for ((round = 0; round < ${1:-5}; round++)); do
     for devices in cpu:queued cpu:queued,cpu:queued; do
         for name in least dealt busiest; do
             weir train $model --plan two-$name.json --data text.txt --weights $weights --steps 24 --rate 1e-9 \
