@@ -243,12 +243,12 @@ static bool keep_to_exchange(const struct search_request *request, bool *can_cut
     const uint32_t cut = search_exchange_cut(request);
     for (uint32_t l = 1; cut > 0 && l < request->profile->layer_count; l++)
         can_cut[l] &= l == cut;
-    if (cut == 0 || (can_cut[cut] && stages <= 2))
+    if (cut == 0 || (can_cut[cut] && stages <= 2 && request->ranks <= 1))
         return true;
     return error_set_kind(error, ERROR_ANSWER, "%s exchanges, so that the model is cut in front of its layer %.80s and"
                           " nowhere else, which %s; take another schedule", request->schedule,
                           request->profile->layers[cut].name,
-                          can_cut[cut] ? "leaves two stages" : "no_cut_after or a tied layer forbids");
+                          can_cut[cut] ? "leaves two stages, of one rank" : "no_cut_after or a tied layer forbids");
 }
 
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error)

@@ -112,3 +112,10 @@ weir check broken.json; echo "exit $?"
 for format in megatron pytorch; do
     weir export $format plan.json -o exported; echo "exit $?"
 done
+
+echo "# an order that exchanges with the two stages on two ranks is refused"
+echo '{ "format": "weir.schedule", "version": 1, "name": "apart", "weights": "flush", "ranks": 2, "stages": 2,
+  "micro_batches": 2, "exchanges": true, "routes": [[0, 1]], "route_of": [0, 0],
+  "actions": ["0F0 0F1 0B0 0B1 0STEP", "1F0 1B0 1F1 1B1 1STEP"] }' >apart.json
+weir partition wide.json --cluster "4 devices, 1GiB, 1GB/s 5us" --schedule apart.json --ranks 2 --micro-batches 2 \
+    --variants rows2:rows,rows2:rows 2>&1 | grep 'exchanges, so' | sed 's/.*tried): //'
