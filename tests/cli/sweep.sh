@@ -34,7 +34,7 @@ weir sweep profile.json --cluster "$cluster" --memory 9MiB --optimizer sgd --sch
 weir sweep profile.json --cluster "$cluster" --memory 4MiB --schedules 1f1b,zb-v --micro-batches 8; echo "exit $?"
 
 echo "# Ctrl-C prints what is known"
-"$ROOT/tests/cli/signalled.py" INT 500 weir sweep profile.json --cluster "$cluster" --optimizer sgd --schedules gpipe,interleaved --micro-batches 8,4096,8192,16384 --budget 100000000000 --jobs 1 --json > stopped.json
+"$ROOT/tests/cli/signalled.py" INT 500 weir sweep profile.json --cluster "$cluster" --optimizer sgd --schedules gpipe,interleaved --micro-batches "8,$(seq -s, 16384 1024 48000)" --budget 100000000000 --jobs 1 --json > stopped.json
 echo "exit $?"; grep -A6 '"schedule": "gpipe"' stopped.json | grep outcome | head -1; tail -2 stopped.json
 
 echo "# refused"
