@@ -6,13 +6,20 @@
 
 #include "device/maker.h"
 
+// What multiplies matrices in bf16. Sums are fp32 by each.
+enum bf16_by {
+    BF16_BY_FP32,    // products of floats
+    BF16_BY_VECTORS, // avx512_bf16
+    BF16_BY_AMX,
+};
+
 struct cpu {  // a device's own
     const struct kernel_functions *kernels;        // kernels that compute at once
     const struct kernel_functions *float_kernels;  // what those compute with: themselves, except for 16 bits
     uint64_t link_rate;                            // bytes per second to and from the host; 0: no such link
     struct empty_hall *empty_halls;                // of communicators without an end yet; under the device's lock
     struct cpu_convolution *_Atomic convolutions;  // those that convolution_bytes() was asked about
-    bool has_amx;                                  // AMX multiplies its matrices in bf16
+    enum bf16_by bf16_by;
     struct cpu_product *_Atomic products;          // those that it has computed so far
 };
 
@@ -36,19 +43,19 @@ extern const struct kernel_functions cpu_kernels_avx512, cpu_kernels_bf16_avx512
 // itself.
 void cpu_product(struct queue *queue, const struct matmul *matmul);
 
-// Whether this processor multiplies tiles of bf16, and oneDNN may use that (ONEDNN_MAX_CPU_ISA).
-bool cpu_has_amx(void);
+// The quickest that this processor has, and that oneDNN may use (ONEDNN_MAX_CPU_ISA).
+enum bf16_by cpu_bf16_by(void);
 
-// The product in bf16 by AMX, with its epilogues. GELU is that of the rounded before_gelu, as in the backward. False if
-// that is not possible: then nothing was done.
+// The product in bf16 by AMX or avx512_bf16, with its epilogues. GELU is that of the rounded before_gelu, as in the
+// backward. False if that is not possible: then nothing was done.
 bool cpu_bf16_product(struct queue *queue, const struct matmul *matmul);
 void cpu_forget_products(struct cpu *cpu);
 
-// Attention in bf16, on a device that has AMX.
+// Attention in bf16, on a device that has AMX or avx512_bf16.
 #if defined(__x86_64__)
-void cpu_amx_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+void cpu_bf16_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
                        const struct values *qkv);
-void cpu_amx_attention_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
+void cpu_bf16_attention_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
                                 const struct values *out_gradient, const struct values *out, const float *log_sums,
                                 const struct values *qkv);
 #endif

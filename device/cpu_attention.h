@@ -503,8 +503,8 @@ static void cpu_attention_backward(struct queue *queue, const struct attention *
 
 #else
 
-// The kernels of AMX compute all keys up to a query, since their loops and masks know only the diagonal. Attention with
-// a pattern is therefore computed in floats here, on processors with AMX, too.
+// The kernels by products of bf16 compute all keys up to a query, since their loops and masks know only the diagonal.
+// Attention with a pattern is therefore computed in floats here, on every processor.
 //
 // In 16 bits one head after the other is widened to floats, which stay in a cache. `shape` is that of one head.
 struct widened_head {
@@ -580,8 +580,8 @@ static void cpu_attention(struct queue *queue, const struct attention *attention
                           const struct values *qkv, void *workspace)
 {
 #if defined(CPU_BF16) && defined(__AVX512F__)
-    if (((const struct cpu *)queue->device->own)->has_amx && attention_is_plain(attention)) {
-        cpu_amx_attention(queue, attention, out, log_sums, qkv);
+    if (((const struct cpu *)queue->device->own)->bf16_by != BF16_BY_FP32 && attention_is_plain(attention)) {
+        cpu_bf16_attention(queue, attention, out, log_sums, qkv);
         return;
     }
 #endif
@@ -605,8 +605,8 @@ static void cpu_attention_backward(struct queue *queue, const struct attention *
                                    void *workspace)
 {
 #if defined(CPU_BF16) && defined(__AVX512F__)
-    if (((const struct cpu *)queue->device->own)->has_amx && attention_is_plain(attention)) {
-        cpu_amx_attention_backward(queue, attention, qkv_gradient, out_gradient, out, log_sums, qkv);
+    if (((const struct cpu *)queue->device->own)->bf16_by != BF16_BY_FP32 && attention_is_plain(attention)) {
+        cpu_bf16_attention_backward(queue, attention, qkv_gradient, out_gradient, out, log_sums, qkv);
         return;
     }
 #endif

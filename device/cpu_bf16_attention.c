@@ -1,5 +1,6 @@
-// Causal attention in bf16, by products of AMX. One head is computed at a time, BLOCK queries of it at once. Their
-// scores are transposed: a row for each key, and a lane for each query. A softmax thus needs no sums across lanes.
+// Causal attention in bf16, by products of AMX or of avx512_bf16. One head is computed at a time, BLOCK queries of it
+// at once. Their scores are transposed: a row for each key, and a lane for each query. A softmax thus needs no sums
+// across lanes.
 //
 //                 queries of a block
 //     keys        b .. b + 31
@@ -12,8 +13,8 @@
 //
 //     slope^T = P^T (V g^T - D) / sqrt(size)      dQ^T = K^T slope^T      dK = slope^T Q      dV = P^T g
 //
-// AMX reads the right matrix of a product as pairs: a row of it holds two rows of bf16, interleaved. Rows of P^T and
-// slope^T become pairs without leaving their lanes.
+// Both units read the right matrix of a product as pairs: a row of it holds two rows of bf16, interleaved. Rows of P^T
+// and slope^T become pairs without leaving their lanes.
 #if defined(__x86_64__)
 #define CPU_BF16
 #include <stdlib.h>
@@ -21,7 +22,11 @@
 #include "common/large.h"
 #include "device/cpu_elements.h"
 
-enum { BLOCK = 32, TILE = 16 };  // a tile of AMX has 16 rows of 64 bytes
+enum {
+    BLOCK = 32,
+    TILE = 16,  // a tile of AMX has 16 rows of 64 bytes
+    ROWS = 8,   // whose sums fill 16 of 32 registers
+};
 
 // Every size below is a multiple of BLOCK. Numbers past the end are zeros.
 static size_t padded(size_t count)
@@ -54,7 +59,7 @@ static void compiler_barrier(void)
 }
 
 // c (+)= a b for BLOCK rows and BLOCK columns of c. Strides are in elements: floats of c, bf16 of a, pairs of b.
-static void multiply_block(float *c, size_t c_stride, const element *a, size_t a_stride, const uint32_t *b,
+static void multiply_tiles(float *c, size_t c_stride, const element *a, size_t a_stride, const uint32_t *b,
                            size_t b_stride, size_t k, bool adds)
 {
     const size_t c_bytes = c_stride * sizeof *c, a_bytes = a_stride * sizeof *a, b_bytes = b_stride * sizeof *b;
@@ -89,11 +94,44 @@ static void multiply_block(float *c, size_t c_stride, const element *a, size_t a
     compiler_barrier();
 }
 
+// The same for ROWS rows of c. All of their sums are in registers.
+INLINE void multiply_rows(float *c, size_t c_stride, const element *a, size_t a_stride, const uint32_t *b,
+                          size_t b_stride, size_t k, bool adds)
+{
+    __m512 left[ROWS], right[ROWS];
+    for (size_t row = 0; row < ROWS; row++) {
+        left[row] = adds ? _mm512_loadu_ps(c + row * c_stride) : _mm512_setzero_ps();
+        right[row] = adds ? _mm512_loadu_ps(c + row * c_stride + TILE) : _mm512_setzero_ps();
+    }
+    for (size_t l = 0; l < k; l += 2, b += b_stride) {
+        const __m512bh b_left = (__m512bh)_mm512_loadu_si512(b), b_right = (__m512bh)_mm512_loadu_si512(b + TILE);
+        for (size_t row = 0; row < ROWS; row++) {
+            int32_t pair;
+            memcpy(&pair, a + row * a_stride + l, sizeof pair);
+            const __m512bh both = (__m512bh)_mm512_set1_epi32(pair);
+            left[row] = _mm512_dpbf16_ps(left[row], both, b_left);
+            right[row] = _mm512_dpbf16_ps(right[row], both, b_right);
+        }
+    }
+    for (size_t row = 0; row < ROWS; row++) {
+        _mm512_storeu_ps(c + row * c_stride, left[row]);
+        _mm512_storeu_ps(c + row * c_stride + TILE, right[row]);
+    }
+}
+
+static void multiply_vectors(float *c, size_t c_stride, const element *a, size_t a_stride, const uint32_t *b,
+                             size_t b_stride, size_t k, bool adds)
+{
+    for (size_t row = 0; row < BLOCK; row += ROWS)
+        multiply_rows(c + row * c_stride, c_stride, a + row * a_stride, a_stride, b, b_stride, k, adds);
+}
+
 // --- one head ----------------------------------------------------------------------------
 
 // The head's numbers and what is made of them. `keys` and `size` are padded.
 struct head {
     struct attention shape;
+    bool has_tiles;                        // AMX, or else avx512_bf16
     size_t end;                            // of the keys that queries attend to
     size_t keys, size, width;              // width: elements from one row of an output to the next
     float factor;
@@ -149,16 +187,33 @@ static bool head_init(struct queue *queue, struct head *head, const struct atten
     *head = (struct head){
         .shape = *shape, .end = shape->first + shape->sequence, .keys = padded(shape->first + shape->sequence),
         .size = padded(shape->size), .width = shape->heads * shape->size, .factor = 1 / sqrtf((float)shape->size),
+        .has_tiles = ((const struct cpu *)queue->device->own)->bf16_by == BF16_BY_AMX,
     };
     const size_t bytes = head->keys * head->size * (4 * sizeof(element) + 2 * sizeof(float))
                        + BLOCK * head->size * (2 * sizeof(element) + 2 * sizeof(uint32_t) + sizeof(float))
                        + head->keys * BLOCK * (2 * sizeof(float) + 3 * sizeof(element));
     head->memory = large_aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT);
-    if (head->memory)
-        lay_out(head, head->memory);
-    else
+    if (!head->memory) {
         queue_fail(queue, "there is no memory for a head of attention in bf16");
-    return head->memory != NULL;
+        return false;
+    }
+    lay_out(head, head->memory);
+    if (head->has_tiles)
+        tiles_begin();
+    return true;
+}
+
+static void head_clear(struct head *head)
+{
+    if (head->has_tiles)
+        _tile_release();
+    free(head->memory);
+}
+
+static void multiply_block(const struct head *head, float *c, size_t c_stride, const element *a, size_t a_stride,
+                           const uint32_t *b, size_t b_stride, size_t k, bool adds)
+{
+    (head->has_tiles ? multiply_tiles : multiply_vectors)(c, c_stride, a, a_stride, b, b_stride, k, adds);
 }
 
 // Copies rows of the head, with zeros after them and after the last.
@@ -232,16 +287,16 @@ static void multiply_keys(const struct head *head, float *to, const element *key
                           size_t end)
 {
     for (size_t key = 0; key < end; key += BLOCK)
-        multiply_block(to + key * BLOCK, BLOCK, keys + key * head->size, head->size, transposed, BLOCK, head->size,
-                       false);
+        multiply_block(head, to + key * BLOCK, BLOCK, keys + key * head->size, head->size, transposed, BLOCK,
+                       head->size, false);
 }
 
 // result = K^T or V^T, times pairs of the block.
 static void multiply_transposed(const struct head *head, const element *transposed, size_t end)
 {
     for (size_t c = 0; c < head->size; c += BLOCK)
-        multiply_block(head->result + c * BLOCK, BLOCK, transposed + c * head->keys, head->keys, head->pairs, BLOCK,
-                       end, false);
+        multiply_block(head, head->result + c * BLOCK, BLOCK, transposed + c * head->keys, head->keys, head->pairs,
+                       BLOCK, end, false);
 }
 
 // Rounds the transposed result to rows.
@@ -312,13 +367,12 @@ static void block_forward(struct head *head, const element *qkv, element *out, f
     store_result(head, out + block * head->width, head->width, rows);
 }
 
-void cpu_amx_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
+void cpu_bf16_attention(struct queue *queue, const struct attention *attention, struct values *out, float *log_sums,
                        const struct values *qkv)
 {
     struct head head;
     if (!head_init(queue, &head, attention))
         return;
-    tiles_begin();
     for (size_t i = 0; i < attention->batch * attention->heads; i++) {
         const element *from = qkv_of(&head, qkv, i);
         copy_rows(&head, head.k, head.keys, from + head.width, 3 * head.width, head.end);
@@ -327,8 +381,7 @@ void cpu_amx_attention(struct queue *queue, const struct attention *attention, s
         for (size_t block = 0; block < attention->sequence; block += BLOCK)
             block_forward(&head, from, elements(out) + out_at(&head, i), log_sums + i * attention->sequence, block);
     }
-    _tile_release();
-    free(head.memory);
+    head_clear(&head);
 }
 
 // --- backward ------------------------------------------------------------------------------
@@ -384,8 +437,8 @@ static void add_block(const struct head *head, float *to, const element *rows, c
 {
     for (size_t key = 0; key < end; key += BLOCK)
         for (size_t c = 0; c < head->size; c += BLOCK)
-            multiply_block(to + key * head->size + c, head->size, rows + key * BLOCK, BLOCK, pairs + c, head->size,
-                           BLOCK, true);
+            multiply_block(head, to + key * head->size + c, head->size, rows + key * BLOCK, BLOCK, pairs + c,
+                           head->size, BLOCK, true);
 }
 
 static void block_backward(struct head *head, const struct given *given, size_t block)
@@ -430,14 +483,13 @@ static void head_backward(struct head *head, const struct given *given)
     store_gradients(head, given->qkv_gradient + 2 * head->width, head->v_gradient);
 }
 
-void cpu_amx_attention_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
+void cpu_bf16_attention_backward(struct queue *queue, const struct attention *attention, struct values *qkv_gradient,
                                 const struct values *out_gradient, const struct values *out, const float *log_sums,
                                 const struct values *qkv)
 {
     struct head head;
     if (!head_init(queue, &head, attention))
         return;
-    tiles_begin();
     for (size_t i = 0; i < attention->batch * attention->heads; i++) {
         const element *from = qkv_of(&head, qkv, i);
         head_backward(&head, &(struct given){
@@ -448,7 +500,6 @@ void cpu_amx_attention_backward(struct queue *queue, const struct attention *att
             .qkv_gradient = elements(qkv_gradient) + (from - elements_of(qkv)),
         });
     }
-    _tile_release();
-    free(head.memory);
+    head_clear(&head);
 }
 #endif

@@ -1,4 +1,4 @@
-// A product that AMX does not compute is one of floats: its inputs are widened, and its outputs rounded once.
+// A product that no unit for bf16 computes is one of floats: its inputs are widened, and its outputs rounded once.
 //
 //     16 bits   a ----> float ---> sgemm ---> float ----> c   16 bits
 //                exact                         one rounding

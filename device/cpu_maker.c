@@ -147,8 +147,9 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     device->precision = wishes.fp16 ? PRECISION_FP16 : wishes.bf16 ? PRECISION_BF16 : PRECISION_FP32;
     const bool is_half = device->precision != PRECISION_FP32;
     const char *half = is_half ? precision_name(device->precision) : "";
-    cpu->has_amx = wishes.bf16 && wishes.set == &instruction_sets[0] && cpu_has_amx();
-    const char *by = !is_half ? "" : cpu->has_amx ? " by AMX" : " by fp32";
+    cpu->bf16_by = wishes.bf16 && wishes.set == &instruction_sets[0] ? cpu_bf16_by() : BF16_BY_FP32;
+    static const char *const units[] = { " by fp32", " by avx512_bf16", " by AMX" };
+    const char *by = is_half ? units[cpu->bf16_by] : "";
     snprintf(device->description, sizeof device->description, "%s, %s%s%s%s%s%s%s", name, wishes.set->name,
              is_half ? ", " : "", half, by, wishes.queued ? ", queued" : "", wishes.graphs ? ", graphs" : "",
              wishes.mpi ? ", mpi" : "");

@@ -31,8 +31,8 @@ struct event;
 //     cpu:avx2 ..           that instruction set
 //     cpu:queued            queues are threads that run ahead of their host
 //     cpu:queued,graphs     these queues also record (see recordings, below)
-//     cpu:bf16, cpu:fp16    computes in bfloat16, by AMX if the processor has it and no lesser set is asked for, or in
-//                           IEEE's 16-bit numbers, slowly; "cpu:bf16,avx2" is both
+//     cpu:bf16, cpu:fp16    computes in bfloat16, or in IEEE's 16-bit numbers, slowly. Products in bfloat16 are by AMX,
+//                           or by avx512_bf16 on AMD's processors, if no lesser set is asked for: "cpu:bf16,avx2"
 //     cpu:link=2GB/s        transfers to and from its host's memory take as long as over such a link
 struct device *device_open(const char *name, struct error *error);
 // Opens the device that computes in the host's memory in place of `device`: the processor, with the same precision.

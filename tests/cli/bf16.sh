@@ -19,7 +19,7 @@ grep -c '"optimizer": "adamw-master"' 1f1b.json
 weir verify 1f1b.json 2>&1 || echo "exit $?"
 plan --schedule 1f1b --optimizer adamw -o plain.json
 weir verify plain.json --device cpu:bf16 2>&1 || echo "exit $?"
-# Without AMX, as on a processor that has none, products are computed in fp32.
+# Without AMX and avx512_bf16, as on a processor that has neither, products are computed in fp32.
 export ONEDNN_MAX_CPU_ISA=AVX2
 weir profile $model --device cpu:bf16 | sed -n '1s/.*\(bf16 by [a-z0-9]*\).*/\1/p'
 weir verify 1f1b.json --device cpu:bf16 --steps 3 | tail -1
