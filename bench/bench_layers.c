@@ -362,17 +362,13 @@ static void run_experts(const struct bench *bench, const void *arguments)
     const struct routed *x = arguments;
     const struct routing *routing = &x->routing;
     const bool is_dense = routing->router.experts == 1;
-    const struct activation activation = { false, routing->most, x->inner, NULL };
     if (!is_dense) {
         kernel_route(bench->queue, routing, x->statistics, x->loss);
         kernel_permute(bench->queue, routing, x->sorted, x->in, x->width, false);
     }
     multiply_groups(bench, x, (struct matmul){ .m = routing->most, .n = x->inner, .k = x->width,
                                                .a = is_dense ? x->in : x->sorted, .b = x->up, .bias = x->up_bias,
-                                               .c = is_dense ? x->bent : x->wide,
-                                               .before_gelu = is_dense ? x->wide : NULL });
-    if (!is_dense)
-        kernel_activate(bench->queue, &activation, x->bent, x->wide);
+                                               .c = x->bent, .before_gelu = x->wide });
     multiply_groups(bench, x, (struct matmul){ .m = routing->most, .n = x->width, .k = x->inner, .a = x->bent,
                                                .b = x->down, .bias = x->down_bias, .c = x->given });
     if (!is_dense)

@@ -287,6 +287,8 @@ static struct matmul group_product(const struct matmul *matmul, size_t group, si
     one.b = element_at(matmul->b, group * matmul->k * matmul->n);
     one.bias = element_at(matmul->bias, group * matmul->n);
     one.c = (struct values *)(elements(matmul->c) + first * matmul->n);
+    if (matmul->before_gelu)
+        one.before_gelu = (struct values *)(elements(matmul->before_gelu) + first * matmul->n);
     return one;
 }
 

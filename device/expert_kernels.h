@@ -121,7 +121,7 @@ void kernel_gate_gradients(struct queue *queue, const struct routing *routing, f
 
 // A product for each group of rows, whose ends are on the device. The matmul is that of one group, tightly packed:
 // `m` rows at most, or with `sums` a `k` of that many (then transpose_a is set). Group e has matrix e of b and bias,
-// or matrix e of the sums. There is no before_gelu. A group without rows does nothing.
+// or matrix e of the sums. Rows of before_gelu are those of c. A group without rows does nothing.
 void kernel_grouped_matmul(struct queue *queue, const struct matmul *matmul, const int32_t *ends, size_t groups);
 // The backward of the biases: sums[group][column] is added to.
 void kernel_grouped_sum_columns(struct queue *queue, float *sums, const struct values *in, const int32_t *ends,

@@ -312,15 +312,12 @@ static struct activation activation_of(const struct layer *layer, const struct k
                 : (struct activation){ shape->is_swiglu, layer_rows(layer), shape->shared, NULL };
 }
 
-// The rows of the experts through one product. With is_back through its transpose.
+// The rows of the experts through one product, whose `m` is set here.
 static void multiply_groups(const struct layer *layer, const struct layer_pass *pass, const struct kept *kept,
-                            struct values *out, const struct values *in, const struct values *weight,
-                            const struct values *bias, size_t in_width, size_t out_width, bool is_back)
+                            struct matmul product)
 {
-    kernel_grouped_matmul(pass->base.queue, &(struct matmul){
-        .m = router_taken(layer), .n = out_width, .k = in_width, .transpose_b = is_back, .a = in, .b = weight, .c = out,
-        .bias = bias,
-    }, kept->taken, layer_own_experts(layer));
+    product.m = router_taken(layer);
+    kernel_grouped_matmul(pass->base.queue, &product, kept->taken, layer_own_experts(layer));
 }
 
 // --- exchanges --------------------------------------------------------------------
@@ -417,12 +414,18 @@ static void experts_multiply(const struct layer *layer, const struct layer_pass 
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_work work = forward_work_of(layer, pass);
     const struct activation activation = activation_of(layer, &saved.kept);
-    multiply_groups(layer, pass, &saved.kept, saved.wide, has_places(layer) ? saved.received : work.slots,
-                    weights.at[own.up], has_biases(layer) ? weights.at[own.up_bias] : NULL, width,
-                    up_width(layer, inner), false);
-    kernel_activate(pass->base.queue, &activation, work.bent, saved.wide);
-    multiply_groups(layer, pass, &saved.kept, has_places(layer) ? work.given : saved.given, work.bent,
-                    weights.at[own.down], has_biases(layer) ? weights.at[own.down_bias] : NULL, inner, width, false);
+    struct matmul up = { .n = up_width(layer, inner), .k = width, .a = has_places(layer) ? saved.received : work.slots,
+                         .b = weights.at[own.up], .c = saved.wide };
+    struct matmul down = { .n = width, .k = inner, .a = work.bent, .b = weights.at[own.down],
+                           .c = has_places(layer) ? work.given : saved.given };
+    if (has_biases(layer)) {
+        up.bias = weights.at[own.up_bias], down.bias = weights.at[own.down_bias];
+        up.c = work.bent, up.before_gelu = saved.wide;
+    }
+    multiply_groups(layer, pass, &saved.kept, up);
+    if (!has_biases(layer))
+        kernel_activate(pass->base.queue, &activation, work.bent, saved.wide);
+    multiply_groups(layer, pass, &saved.kept, down);
 }
 
 static struct shard_part rows_from_experts(const struct layer *layer, const struct layer_pass *pass)
@@ -499,11 +502,15 @@ static void experts_multiply_back(const struct layer *layer, const struct layer_
     const struct experts_held held = held_of(layer, pass);
     const struct experts_work work = backward_work_of(layer, pass);
     const struct activation activation = activation_of(layer, &saved.kept);
-    multiply_groups(layer, pass, &saved.kept, held.bent, has_places(layer) ? held.received_gradient : work.slots,
-                    weights.at[own.down], NULL, width, inner, true);
+    multiply_groups(layer, pass, &saved.kept, (struct matmul){
+        .transpose_b = true, .n = inner, .k = width, .a = has_places(layer) ? held.received_gradient : work.slots,
+        .b = weights.at[own.down], .c = held.bent,
+    });
     kernel_activate_backward(pass->base.queue, &activation, held.wide_gradient, held.bent, held.bent, saved.wide);
-    multiply_groups(layer, pass, &saved.kept, has_places(layer) ? work.given : work.slots, held.wide_gradient,
-                    weights.at[own.up], NULL, up_width(layer, inner), width, true);
+    multiply_groups(layer, pass, &saved.kept, (struct matmul){
+        .transpose_b = true, .n = width, .k = up_width(layer, inner), .a = held.wide_gradient,
+        .b = weights.at[own.up], .c = has_places(layer) ? work.given : work.slots,
+    });
 }
 
 static struct shard_part gradients_from_experts(const struct layer *layer, const struct layer_pass *pass)

@@ -374,7 +374,20 @@ static __device__ inline float one(const T *from, bool is_there)
     return is_there ? load<1>(from).at[0] : 0;
 }
 
-// c[rows of the group] = a[rows of the group] * op(b[group]) + bias[group].
+struct bend {
+    float output, slope;
+};
+
+// GELU as in cpu_elementwise.h.
+static __device__ inline bend gelu_at(float x)
+{
+    const float a = 1.59576912f, b = 1.59576912f * 0.044715f;
+    const float near = x > 30 ? 30 : x < -30 ? -30 : x, square = near * near;
+    const float s = 1 / (1 + expf(-near * (a + b * square)));
+    return { (x < -30 ? -30 : x) * s, s + near * s * (1 - s) * (a + 3 * b * square) };
+}
+
+// c[rows of the group] = a[rows of the group] * op(b[group]) + bias[group], and GELU of that if before_gelu is given.
 template <class T>
 static __global__ void __launch_bounds__(BLOCK) grouped_rows_kernel(const struct matmul x, const int32_t *ends,
                                                                     size_t groups, size_t across)
@@ -384,7 +397,7 @@ static __global__ void __launch_bounds__(BLOCK) grouped_rows_kernel(const struct
         return;
     const T *a = (const T *)x.a + t.first * x.k, *b = (const T *)x.b + (size_t)t.group * x.k * x.n;
     const T *bias = x.bias ? (const T *)x.bias + (size_t)t.group * x.n : NULL;
-    T *c = (T *)x.c + t.first * x.n;
+    T *c = (T *)x.c + t.first * x.n, *before = x.before_gelu ? (T *)x.before_gelu + t.first * x.n : NULL;
     float sums[OWN][OWN] = {};
     multiply_tile(sums, x.k, [&](size_t k, size_t i) { return one(a + (t.down + i) * x.k + k, t.down + i < t.rows); },
                   [&](size_t k, size_t j) {
@@ -393,9 +406,13 @@ static __global__ void __launch_bounds__(BLOCK) grouped_rows_kernel(const struct
                   });
     const size_t left = t.across + threadIdx.x % (TILE / OWN) * OWN, up = t.down + threadIdx.x / (TILE / OWN) * OWN;
     for (size_t i = 0; i < OWN && up + i < t.rows; i++)
-        for (size_t j = 0; j < OWN && left + j < x.n; j++)
-            store<1>(c + (up + i) * x.n + left + j,
-                     pack<1>{ { sums[i][j] + (bias ? load<1>(bias + left + j).at[0] : 0) } });
+        for (size_t j = 0; j < OWN && left + j < x.n; j++) {
+            const size_t at = (up + i) * x.n + left + j;
+            const float y = sums[i][j] + (bias ? load<1>(bias + left + j).at[0] : 0);
+            if (before)
+                store<1>(before + at, pack<1>{ { y } });
+            store<1>(c + at, pack<1>{ { before ? gelu_at(load<1>(before + at).at[0]).output : y } });
+        }
 }
 
 // sums[group] += a[rows of the group]^T * b[rows of the group].
@@ -456,18 +473,6 @@ static __device__ inline float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-struct bend {
-    float output, slope;
-};
-
-// GELU as in cpu_elementwise.h.
-static __device__ inline bend gelu_at(float x)
-{
-    const float a = 1.59576912f, b = 1.59576912f * 0.044715f;
-    const float near = x > 30 ? 30 : x < -30 ? -30 : x, square = near * near;
-    const float s = 1 / (1 + expf(-near * (a + b * square)));
-    return { (x < -30 ? -30 : x) * s, s + near * s * (1 - s) * (a + 3 * b * square) };
-}
 
 // One number at a time; `used` rows, or all.
 template <class T>

@@ -805,7 +805,9 @@ static void run_grouped(struct trial *t)
     const struct values *in = values(t, m * k), *weight = values(t, EXPERTS * k * n), *gradient = values(t, m * n);
     kernel_grouped_matmul(t->queue, &(struct matmul){ .m = m, .n = n, .k = k, .a = in, .b = weight,
                                                       .c = output(t, VALUES, m * n, "out"),
-                                                      .bias = values(t, EXPERTS * n) }, ends, EXPERTS);
+                                                      .bias = values(t, EXPERTS * n),
+                                                      .before_gelu = output(t, VALUES, m * n, "before_gelu") },
+                          ends, EXPERTS);
     kernel_grouped_matmul(t->queue, &(struct matmul){ .m = m, .n = k, .k = n, .transpose_b = true, .a = gradient,
                                                       .b = weight, .c = output(t, VALUES, m * k, "in_gradient") },
                           ends, EXPERTS);

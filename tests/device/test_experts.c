@@ -206,9 +206,12 @@ static void check_products(struct rig *rig, uint64_t trial)
     const float *in = rig_numbers(rig, r.most * k, 1), *weight = rig_numbers(rig, groups * k * n, 1);
     const float *bias = rig_numbers(rig, groups * n, 1);
     float *out = rig_buffer(rig, r.most * n, false), *one = rig_buffer(rig, r.most * n, false);
+    float *before = rig_buffer(rig, r.most * n, false), *one_before = rig_buffer(rig, r.most * n, false);
+    const bool has_gelu = trial / 2 % 2;
     struct matmul product = { .m = r.most, .n = n, .k = k, .transpose_b = is_back, .a = rig_values(rig, in),
                               .b = rig_values(rig, weight), .c = rig_values(rig, out),
-                              .bias = trial % 3 ? rig_values(rig, bias) : NULL };
+                              .bias = trial % 3 ? rig_values(rig, bias) : NULL,
+                              .before_gelu = has_gelu ? rig_values(rig, before) : NULL };
     kernel_grouped_matmul(rig->queue, &product, r.ends, groups);
     for (size_t g = 0, first = 0; g < groups; first = (size_t)r.ends[g++]) {
         struct matmul alone = product;
@@ -217,12 +220,16 @@ static void check_products(struct rig *rig, uint64_t trial)
         alone.b = rig_values(rig, weight + g * k * n);
         alone.c = rig_values(rig, one + first * n);
         alone.bias = product.bias ? rig_values(rig, bias + g * n) : NULL;
+        alone.before_gelu = has_gelu ? rig_values(rig, one_before + first * n) : NULL;
         if (alone.m > 0)
             kernel_matmul(rig->queue, &alone);
     }
     rig_settle(rig);
-    assert_memory_equal(out, one, (size_t)r.ends[groups - 1] * n * sizeof(float));
-    must_repeat(rig, out, (size_t)r.ends[groups - 1] * n);
+    const size_t used = (size_t)r.ends[groups - 1] * n;
+    assert_memory_equal(out, one, used * sizeof(float));
+    if (has_gelu)
+        assert_memory_equal(before, one_before, used * sizeof(float));
+    must_repeat(rig, out, used);
 }
 
 static void each_group_has_the_bits_of_its_product(void **state)

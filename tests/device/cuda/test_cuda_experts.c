@@ -152,13 +152,17 @@ static void check_products(struct cuda_rig *rig, uint64_t trial)
     const struct values *in = some_values(rig, r.most * k, 1), *weight = some_values(rig, groups * k * n, 1);
     const struct values *bias = trial % 3 ? some_values(rig, groups * n, 1) : NULL;
     struct values *out[] = { out_values(rig, r.most * n), out_values(rig, r.most * n) };
+    struct values *before[] = { out_values(rig, r.most * n), out_values(rig, r.most * n) };
+    const bool has_gelu = trial / 2 % 2;
     struct matmul product = { .m = r.most, .n = n, .k = k, .transpose_b = trial % 2, .a = in, .b = weight,
-                              .c = out[0], .bias = bias };
+                              .c = out[0], .bias = bias, .before_gelu = has_gelu ? before[0] : NULL };
     must_launch(cuda_grouped_matmul(&rig->launch, &product, r.ends, groups));
-    product.c = out[1];
+    product.c = out[1], product.before_gelu = has_gelu ? before[1] : NULL;
     kernel_grouped_matmul(cpu.queue, &product, r.ends, groups);
     beside_close(&cpu);
     must_agree(rig, out[0], out[1], r.most * n, "product");
+    if (has_gelu)
+        must_agree(rig, before[0], before[1], r.most * n, "product before GELU");
 }
 
 static void check_sums(struct cuda_rig *rig, uint64_t trial)
