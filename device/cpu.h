@@ -64,7 +64,7 @@ void cpu_bf16_attention_backward(struct queue *queue, const struct attention *at
 int cpu_begin_alone(void);
 void cpu_end_alone(int threads);
 
-// All instruction sets share these, too.
+// All instruction sets share these, too. They take numbers in bf16 if cpu_convolution_is_bf16(), and otherwise floats.
 void cpu_convolution(struct queue *queue, const struct convolution *convolution, struct values *out,
                      const struct values *in, const struct values *weights, const struct values *bias, void *workspace);
 void cpu_convolution_input(struct queue *queue, const struct convolution *convolution, struct values *in_gradient,
@@ -73,6 +73,7 @@ void cpu_convolution_weight(struct queue *queue, const struct convolution *convo
                             const struct values *out_gradient, const struct values *in, void *workspace);
 bool cpu_convolution_bytes(struct device *device, const struct convolution *convolution,
                            struct convolution_bytes *bytes, struct error *error);
+bool cpu_convolution_is_bf16(const struct cpu *cpu, const struct convolution *convolution);
 void cpu_forget_convolutions(struct cpu *cpu);
 
 // The values of kernels for floats.

@@ -38,7 +38,7 @@ bool cpu_convolution_bytes(struct device *device, const struct convolution *shap
         return true;
     struct cpu_convolution *convolution = find(cpu, shape);
     if (!convolution) {
-        convolution = cpu_convolution_create(shape, error);
+        convolution = cpu_convolution_create(shape, cpu->bf16_by != BF16_BY_FP32, error);
         if (!convolution)
             return false;
         keep(cpu, convolution);
@@ -47,6 +47,14 @@ bool cpu_convolution_bytes(struct device *device, const struct convolution *shap
                                          .input = convolution->passes[ONEDNN_INPUT].bytes,
                                          .weight = convolution->passes[ONEDNN_WEIGHT].bytes };
     return true;
+}
+
+bool cpu_convolution_is_bf16(const struct cpu *cpu, const struct convolution *shape)
+{
+    if (convolution_is_product(shape))
+        return cpu->bf16_by != BF16_BY_FP32;
+    const struct cpu_convolution *convolution = find(cpu, shape);
+    return convolution && convolution->is_bf16;
 }
 
 void cpu_forget_convolutions(struct cpu *cpu)
@@ -127,19 +135,29 @@ static void run_for_weights(struct queue *queue, const struct cpu_convolution *c
 
 // --- products ------------------------------------------------------------------------------
 
+// The numbers are bf16 if the device has a unit for them, and otherwise floats, also in 16 bits (cpu_half.c).
+static void multiply(struct queue *queue, const struct matmul *product)
+{
+    const struct cpu *cpu = queue->device->own;
+    (cpu->bf16_by == BF16_BY_FP32 ? cpu->float_kernels : cpu->kernels)->matmul(queue, product);
+}
+
 // Adds the product of some pixels after the other, as many as are at home in a core's second cache.
 static void add_products(struct queue *queue, const struct convolution *shape, float *weights_gradient,
                          const struct values *out_gradient, const struct values *in)
 {
     enum { CACHED_BYTES = 1 << 20, LEAST_PIXELS = 64 };
-    const size_t pixels = convolution_pixels(shape), fit = CACHED_BYTES / sizeof(float) / (shape->in + shape->out);
+    const bool is_bf16 = ((const struct cpu *)queue->device->own)->bf16_by != BF16_BY_FP32;
+    const enum precision precision = is_bf16 ? PRECISION_BF16 : PRECISION_FP32;
+    const size_t pixels = convolution_pixels(shape), number = precision_bytes(precision);
+    const size_t fit = CACHED_BYTES / number / (shape->in + shape->out);
     const size_t most = fit > LEAST_PIXELS ? fit : LEAST_PIXELS;
     struct matmul product = convolution_product_weight(shape, weights_gradient, out_gradient, in);
     for (size_t first = 0; first < pixels; first += most) {
         product.k = pixels - first < most ? pixels - first : most;
-        product.a = values_at(in, PRECISION_FP32, first * shape->in);
-        product.b = values_at(out_gradient, PRECISION_FP32, first * shape->out);
-        cpu_product(queue, &product);
+        product.a = values_at(in, precision, first * shape->in);
+        product.b = values_at(out_gradient, precision, first * shape->out);
+        multiply(queue, &product);
     }
 }
 
@@ -161,7 +179,7 @@ void cpu_convolution(struct queue *queue, const struct convolution *shape, struc
         return;
     if (convolution_is_product(shape)) {
         const struct matmul product = convolution_product(shape, out, in, weights, bias);
-        ((const struct cpu *)queue->device->own)->kernels->matmul(queue, &product);
+        multiply(queue, &product);
         return;
     }
     const struct cpu_convolution *convolution = asked_for(queue, shape);
@@ -180,7 +198,7 @@ void cpu_convolution_input(struct queue *queue, const struct convolution *shape,
         return;
     if (convolution_is_product(shape)) {
         const struct matmul product = convolution_product_input(shape, in_gradient, out_gradient, weights);
-        cpu_product(queue, &product);
+        multiply(queue, &product);
         return;
     }
     const struct cpu_convolution *convolution = asked_for(queue, shape);

@@ -1,12 +1,14 @@
 #include "device/cpu_convolution_passes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/number.h"
 #include "device/convolution_product.h"
 
 struct making {
     const struct convolution *shape;
+    dnnl_data_type_t type;
     dnnl_engine_t engine;
     struct onednn_tensors tensors;
     struct onednn_window window;
@@ -29,16 +31,22 @@ static dnnl_status_t describe_tensors(struct making *making)
     const bool has_groups = groups > 1;
     const int dims = has_groups ? 5 : 4;
     struct onednn_tensors *tensors = &making->tensors;
-    dnnl_status_t status = onednn_tensor(&tensors->in, 4, ins, dnnl_nhwc);
+    const dnnl_data_type_t type = making->type;
+    const int64_t *const sizes = has_groups ? grouped : plain;
+    const dnnl_format_tag_t ours = has_groups ? dnnl_hwigo : dnnl_hwio;
+    dnnl_status_t status = onednn_tensor(&tensors->in, 4, ins, type, dnnl_nhwc);
     if (status == dnnl_success)
-        status = onednn_tensor(&tensors->out, 4, outs, dnnl_nhwc);
+        status = onednn_tensor(&tensors->out, 4, outs, type, dnnl_nhwc);
     if (status == dnnl_success)
-        status = onednn_tensor(&tensors->bias, 1, bias, dnnl_x);
+        status = onednn_tensor(&tensors->bias, 1, bias, type, dnnl_x);
     if (status == dnnl_success)
-        status = onednn_tensor(&tensors->weights, dims, has_groups ? grouped : plain,
-                               has_groups ? dnnl_hwigo : dnnl_hwio);
+        status = onednn_tensor(&tensors->weights, dims, sizes, type, ours);
     if (status == dnnl_success)
-        status = onednn_tensor(&tensors->any_weights, dims, has_groups ? grouped : plain, dnnl_format_tag_any);
+        status = onednn_tensor(&tensors->any_weights, dims, sizes, type, dnnl_format_tag_any);
+    if (status == dnnl_success)
+        status = onednn_tensor(&tensors->gradients, dims, sizes, dnnl_f32, ours);
+    if (status == dnnl_success)
+        status = onednn_tensor(&tensors->any_gradients, dims, sizes, dnnl_f32, dnnl_format_tag_any);
     return status;
 }
 
@@ -73,7 +81,7 @@ static dnnl_status_t describe_attributes(struct making *making)
 // Weights whose order is another one than ours are reordered. Gradients are always reordered, since that adds them.
 static dnnl_status_t make_reorder(struct convolution_pass *pass, const struct making *making, bool is_gradient)
 {
-    const onednn_layout ours = onednn_layout_of(&making->tensors.weights);
+    const onednn_layout ours = onednn_layout_of(is_gradient ? &making->tensors.gradients : &making->tensors.weights);
     const onednn_layout theirs
         = onednn_layout_wanted(pass->primitive, is_gradient ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS);
     dnnl_primitive_desc_t described = NULL;
@@ -97,14 +105,27 @@ static bool keeps_order(const struct convolution *shape, enum onednn_pass which)
     return which != ONEDNN_WEIGHT && shape->groups == 1 && convolution_pixels(shape) <= FEW_PIXELS;
 }
 
+// Whether oneDNN would compute it in plain loops.
+static bool is_slow(const_dnnl_primitive_desc_t described)
+{
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(described, dnnl_query_impl_info_str, 0, &name) != dnnl_success
+        || strstr(name, "ref");
+}
+
 static dnnl_status_t make_pass(struct convolution_pass *pass, const struct making *making, enum onednn_pass which)
 {
-    const dnnl_memory_desc_t *weights
-        = keeps_order(making->shape, which) ? &making->tensors.weights : &making->tensors.any_weights;
+    const struct onednn_tensors *tensors = &making->tensors;
+    const dnnl_memory_desc_t *weights = which == ONEDNN_WEIGHT ? &tensors->any_gradients
+                                      : keeps_order(making->shape, which) ? &tensors->weights : &tensors->any_weights;
     dnnl_primitive_desc_t described = NULL;
     dnnl_status_t status = onednn_describe(&described, which, &making->tensors, weights, &making->window,
                                            making->attributes, making->engine,
                                            which == ONEDNN_FORWARD ? NULL : making->forward);
+    if (status == dnnl_success && making->type != dnnl_f32 && is_slow(described)) {
+        dnnl_primitive_desc_destroy(described);
+        return dnnl_unimplemented;
+    }
     status = onednn_make_primitive(&pass->primitive, status, described);
     if (status == dnnl_success)
         status = make_reorder(pass, making, which == ONEDNN_WEIGHT);
@@ -134,21 +155,38 @@ static dnnl_status_t make_passes(struct cpu_convolution *convolution, struct mak
     return status;
 }
 
-void cpu_convolution_free(struct cpu_convolution *convolution)
+static void clear_passes(struct cpu_convolution *convolution)
 {
     for (size_t i = 0; i < ONEDNN_PASSES; i++) {
         if (convolution->passes[i].primitive)
             dnnl_primitive_destroy(convolution->passes[i].primitive);
         if (convolution->passes[i].reorder)
             dnnl_primitive_destroy(convolution->passes[i].reorder);
+        convolution->passes[i] = (struct convolution_pass){ 0 };
     }
+}
+
+void cpu_convolution_free(struct cpu_convolution *convolution)
+{
+    clear_passes(convolution);
     if (convolution->engine)
         dnnl_engine_destroy(convolution->engine);
     free(convolution->zeros);
     free(convolution);
 }
 
-struct cpu_convolution *cpu_convolution_create(const struct convolution *shape, struct error *error)
+// Passes of bf16 stay if there are all of them.
+static dnnl_status_t make_passes_of(struct cpu_convolution *convolution, dnnl_data_type_t type)
+{
+    struct making making = { .shape = &convolution->shape, .type = type, .engine = convolution->engine };
+    const dnnl_status_t status = make_passes(convolution, &making);
+    convolution->is_bf16 = type == dnnl_bf16;
+    if (status != dnnl_success)
+        clear_passes(convolution);
+    return status;
+}
+
+struct cpu_convolution *cpu_convolution_create(const struct convolution *shape, bool in_bf16, struct error *error)
 {
     struct cpu_convolution *convolution = calloc(1, sizeof *convolution);
     if (!convolution || !(convolution->zeros = calloc(shape->out, sizeof(float)))) {
@@ -160,7 +198,9 @@ struct cpu_convolution *cpu_convolution_create(const struct convolution *shape, 
     const int threads = cpu_begin_alone();
     dnnl_status_t status = dnnl_engine_create(&convolution->engine, dnnl_cpu, 0);
     if (status == dnnl_success)
-        status = make_passes(convolution, &(struct making){ .shape = shape, .engine = convolution->engine });
+        status = make_passes_of(convolution, in_bf16 ? dnnl_bf16 : dnnl_f32);
+    if (status == dnnl_unimplemented && in_bf16)
+        status = make_passes_of(convolution, dnnl_f32);
     cpu_end_alone(threads);
     if (status == dnnl_success)
         return convolution;

@@ -27,11 +27,12 @@ struct cpu_convolution {
     struct convolution shape;
     dnnl_engine_t engine;
     struct convolution_pass passes[ONEDNN_PASSES];
+    bool is_bf16;  // but for the gradients of weights
     float *zeros;  // the bias of a convolution without one
 };
 
-// NULL with the reason. `shape` is possible (maker.h).
-struct cpu_convolution *cpu_convolution_create(const struct convolution *shape, struct error *error);
+// NULL with the reason. `shape` is possible (maker.h). It computes floats if oneDNN has no quick code for `in_bf16`.
+struct cpu_convolution *cpu_convolution_create(const struct convolution *shape, bool in_bf16, struct error *error);
 void cpu_convolution_free(struct cpu_convolution *convolution);
 
 #endif

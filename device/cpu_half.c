@@ -1,4 +1,5 @@
-// A product that no unit for bf16 computes is one of floats: its inputs are widened, and its outputs rounded once.
+// A product or a convolution that no unit for bf16 computes is one of floats: its inputs are widened, and its outputs
+// rounded once.
 //
 //     16 bits   a ----> float ---> sgemm ---> float ----> c   16 bits
 //                exact                         one rounding
@@ -15,12 +16,12 @@ static const struct cpu *cpu_of(const struct queue *queue)
 
 // --- products ------------------------------------------------------------------------
 
-// The floats of a product. Memory is allocated and freed with each.
+// The floats of an operation. Memory is allocated and freed with each.
 static float *allocate(struct queue *queue, size_t count)
 {
     float *floats = malloc(count * sizeof(float) + 1);
     if (!floats)
-        queue_fail(queue, "there is no memory for the floats of a matrix product in 16 bits");
+        queue_fail(queue, "there is no memory for the floats of an operation in 16 bits");
     return floats;
 }
 
@@ -73,6 +74,86 @@ void cpu_half_matmul(struct queue *queue, const struct matmul *matmul)
 {
     if (!cpu_bf16_product(queue, matmul))
         multiply_floats(queue, matmul);
+}
+
+// --- convolutions ----------------------------------------------------------------------
+
+static size_t numbers_in(const struct convolution *x)
+{
+    return x->batch * x->height * x->width * x->in;
+}
+
+static size_t numbers_out(const struct convolution *x)
+{
+    return x->batch * convolution_height(x) * convolution_width(x) * x->out;
+}
+
+static size_t numbers_of_weights(const struct convolution *x)
+{
+    return x->window.height * x->window.width * (x->in / x->groups) * x->out;
+}
+
+// Rounds what was computed, unless there was no memory for it.
+static void round_floats(struct queue *queue, struct values *to, const float *from, size_t count)
+{
+    if (queue_is_well(queue))
+        cpu_of(queue)->kernels->narrow(queue, to, from, count);
+}
+
+void cpu_half_convolution(struct queue *queue, const struct convolution *convolution, struct values *out,
+                          const struct values *in, const struct values *weights, const struct values *bias,
+                          void *workspace)
+{
+    if (cpu_convolution_is_bf16(cpu_of(queue), convolution)) {
+        cpu_convolution(queue, convolution, out, in, weights, bias, workspace);
+        return;
+    }
+    float *wide_in = widened(queue, in, numbers_in(convolution)), *wide_bias = widened(queue, bias, convolution->out);
+    float *wide_weights = widened(queue, weights, numbers_of_weights(convolution));
+    float *wide_out = allocate(queue, numbers_out(convolution));
+    if (queue_is_well(queue))
+        cpu_convolution(queue, convolution, (struct values *)wide_out, (const struct values *)wide_in,
+                        (const struct values *)wide_weights, (const struct values *)wide_bias, workspace);
+    round_floats(queue, out, wide_out, numbers_out(convolution));
+    free(wide_in);
+    free(wide_bias);
+    free(wide_weights);
+    free(wide_out);
+}
+
+void cpu_half_convolution_input(struct queue *queue, const struct convolution *convolution, struct values *in_gradient,
+                                const struct values *out_gradient, const struct values *weights, void *workspace)
+{
+    if (cpu_convolution_is_bf16(cpu_of(queue), convolution)) {
+        cpu_convolution_input(queue, convolution, in_gradient, out_gradient, weights, workspace);
+        return;
+    }
+    float *wide_out = widened(queue, out_gradient, numbers_out(convolution));
+    float *wide_weights = widened(queue, weights, numbers_of_weights(convolution));
+    float *wide_in = allocate(queue, numbers_in(convolution));
+    if (queue_is_well(queue))
+        cpu_convolution_input(queue, convolution, (struct values *)wide_in, (const struct values *)wide_out,
+                              (const struct values *)wide_weights, workspace);
+    round_floats(queue, in_gradient, wide_in, numbers_in(convolution));
+    free(wide_out);
+    free(wide_weights);
+    free(wide_in);
+}
+
+void cpu_half_convolution_weight(struct queue *queue, const struct convolution *convolution, float *weights_gradient,
+                                 const struct values *out_gradient, const struct values *in, void *workspace)
+{
+    if (cpu_convolution_is_bf16(cpu_of(queue), convolution)) {
+        cpu_convolution_weight(queue, convolution, weights_gradient, out_gradient, in, workspace);
+        return;
+    }
+    float *wide_out = widened(queue, out_gradient, numbers_out(convolution));
+    float *wide_in = widened(queue, in, numbers_in(convolution));
+    if (queue_is_well(queue))
+        cpu_convolution_weight(queue, convolution, weights_gradient, (const struct values *)wide_out,
+                               (const struct values *)wide_in, workspace);
+    free(wide_out);
+    free(wide_in);
 }
 
 // --- gradients and updates -------------------------------------------------------------

@@ -9,5 +9,6 @@
 #define CPU_HALF_PROTOTYPE(kernel, ...) \
     void cpu_half_##kernel(struct queue *queue PARAMETERS_##kernel(PARAMETER_V, PARAMETER_S));
 KERNELS_OF_HALVES(CPU_HALF_PROTOTYPE)
+KERNELS_OF_CONVOLUTIONS(CPU_HALF_PROTOTYPE)
 
 #endif

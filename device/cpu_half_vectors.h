@@ -4,6 +4,7 @@
 #include "device/cpu_elementwise.h"
 #include "device/cpu_experts.h"
 #include "device/cpu_half.h"
+#include "device/cpu_pictures.h"
 #include "device/cpu_rows.h"
 
 // These are the same code for all instruction sets.
@@ -15,4 +16,7 @@
 KERNELS_OF_HALVES(CPU_HALF_KERNEL)
 
 #define CPU_KERNEL(kernel, ...) .kernel = cpu_##kernel,
-const struct kernel_functions CPU_KERNELS = { KERNELS_IN_ALL(CPU_KERNEL) };
+#define CPU_HALF(kernel, ...) .kernel = cpu_half_##kernel,
+const struct kernel_functions CPU_KERNELS = {
+    KERNELS_IN_ALL(CPU_KERNEL) KERNELS_OF_PIXELS(CPU_KERNEL) KERNELS_OF_CONVOLUTIONS(CPU_HALF)
+};

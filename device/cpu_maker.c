@@ -145,6 +145,7 @@ static bool cpu_open(struct device *device, const char *detail, struct error *er
     char name[sizeof device->description - 48];
     processor_name(name, sizeof name);
     device->precision = wishes.fp16 ? PRECISION_FP16 : wishes.bf16 ? PRECISION_BF16 : PRECISION_FP32;
+    device->has_pictures = true;
     const bool is_half = device->precision != PRECISION_FP32;
     const char *half = is_half ? precision_name(device->precision) : "";
     cpu->bf16_by = wishes.bf16 && wishes.set == &instruction_sets[0] ? cpu_bf16_by() : BF16_BY_FP32;

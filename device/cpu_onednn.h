@@ -9,9 +9,10 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-// The tensors of a convolution. `any_weights` leaves the order of the weights to oneDNN.
+// The tensors of a convolution. `any_weights` leaves the order of the weights to oneDNN. Gradients of weights are
+// floats.
 struct onednn_tensors {
-    dnnl_memory_desc_t in, weights, any_weights, bias, out;
+    dnnl_memory_desc_t in, weights, any_weights, gradients, any_gradients, bias, out;
 };
 
 // Strides and paddings of a window, and the steps between its pixels.
@@ -37,9 +38,9 @@ static inline onednn_layout onednn_layout_of(const dnnl_memory_desc_t *tensor)
 }
 
 static inline dnnl_status_t onednn_tensor(dnnl_memory_desc_t *tensor, int dims, const dnnl_dims_t sizes,
-                                          dnnl_format_tag_t tag)
+                                          dnnl_data_type_t type, dnnl_format_tag_t tag)
 {
-    return dnnl_memory_desc_init_by_tag(tensor, dims, sizes, dnnl_f32, tag);
+    return dnnl_memory_desc_init_by_tag(tensor, dims, sizes, type, tag);
 }
 
 static inline void onednn_tensors_clear(struct onednn_tensors *tensors)
@@ -106,15 +107,15 @@ static inline onednn_layout onednn_layout_of(const dnnl_memory_desc_t *tensor)
 }
 
 static inline dnnl_status_t onednn_tensor(dnnl_memory_desc_t *tensor, int dims, const dnnl_dims_t sizes,
-                                          dnnl_format_tag_t tag)
+                                          dnnl_data_type_t type, dnnl_format_tag_t tag)
 {
-    return dnnl_memory_desc_create_with_tag(tensor, dims, sizes, dnnl_f32, tag);
+    return dnnl_memory_desc_create_with_tag(tensor, dims, sizes, type, tag);
 }
 
 static inline void onednn_tensors_clear(struct onednn_tensors *tensors)
 {
-    dnnl_memory_desc_t *const all[] = { &tensors->in, &tensors->weights, &tensors->any_weights, &tensors->bias,
-                                        &tensors->out };
+    dnnl_memory_desc_t *const all[] = { &tensors->in, &tensors->weights, &tensors->any_weights, &tensors->gradients,
+                                        &tensors->any_gradients, &tensors->bias, &tensors->out };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (*all[i])
             dnnl_memory_desc_destroy(*all[i]);

@@ -1,4 +1,5 @@
-// Private: kernels of pictures (picture_kernels.h) without convolution. Included by cpu_vectors.h.
+// Private: kernels of pictures (picture_kernels.h) without convolution. Included by cpu_vectors.h and
+// cpu_half_vectors.h.
 //
 // The channels of a pixel are in vectors, the last of which may have fewer than LANES of them.
 #ifndef DEVICE_CPU_PICTURES_H
@@ -51,8 +52,9 @@ enum summed {
 };
 
 struct summands {
-    const float *in, *mean, *rstd;
-    const float *gradient;
+    const element *in;
+    const float *mean, *rstd;
+    const element *gradient;
     const uint8_t *passed;  // what the ReLU has let pass of the gradient, or NULL
 };
 
@@ -106,7 +108,7 @@ INLINE uint32_t passed_load(const uint8_t *row, size_t c, size_t left)
 // The output's gradient, where the ReLU let numbers pass.
 INLINE vec passed_gradient(const struct summands *s, size_t row, size_t stride, size_t c, size_t left)
 {
-    const vec g = vec_load_first(s->gradient + row * stride + c, left, 0);
+    const vec g = load_first(s->gradient + row * stride + c, left, 0);
     return s->passed ? vec_where_bits(passed_load(s->passed + row * ((stride + 7) / 8), c, left), g) : g;
 }
 
@@ -129,7 +131,7 @@ INLINE void sum_strip(const struct summands *s, struct wide_vec *sums, struct wi
     for (; row < end; row++)
         for (size_t v = 0; v < vectors; v++) {
             const size_t lanes = v + 1 < vectors ? LANES : left;
-            const vec x = vec_load_first(s->in + row * stride + c + v * LANES, lanes, 0);
+            const vec x = load_first(s->in + row * stride + c + v * LANES, lanes, 0);
             if (what == NUMBERS) {
                 sum[v] = wide_add(sum[v], vec_widen(x));
             } else if (what == SQUARES) {
@@ -169,34 +171,35 @@ INLINE void sum_block(const struct channel_block *block, const struct summands *
 }
 
 // out = (in - mean) * rstd * gain + offset, and what follows, over the rows of a block. `passed` may be NULL.
-INLINE void norm_block(const struct channel_block *block, const struct batch_norm *norm, float *out, const float *mean,
-                       const float *rstd, uint8_t *passed)
+INLINE void norm_block(const struct channel_block *block, const struct batch_norm *norm, element *out,
+                       const float *mean, const float *rstd, uint8_t *passed)
 {
-    const float *gains = floats_of(norm->gain) + block->first, *offsets = floats_of(norm->offset) + block->first;
+    const element *gains = elements_of(norm->gain) + block->first;
+    const element *offsets = elements_of(norm->offset) + block->first;
     for (size_t row = 0; row < block->rows; row++)
         FOR_VECTORS (c, left, block->count) {
             const size_t index = row * block->stride + block->first + c;
-            const vec x = vec_load_first(floats_of(norm->in) + index, left, 0) - vec_load_first(mean + c, left, 0);
-            const vec gain = vec_load_first(gains + c, left, 0), offset = vec_load_first(offsets + c, left, 0);
+            const vec x = load_first(elements_of(norm->in) + index, left, 0) - vec_load_first(mean + c, left, 0);
+            const vec gain = load_first(gains + c, left, 0), offset = load_first(offsets + c, left, 0);
             vec y = x * vec_load_first(rstd + c, left, 0) * gain + offset;
             if (norm->add)
-                y += vec_load_first(floats_of(norm->add) + index, left, 0);
+                y += load_first(elements_of(norm->add) + index, left, 0);
             if (norm->has_relu) {
                 const ivec falls = y <= 0;
                 if (passed)  // a NaN passes
                     passed_store(passed + row * ((block->stride + 7) / 8), block->first + c, left, vec_bits(~falls));
                 y = vec_select(falls, vec_all(0), y);
             }
-            vec_store_first(out + index, y, left);
+            store_first(out + index, y, left);
         }
 }
 
 // Zeros in the rows behind those that count.
-static void clear_rest(float *out, const struct batch_norm *norm)
+static void clear_rest(element *out, const struct batch_norm *norm)
 {
     if (out && norm->rows > norm->counted)
         memset(out + norm->counted * norm->channels, 0,
-               (norm->rows - norm->counted) * norm->channels * sizeof(float));
+               (norm->rows - norm->counted) * norm->channels * sizeof *out);
 }
 
 // The mean first, then the squares about it.
@@ -218,20 +221,20 @@ INLINE void block_moments(const struct channel_block *block, const struct summan
 static void cpu_batch_norm(struct queue *queue, const struct batch_norm *norm, struct values *out, float *mean,
                            float *rstd, uint8_t *passed, float *statistics)
 {
-    const struct summands s = { .in = floats_of(norm->in), .mean = mean };
+    const struct summands s = { .in = elements_of(norm->in), .mean = mean };
     const size_t channels = norm->channels, row_bytes = (channels + 7) / 8;
     uint8_t *const bits = norm->has_relu ? passed : NULL;
     (void)queue;
     FOR_BLOCKS (block, norm, norm->counted) {
         float *squares = statistics ? statistics + channels + block.first : NULL;
         block_moments(&block, &s, mean + block.first, rstd + block.first, squares);
-        norm_block(&block, norm, floats(out), mean + block.first, rstd + block.first, bits);
+        norm_block(&block, norm, elements(out), mean + block.first, rstd + block.first, bits);
     }
-    clear_rest(floats(out), norm);
+    clear_rest(elements(out), norm);
     if (bits && norm->rows > norm->counted)
         memset(bits + norm->counted * row_bytes, 0, (norm->rows - norm->counted) * row_bytes);
     if (statistics) {
-        copy_elements(statistics, mean, channels);
+        memcpy(statistics, mean, channels * sizeof *mean);
         statistics[2 * channels] = (float)norm->counted;
     }
 }
@@ -246,7 +249,7 @@ static void cpu_batch_norm_running(struct queue *queue, const struct batch_norm 
             const vec spread = vec_load_first(variance + block.first + c, left, 0);
             vec_store_first(rstd + c, wide_rstd(vec_widen(spread), 1), left);
         }
-        norm_block(&block, norm, floats(out), mean + block.first, rstd, NULL);
+        norm_block(&block, norm, elements(out), mean + block.first, rstd, NULL);
     }
 }
 
@@ -254,7 +257,7 @@ static void cpu_batch_norm_running(struct queue *queue, const struct batch_norm 
 
 // With h = the normed input and g = the gradient: in_gradient = gain * rstd * (g - mean of g - h * mean of (g h)).
 INLINE void gradient_block(const struct channel_block *block, const struct summands *s, const struct block_sums *made,
-                           const float *gains, float *in_gradient, float *add_gradient)
+                           const element *gains, element *in_gradient, element *add_gradient)
 {
     vec mean_g[BLOCK_CHANNELS / LANES], mean_gh[BLOCK_CHANNELS / LANES];
     FOR_VECTORS (c, left, block->count) {
@@ -266,11 +269,11 @@ INLINE void gradient_block(const struct channel_block *block, const struct summa
             const size_t channel = block->first + c, index = row * block->stride + channel;
             const vec g = passed_gradient(s, row, block->stride, channel, left);
             const vec rstd = vec_load_first(s->rstd + channel, left, 0);
-            const vec h = (vec_load_first(s->in + index, left, 0) - vec_load_first(s->mean + channel, left, 0)) * rstd;
-            const vec scale = vec_load_first(gains + channel, left, 0) * rstd;
+            const vec h = (load_first(s->in + index, left, 0) - vec_load_first(s->mean + channel, left, 0)) * rstd;
+            const vec scale = load_first(gains + channel, left, 0) * rstd;
             if (add_gradient)
-                vec_store_first(add_gradient + index, g, left);
-            vec_store_first(in_gradient + index, scale * (g - mean_g[c / LANES] - h * mean_gh[c / LANES]), left);
+                store_first(add_gradient + index, g, left);
+            store_first(in_gradient + index, scale * (g - mean_g[c / LANES] - h * mean_gh[c / LANES]), left);
         }
 }
 
@@ -278,21 +281,21 @@ static void cpu_batch_norm_backward(struct queue *queue, const struct batch_norm
                                     struct values *add_gradient, float *sums, const struct values *out_gradient,
                                     const float *mean, const float *rstd, const uint8_t *passed)
 {
-    const struct summands s = { floats_of(norm->in), mean, rstd, floats_of(out_gradient), passed };
+    const struct summands s = { elements_of(norm->in), mean, rstd, elements_of(out_gradient), passed };
     struct block_sums made;
     (void)queue;
     FOR_BLOCKS (block, norm, norm->counted) {
         sum_block(&block, &s, &made, GRADIENTS);
         if (in_gradient)
-            gradient_block(&block, &s, &made, floats_of(norm->gain), floats(in_gradient), floats(add_gradient));
+            gradient_block(&block, &s, &made, elements_of(norm->gain), elements(in_gradient), elements(add_gradient));
         FOR_VECTORS (c, left, block.count) {
             vec_store_first(sums + block.first + c, vec_narrow(made.sums_h[c / LANES]), left);
             vec_store_first(sums + norm->channels + block.first + c, vec_narrow(made.sums[c / LANES]), left);
         }
     }
     if (in_gradient) {
-        clear_rest(floats(in_gradient), norm);
-        clear_rest(floats(add_gradient), norm);
+        clear_rest(elements(in_gradient), norm);
+        clear_rest(elements(add_gradient), norm);
     }
 }
 
@@ -360,43 +363,43 @@ INLINE size_t number_at(size_t picture, size_t y, size_t x, size_t height, size_
 // The part of a window that is in the picture. Its first pixel has the number `index` in the whole window. From the end
 // of a row to the next, this number grows by `next_row` more.
 struct window_part {
-    const float *in;
+    const element *in;
     size_t height, width, channels, row_stride;
     int32_t index, next_row;
 };
 
 // The first of the largest numbers, or the first NaN.
-INLINE void largest_in_window(const struct window_part *part, float *out, uint8_t *won)
+INLINE void largest_in_window(const struct window_part *part, element *out, uint8_t *won)
 {
     FOR_VECTORS (c, left, part->channels) {
-        vec most = vec_load_first(part->in + c, left, 0);
+        vec most = load_first(part->in + c, left, 0);
         int32_t index = part->index;
         ivec winner = (ivec)(vec_count_up() & 0u) + index;
         for (size_t y = 0; y < part->height; y++, index += part->next_row)
             for (size_t x = 0; x < part->width; x++, index++) {
-                const vec number = vec_load_first(part->in + y * part->row_stride + x * part->channels + c, left, 0);
+                const vec number = load_first(part->in + y * part->row_stride + x * part->channels + c, left, 0);
                 const ivec wins = ~(number <= most) & (most == most);
                 most = vec_select(wins, number, most);
                 winner = (wins & index) | (~wins & winner);
             }
-        vec_store_first(out + c, most, left);
+        store_first(out + c, most, left);
         vec_store_bytes(won + c, winner, left);
     }
 }
 
-INLINE void sum_of_window(const struct window_part *part, float *out, float factor)
+INLINE void sum_of_window(const struct window_part *part, element *out, float factor)
 {
     FOR_VECTORS (c, left, part->channels) {
         vec sum = vec_all(0);
         for (size_t y = 0; y < part->height; y++)
             for (size_t x = 0; x < part->width; x++)
-                sum += vec_load_first(part->in + y * part->row_stride + x * part->channels + c, left, 0);
-        vec_store_first(out + c, sum * factor, left);
+                sum += load_first(part->in + y * part->row_stride + x * part->channels + c, left, 0);
+        store_first(out + c, sum * factor, left);
     }
 }
 
 // The maximum if `won` is not NULL, else the average.
-INLINE void pool(const struct pooling *p, float *out, uint8_t *won, const float *in)
+INLINE void pool(const struct pooling *p, element *out, uint8_t *won, const element *in)
 {
     const struct window w = p->window;
     const size_t height = pooling_height(p), width = pooling_width(p);
@@ -427,14 +430,14 @@ static void cpu_max_pool(struct queue *queue, const struct pooling *pooling, str
                          const struct values *in)
 {
     (void)queue;
-    pool(pooling, floats(out), won, floats_of(in));
+    pool(pooling, elements(out), won, elements_of(in));
 }
 
 static void cpu_average_pool(struct queue *queue, const struct pooling *pooling, struct values *out,
                              const struct values *in)
 {
     (void)queue;
-    pool(pooling, floats(out), NULL, floats_of(in));
+    pool(pooling, elements(out), NULL, elements_of(in));
 }
 
 // The places at which the window covers a pixel: `height` rows of `width` of them, from `first` on. At the first place
@@ -442,13 +445,13 @@ static void cpu_average_pool(struct queue *queue, const struct pooling *pooling,
 // `next_row` more from a row to the next.
 struct covering {
     size_t height, width, channels, row_stride;
-    const float *first;
+    const element *first;
     const uint8_t *won;  // NULL: of an average
     int32_t index, stride, next_row;
 };
 
 // A pixel's gradient: the sum of those of the places, or of those that it has won.
-INLINE void gradient_of_pixel(const struct covering *covering, float *in_gradient, float factor)
+INLINE void gradient_of_pixel(const struct covering *covering, element *in_gradient, float factor)
 {
     FOR_VECTORS (c, left, covering->channels) {
         vec sum = vec_all(0);
@@ -456,18 +459,19 @@ INLINE void gradient_of_pixel(const struct covering *covering, float *in_gradien
         for (size_t y = 0; y < covering->height; y++, index -= covering->next_row) {
             size_t from = y * covering->row_stride + c;
             for (size_t x = 0; x < covering->width; x++, from += covering->channels, index -= covering->stride) {
-                const vec g = vec_load_first(covering->first + from, left, 0);
+                const vec g = load_first(covering->first + from, left, 0);
                 if (covering->won)
                     sum += (vec)((ivec)g & (vec_load_bytes(covering->won + from, left) == index));
                 else
                     sum += g;
             }
         }
-        vec_store_first(in_gradient + c, covering->won ? sum : sum * factor, left);
+        store_first(in_gradient + c, covering->won ? sum : sum * factor, left);
     }
 }
 
-INLINE void pool_backward(const struct pooling *p, float *in_gradient, const float *out_gradient, const uint8_t *won)
+INLINE void pool_backward(const struct pooling *p, element *in_gradient, const element *out_gradient,
+                          const uint8_t *won)
 {
     const struct window w = p->window;
     const size_t height = pooling_height(p), width = pooling_width(p);
@@ -496,22 +500,22 @@ static void cpu_max_pool_backward(struct queue *queue, const struct pooling *poo
                                   const struct values *out_gradient, const uint8_t *won)
 {
     (void)queue;
-    pool_backward(pooling, floats(in_gradient), floats_of(out_gradient), won);
+    pool_backward(pooling, elements(in_gradient), elements_of(out_gradient), won);
 }
 
 static void cpu_average_pool_backward(struct queue *queue, const struct pooling *pooling, struct values *in_gradient,
                                       const struct values *out_gradient)
 {
     (void)queue;
-    pool_backward(pooling, floats(in_gradient), floats_of(out_gradient), NULL);
+    pool_backward(pooling, elements(in_gradient), elements_of(out_gradient), NULL);
 }
 
 // --- joining and widening branches ---------------------------------------------------------------------------------
 
-INLINE void copy_row(float *out, const float *in, size_t count)
+INLINE void copy_row(element *out, const element *in, size_t count)
 {
     FOR_VECTORS (i, left, count)
-        vec_store_first(out + i, vec_load_first(in + i, left, 0), left);
+        store_first(out + i, load_first(in + i, left, 0), left);
 }
 
 static void cpu_copy_columns(struct queue *queue, struct values *out, const struct values *in, size_t rows,
@@ -519,7 +523,7 @@ static void cpu_copy_columns(struct queue *queue, struct values *out, const stru
 {
     (void)queue;
     for (size_t row = 0; row < rows; row++)
-        copy_row(floats(out) + row * out_stride, floats_of(in) + row * in_stride, columns);
+        copy_row(elements(out) + row * out_stride, elements_of(in) + row * in_stride, columns);
 }
 
 static void cpu_upsample(struct queue *queue, const struct upsampling *upsampling, struct values *out,
@@ -530,8 +534,8 @@ static void cpu_upsample(struct queue *queue, const struct upsampling *upsamplin
     (void)queue;
     for (size_t row = 0; row < rows; row++)
         for (size_t x = 0; x < width; x++)
-            copy_row(floats(out) + (row * width + x) * u->channels,
-                     floats_of(in) + (row / u->factor * u->width + x / u->factor) * u->channels, u->channels);
+            copy_row(elements(out) + (row * width + x) * u->channels,
+                     elements_of(in) + (row / u->factor * u->width + x / u->factor) * u->channels, u->channels);
 }
 
 static void cpu_upsample_backward(struct queue *queue, const struct upsampling *upsampling,
@@ -543,10 +547,10 @@ static void cpu_upsample_backward(struct queue *queue, const struct upsampling *
     for (size_t row = 0; row < rows; row++)
         for (size_t x = 0; x < u->width; x++) {
             const struct window_part part = {
-                .in = floats_of(out_gradient) + row * u->factor * row_stride + x * u->factor * u->channels,
+                .in = elements_of(out_gradient) + row * u->factor * row_stride + x * u->factor * u->channels,
                 .height = u->factor, .width = u->factor, .channels = u->channels, .row_stride = row_stride,
             };
-            sum_of_window(&part, floats(in_gradient) + (row * u->width + x) * u->channels, 1);
+            sum_of_window(&part, elements(in_gradient) + (row * u->width + x) * u->channels, 1);
         }
 }
 

@@ -219,8 +219,8 @@
     K(lars, SUMMING, "an update by LARS") \
     K(lamb, SUMMING, "an update by LAMB")
 
-// Kernels that need a device in fp32. Those of pictures (picture_kernels.h) and of tables (table_kernels.h) fail the
-// queue of another one.
+// Kernels that need a device in fp32. Those of tables (table_kernels.h) fail the queue of another one, and those of
+// pictures (picture_kernels.h) that of another GPU.
 #define KERNELS_OF_OPTIMIZERS_IN_FP32(K) \
     K(adafactor, SUMMING, "an update by Adafactor") \
     K(adam8bit, ONE_PASS, "an update by Adam in 8 bits") \
@@ -228,10 +228,12 @@
     K(take_signs, ONE_PASS, "taking signs") \
     K(add_signs, ONE_PASS, "adding signs")
 
-#define KERNELS_OF_PICTURES(K) \
+#define KERNELS_OF_CONVOLUTIONS(K) \
     K(convolution, LIBRARY, "a convolution") \
     K(convolution_input, LIBRARY, "a convolution's gradients of its input") \
-    K(convolution_weight, LIBRARY, "a convolution's gradients of its weights") \
+    K(convolution_weight, LIBRARY, "a convolution's gradients of its weights")
+
+#define KERNELS_OF_PIXELS(K) \
     K(max_pool, ONE_PASS, "max pooling") \
     K(max_pool_backward, ONE_PASS, "the backward of max pooling") \
     K(average_pool, ONE_PASS, "average pooling") \
@@ -244,6 +246,8 @@
     K(copy_columns, ONE_PASS, "copying columns") \
     K(upsample, ONE_PASS, "upsampling") \
     K(upsample_backward, ONE_PASS, "the backward of upsampling")
+
+#define KERNELS_OF_PICTURES(K) KERNELS_OF_CONVOLUTIONS(K) KERNELS_OF_PIXELS(K)
 
 #define KERNELS_OF_TABLES(K) \
     K(bag, ONE_PASS, "a lookup of rows") \

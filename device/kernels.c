@@ -111,8 +111,8 @@ bool convolution_bytes(struct device *device, const struct convolution *convolut
                        struct error *error)
 {
     *bytes = (struct convolution_bytes){ 0 };
-    if (device->precision != PRECISION_FP32)
-        return error_set(error, "a convolution needs a device in fp32, and this one computes in %s",
+    if (device->precision != PRECISION_FP32 && !device->has_pictures)
+        return error_set(error, "a GPU computes convolutions in fp32 only, and this one is in %s: name it without",
                          precision_name(device->precision));
     return convolution_is_possible(convolution, error)
         && device->functions->convolution_bytes(device, convolution, bytes, error);
@@ -206,22 +206,30 @@ static const char *wrong_factor(const struct upsampling *upsampling)
     return upsampling->factor == 0 ? "upsampling has a factor of 0" : NULL;
 }
 
-static bool may_do(struct queue *queue, const char *otherwise, const char *wrong)
+// `otherwise` is what to say if the device has no such kernels.
+static bool may_do(struct queue *queue, bool has_kernels, const char *otherwise, const char *wrong)
 {
-    if (queue->device->precision != PRECISION_FP32)
+    if (!has_kernels)
         queue_fail(queue, otherwise);
     else if (wrong)
         queue_fail(queue, wrong);
     return queue_is_well(queue);
 }
 
-#define IF_RIGHT(kernel, otherwise, wrong)                                                      \
+static bool is_in_fp32(const struct queue *queue)
+{
+    return queue->device->precision == PRECISION_FP32;
+}
+
+#define IF_RIGHT(kernel, has_kernels, otherwise, wrong)                                         \
     void kernel_##kernel(struct queue *queue PARAMETERS_##kernel(PARAMETER_V, PARAMETER_S))     \
     {                                                                                           \
-        if (may_do(queue, otherwise, wrong))                                                    \
+        if (may_do(queue, has_kernels, otherwise, wrong))                                       \
             kernels_of(queue)->kernel(queue PARAMETERS_##kernel(ARGUMENT, ARGUMENT));           \
     }
-#define OF_PICTURES(kernel, wrong) IF_RIGHT(kernel, "the kernels of pictures need a device in fp32", wrong)
+#define OF_PICTURES(kernel, wrong)                                       \
+    IF_RIGHT(kernel, is_in_fp32(queue) || queue->device->has_pictures,   \
+             "the kernels of pictures need a GPU in fp32", wrong)
 OF_PICTURES(convolution, NULL)
 OF_PICTURES(convolution_input, NULL)
 OF_PICTURES(convolution_weight, NULL)
@@ -257,7 +265,8 @@ static const char *wrong_interaction(const struct interaction *interaction)
                ? "an interaction has fewer than two vectors" : NULL;
 }
 
-#define OF_TABLES(kernel, wrong) IF_RIGHT(kernel, "the kernels of tables need a device in fp32", wrong)
+#define OF_TABLES(kernel, wrong) \
+    IF_RIGHT(kernel, is_in_fp32(queue), "the kernels of tables need a device in fp32", wrong)
 OF_TABLES(bag, wrong_bags(bags))
 OF_TABLES(bag_backward, wrong_bags(bags))
 OF_TABLES(list_rows, bags->rows != list->rows || bags->columns != list->columns

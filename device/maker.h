@@ -29,6 +29,7 @@ struct device {
     const struct kernel_functions *kernels;
     const char *name;
     enum precision precision;
+    bool has_pictures;  // also if it computes in 16 bits
     char description[192];
     char host[24];  // the name that device_open_host() opens
     bool runs_ahead;

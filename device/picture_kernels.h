@@ -1,7 +1,7 @@
 // Kernels of pictures: convolution, pooling, batch norm, and what joins branches. The rules of kernels.h hold here too.
 //
-// A picture is rows of channels, one row per pixel: tensors are [batch][height][width][channels] (NHWC). All of these
-// kernels need a device in fp32; others refuse them.
+// A picture is rows of channels, one row per pixel: tensors are [batch][height][width][channels] (NHWC). A GPU
+// needs to be in fp32 for all of these kernels, and refuses them otherwise.
 #ifndef DEVICE_PICTURE_KERNELS_H
 #define DEVICE_PICTURE_KERNELS_H
 

@@ -56,7 +56,7 @@ static void cross_entropy_forward(const struct layer *layer, const struct layer_
             kernel_cross_entropy(pass->base.queue, &loss, work.loss[i], work.rows);
         else
             kernel_cross_entropy_both(pass->base.queue, &loss, work.loss[i], work.rows, gradient_of(layer, pass, i),
-                                      loss.scale);
+                                      loss.scale * layer_loss_scale(pass));
     }
     if (classifiers > 1)
         kernel_add_floats(pass->base.queue, work.loss[0], work.loss[0], work.loss[1], 1);

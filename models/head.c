@@ -247,7 +247,7 @@ static void end_forward(const struct layer *layer, const struct layer_pass *pass
     const struct head_saved saved = saved_of(layer, pass);
     const struct head_work work = head_work(layer, pass->base.workspace);
     const struct cross_entropy loss = head_loss(layer, pass, &saved);
-    const float gradient_scale = pass->base.loss_scale > 0 ? loss.scale * pass->base.loss_scale : loss.scale;
+    const float gradient_scale = loss.scale * layer_loss_scale(pass);
     if (layer_splits_words(layer))
         end_split(layer, pass, loss, gradient_scale);
     else if (pass->keeps_logits)

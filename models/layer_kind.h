@@ -200,6 +200,12 @@ static inline float *walk_floats(struct walk *walk, uint64_t count)
     return walk_bytes(walk, count * sizeof(float));
 }
 
+// What gradients of losses are multiplied by, beside what the losses count: in fp16 the loss scale.
+static inline float layer_loss_scale(const struct layer_pass *pass)
+{
+    return pass->base.loss_scale > 0 ? pass->base.loss_scale : 1;
+}
+
 // Bytes of `count` numbers in the layer's precision, rounded up to 256.
 static inline uint64_t layer_bytes(const struct layer *layer, uint64_t count)
 {

@@ -248,7 +248,7 @@ static bool text_sizes_fit(const struct model_sizes *sizes, struct error *error)
     return pattern_fits(&sizes->pattern, error);
 }
 
-static bool picture_sizes_fit(const struct model_kind *kind, const struct model_sizes *sizes, struct error *error)
+static bool picture_sizes_fit(const struct model_sizes *sizes, struct error *error)
 {
     if (!size_is_good("pixels", sizes->pixels, 1024, error) || !size_is_good("channels", sizes->channels, 64, error)
         || !size_is_good("classes", sizes->classes, 100000, error))
@@ -256,8 +256,6 @@ static bool picture_sizes_fit(const struct model_kind *kind, const struct model_
     if (sizes->classes < 2)
         return error_set(error, "a model that tells %zu class apart has nothing to learn: name 2 or more",
                          sizes->classes);
-    if (sizes->precision != PRECISION_FP32)
-        return error_set(error, "%s is computed in fp32 only: name devices without bf16 and fp16", kind->name);
     if (!(sizes->smoothing >= 0 && sizes->smoothing < 1))
         return error_set(error, "a smoothing of %g is not in [0, 1)", (double)sizes->smoothing);
     return true;
@@ -362,7 +360,7 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
     sizes->sequence = strcmp(kind->name, "unet") == 0 ? sizes->pixels * sizes->pixels : 1;
     if (family == FAMILY_CLICKS)
         return click_sizes_apply(&asked->clicks, &sizes->clicks, error) && click_sizes_fit(kind, sizes, error);
-    return picture_sizes_fit(kind, sizes, error);
+    return picture_sizes_fit(sizes, error);
 }
 
 // --- building ----------------------------------------------------------------------------

@@ -11,7 +11,10 @@ static struct kind_sizes picture_sizes(const struct layer *layer)
 
 static void picture_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    queue_copy(pass->base.queue, pass->base.output, pass->pixels, layer_elements(layer) * sizeof(float));
+    if (layer->shape.precision == PRECISION_FP32)
+        queue_copy(pass->base.queue, pass->base.output, pass->pixels, layer_elements(layer) * sizeof(float));
+    else
+        kernel_narrow(pass->base.queue, pass->base.output, pass->pixels, layer_elements(layer));
 }
 
 const struct layer_kind layer_picture = {

@@ -141,8 +141,7 @@ void router_backward_input(const struct layer *layer, const struct layer_pass *p
                            struct values *normed_gradient)
 {
     struct queue *queue = pass->base.queue;
-    const float scale = pass->base.loss_scale > 0 ? pass->base.loss_scale : 1;
-    kernel_route_backward(queue, routing, logits_gradient, gates_gradient, pass->base.share * scale);
+    kernel_route_backward(queue, routing, logits_gradient, gates_gradient, pass->base.share * layer_loss_scale(pass));
     project_back(queue, normed_gradient, logits_gradient, weight, routing->rows, layer->shape.in,
                  routing->router.experts);
 }

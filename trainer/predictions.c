@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/number.h"
+#include "device/half.h"
 #include "runtime/groups/agreement.h"
 #include "runtime/pipeline_shards.h"
 #include "trainer/host_tables.h"
@@ -23,6 +24,12 @@ uint64_t predictions_count(const struct predictions *predictions, uint64_t evalu
     return min_u64(predictions_range(predictions).count - evaluation * samples, samples);
 }
 
+static uint64_t output_numbers(const struct predictions *predictions)
+{
+    return predictions->micro_batches * predictions->output_bytes
+         / precision_bytes(predictions->model->sizes.precision);
+}
+
 bool predictions_open(struct predictions *predictions, uint32_t most, struct error *error)
 {
     const struct model *model = predictions->model;
@@ -33,7 +40,9 @@ bool predictions_open(struct predictions *predictions, uint32_t most, struct err
     predictions->output_bytes = layer_sizes(&model->layers[last->inputs[0]]).output_bytes;
     predictions->losses = calloc(predictions->micro_batches, sizeof predictions->losses[0]);
     predictions->outputs = malloc(predictions->micro_batches * predictions->output_bytes);
-    return (predictions->losses && predictions->outputs) || error_no_memory(error, "what is predicted of samples");
+    predictions->numbers = malloc(output_numbers(predictions) * sizeof predictions->numbers[0]);
+    return (predictions->losses && predictions->outputs && predictions->numbers)
+        || error_no_memory(error, "what is predicted of samples");
 }
 
 void predictions_close(struct predictions *predictions)
@@ -42,6 +51,7 @@ void predictions_close(struct predictions *predictions)
     model_layers_free(predictions->whole);
     free(predictions->losses);
     free(predictions->outputs);
+    free(predictions->numbers);
     *predictions = (struct predictions){ 0 };
 }
 
@@ -108,7 +118,7 @@ static bool run_by_twin(struct predictions *predictions, uint64_t number, struct
     return good;
 }
 
-bool predictions_run(struct predictions *predictions, uint64_t evaluation, struct error *error)
+static bool run_somewhere(struct predictions *predictions, uint64_t evaluation, struct error *error)
 {
     const struct forward_results into = { .losses = predictions->losses, .predictions = predictions->outputs };
     const struct pipeline *pipeline = predictions->pipeline;
@@ -128,12 +138,23 @@ bool predictions_run(struct predictions *predictions, uint64_t evaluation, struc
     return predictions->evaluation && evaluation_run(predictions->evaluation, evaluation, &into, error);
 }
 
+bool predictions_run(struct predictions *predictions, uint64_t evaluation, struct error *error)
+{
+    const enum precision precision = predictions->model->sizes.precision;
+    if (!run_somewhere(predictions, evaluation, error))
+        return false;
+    for (uint64_t i = 0; i < output_numbers(predictions); i++)
+        predictions->numbers[i] = number_of(predictions->outputs, precision, i);
+    return true;
+}
+
 const float *predictions_at(const struct predictions *predictions, uint64_t sample)
 {
     const struct model_sizes *sizes = &predictions->model->sizes;
     const uint64_t width = predictions->model->family == FAMILY_CLICKS ? 1 : sizes->sequence * sizes->classes;
-    const char *batch = predictions->outputs + sample / sizes->micro_batch * predictions->output_bytes;
-    return (const float *)(const void *)batch + sample % sizes->micro_batch * width;
+    const float *batch = predictions->numbers + sample / sizes->micro_batch * output_numbers(predictions)
+                                                / predictions->micro_batches;
+    return batch + sample % sizes->micro_batch * width;
 }
 
 double predictions_nats(const struct predictions *predictions)

@@ -28,7 +28,8 @@ struct predictions {
     uint64_t evaluations;
     uint64_t output_bytes;                    // what is predicted of a micro-batch
     float *losses;                            // of each micro-batch of the last evaluation
-    char *outputs;
+    char *outputs;                            // in the model's precision
+    float *numbers;                           // the same as floats
 };
 
 enum { PREDICTIONS_MOST = UINT16_MAX - 1 };  // micro-batches of an evaluation

@@ -88,3 +88,6 @@ for bytes in 100000 20000000; do
     PLAYED_MEMORY=$bytes weir verify two.json --device cuda --steps 1 2>&1 | sed 's/rank [01]: //; s/.*memory for .* on/memory for .. on/; s/: 0[A-Z]*[0-9]*:/:/'
     echo "exit ${PIPESTATUS[0]}"
 done
+
+echo 'pictures in 16 bits, which a GPU does not compute:'
+weir profile fashion-cnn,micro_batch=4 --device cuda:bf16 2>&1; echo "exit $?"

@@ -46,6 +46,16 @@ weir partition profile.json --cluster "4 devices, 1GiB, 10GB/s 1us" --schedule 1
     --optimizer momentum --variants rows2,rows2 -o rows.json >/dev/null
 train rows rows --epochs 20 --beat 0.2 >rows.txt 2>rows.err; echo "exit $?"
 
+echo '# in 16 bits with weights in fp32 beside them: as good, also as weir eval says'
+for kind in bf16 fp16; do
+    weir profile $model --device cpu:$kind -o half.json >/dev/null
+    sed -i 's/"whole_ns": [0-9]*/"whole_ns": 0/' half.json
+    weir partition half.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule 1f1b --micro-batches 4 \
+        --optimizer momentum-master -o $kind.json >/dev/null
+    train $kind $kind --device cpu:$kind --epochs 20 --beat 0.2 >half.txt 2>half.err; echo "exit $?"
+    diff <(grep -o '^held-out.*' half.txt) <(weir eval $model --checkpoint $kind --data bars.json | grep -o '^held-out.*')
+done
+
 echo '# stopped and gone on with, by another plan'
 train three c --epochs 3 --steps 11 2>&1 | head -n 1
 train three c --epochs 20 --save-every 11 --keep 20 >c.txt 2>c.err; echo "exit $?"

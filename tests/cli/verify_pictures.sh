@@ -1,6 +1,6 @@
 # A residual network with batch norms, by a schedule of each kind (in soak runs by every one): its weights, losses and
 # running statistics are those of one processor, bit for bit. Whole and run again, with replicas, with fewer pictures in
-# the last micro-batch.
+# the last micro-batch, in 16 bits.
 set -e
 export LC_ALL=C
 model=resnet18,pixels=8,channels=1,classes=4,stem=3x3,micro_batch=3
@@ -34,6 +34,14 @@ for mebibytes in 120 110 100 95 90 85; do
 done
 grep -q 'runs again' plan.txt
 verify --steps 1
+echo '# in 16 bits'
+for row in 'bf16 zb-v' 'bf16 pipedream' 'fp16 1f1b'; do
+    read -r kind schedule <<<"$row"
+    weir profile ${model/resnet18/resnet18,smoothing=0.1} --device cpu:$kind -o half.json >/dev/null
+    weir partition half.json --cluster '2 devices, 1GiB, 10GB/s 1us' --schedule $schedule --micro-batches 4 \
+        --optimizer momentum-master -o plan.json >plan.txt
+    verify --steps 1 --device cpu:$kind
+done
 echo '# the last micro-batch has one picture of three'
 plan zb-h1 2 1GiB
 verify --batch 10

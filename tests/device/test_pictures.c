@@ -3,22 +3,18 @@
 
 static const size_t some_channels[] = { 1, 3, 8, 37, 64, 16, 600 };
 
-static bool does_pictures(const struct rig *rig)
-{
-    return device_precision(rig->device) == PRECISION_FP32;
-}
+// The bits of a trial must be those that the first instruction set left for the same precision.
+enum { MOST_TRIALS = 1000, PRECISIONS = 3 };
+typedef char trial_digits[PRECISIONS][MOST_TRIALS][HASH_SIZE];
 
-// The bits of a trial must be those that the first instruction set left.
-enum { MOST_TRIALS = 1000 };
-
-static void must_be_alike(char digits[MOST_TRIALS][HASH_SIZE], uint64_t trial, const void *bytes, size_t count)
+static void must_be_alike(trial_digits digits, uint64_t trial, const void *bytes, size_t count)
 {
-    char own[HASH_SIZE];
+    char own[HASH_SIZE], *first = digits[rig_precision][trial];
     assert_true(trial < MOST_TRIALS);
     hash_bytes(bytes, count, own);
-    if (digits[trial][0] == '\0')
-        memcpy(digits[trial], own, HASH_SIZE);
-    assert_string_equal(digits[trial], own);
+    if (first[0] == '\0')
+        memcpy(first, own, HASH_SIZE);
+    assert_string_equal(first, own);
 }
 
 // --- batch norm ---------------------------------------------------------------------
@@ -97,16 +93,14 @@ static void must_be_normed(const struct norm_trial *t, const float *out, const s
     for (size_t row = 0; row < t->norm.rows; row++) {
         const double y = normed(t, m, row, c), want = t->norm.has_relu && y <= 0 ? 0 : y;
         const size_t i = row * t->norm.channels + c;
-        rig_close_to(out[i], row < counted ? want : 0, tolerance_of(m), "norm", i);
+        rig_value_close_to(out[i], row < counted ? want : 0, tolerance_of(m), "norm", i);
         assert_true(row < counted || out[i] == 0);
     }
 }
 
 static void check_batch_norm(struct rig *rig, uint64_t trial)
 {
-    static char digits[MOST_TRIALS][HASH_SIZE];
-    if (!does_pictures(rig))
-        return;
+    static trial_digits digits;
     const struct norm_trial t = some_norm(rig, trial);
     const size_t channels = t.norm.channels, counted = t.norm.counted;
     kernel_batch_norm(rig->queue, &t.norm, rig_values(rig, t.out), t.mean, t.rstd, t.passed, t.statistics);
@@ -145,8 +139,6 @@ static void batch_norm_equals_its_formula(void **state)
 // Over its input the output has the same bits. What a NaN meets becomes NaN, and passes.
 static void check_norm_ends(struct rig *rig, uint64_t trial)
 {
-    if (!does_pictures(rig))
-        return;
     struct norm_trial t = some_norm(rig, trial);
     float *over = rig_output(rig, t.count);
     memcpy(over, t.in, t.count * sizeof *over);
@@ -176,8 +168,6 @@ static void batch_norm_may_go_over_its_input_and_keeps_nan(void **state)
 
 static void check_running(struct rig *rig, uint64_t trial)
 {
-    if (!does_pictures(rig))
-        return;
     const struct norm_trial t = some_norm(rig, trial);
     const float *mean = rig_numbers(rig, t.norm.channels, 3);
     float *variance = rig_numbers(rig, t.norm.channels, 3);
@@ -229,14 +219,13 @@ static void must_be_its_difference(const struct norm_trial *t, const float *grad
     const double step = 1e-5, above = weighed(t, gradient, c, row, step), below = weighed(t, gradient, c, row, -step);
     const size_t i = row * t->norm.channels + c;
     if (t->rstd[c] < 20)  // else the steps are long beside the deviation
-        rig_close_to(in_gradient[i], (above - below) / (2 * step), 1e-4 * (1 + (double)t->rstd[c]), "difference", i);
+        rig_value_close_to(in_gradient[i], (above - below) / (2 * step), 1e-4 * (1 + (double)t->rstd[c]), "difference",
+                           i);
 }
 
 static void check_backward(struct rig *rig, uint64_t trial)
 {
-    static char digits[MOST_TRIALS][HASH_SIZE];
-    if (!does_pictures(rig))
-        return;
+    static trial_digits digits;
     const struct norm_trial t = some_norm(rig, trial);
     const size_t channels = t.norm.channels, counted = t.norm.counted;
     const float *gradient = rig_numbers(rig, t.count, 2);
@@ -269,7 +258,7 @@ static void check_backward(struct rig *rig, uint64_t trial)
             const double want = (double)t.gain[c] * rstd * (g - sum / n - h * sum_h / n);
             assert_true(!add_gradient || add_gradient[i] == (float)g);
             if (row < counted)
-                rig_close_to(in_gradient[i], want, 1e-5 * (1 + rstd), "gradient", i);
+                rig_value_close_to(in_gradient[i], want, 1e-5 * (1 + rstd), "gradient", i);
             else
                 assert_true(in_gradient[i] == 0);
         }
@@ -288,9 +277,7 @@ static void the_backward_of_batch_norm_equals_its_formula_and_differences(void *
 // Micro-batches, some of one row or of none, against one pass over all of their rows.
 static void check_merge(struct rig *rig, uint64_t trial)
 {
-    static char digits[MOST_TRIALS][HASH_SIZE];
-    if (!does_pictures(rig))
-        return;
+    static trial_digits digits;
     const size_t channels = some_channels[trial % 5], parts = 1 + trial % 4, most = 30;
     const float momentum = 0.1f;
     float *in = rig_numbers(rig, parts * most * channels, 3), *ones = rig_numbers(rig, channels, 1);
@@ -391,8 +378,6 @@ static float *few_numbers(struct rig *rig, uint64_t trial, size_t count)
 
 static void check_max_pool(struct rig *rig, uint64_t trial)
 {
-    if (!does_pictures(rig))
-        return;
     const struct pooling p = some_pooling(rig, trial);
     const size_t count = out_count(&p), size = p.window.height * p.window.width;
     const float *in = trial % 3 ? few_numbers(rig, trial, in_count(&p)) : rig_numbers(rig, in_count(&p), 1);
@@ -417,7 +402,7 @@ static void check_max_pool(struct rig *rig, uint64_t trial)
         want[largest] += (double)gradient[i];
     }
     for (size_t i = 0; i < in_count(&p); i++)
-        rig_close_to(in_gradient[i], want[i], 1e-6, "gradient", i);
+        rig_value_close_to(in_gradient[i], want[i], 1e-6, "gradient", i);
     free(want);
 }
 
@@ -429,8 +414,6 @@ static void max_pooling_finds_the_first_of_the_largest(void **state)
 
 static void check_average_pool(struct rig *rig, uint64_t trial)
 {
-    if (!does_pictures(rig))
-        return;
     const struct pooling p = some_pooling(rig, trial);
     const size_t count = out_count(&p), size = p.window.height * p.window.width;
     const float *in = rig_numbers(rig, in_count(&p), 1), *gradient = rig_numbers(rig, count, 1);
@@ -448,10 +431,10 @@ static void check_average_pool(struct rig *rig, uint64_t trial)
             if (pixel != NO_PIXEL)
                 want[pixel] += (double)gradient[i] / (double)size;
         }
-        rig_close_to(out[i], sum / (double)size, 1e-6, "average", i);
+        rig_value_close_to(out[i], sum / (double)size, 1e-6, "average", i);
     }
     for (size_t i = 0; i < in_count(&p); i++)
-        rig_close_to(in_gradient[i], want[i], 1e-6, "gradient", i);
+        rig_value_close_to(in_gradient[i], want[i], 1e-6, "gradient", i);
     free(want);
 }
 
@@ -465,8 +448,6 @@ static void average_pooling_counts_its_padding_as_zeros(void **state)
 
 static void check_copy_columns(struct rig *rig, uint64_t trial)
 {
-    if (!does_pictures(rig))
-        return;
     const size_t rows = trial % 20, columns = rig_size(rig, 90), wide = columns + trial % 3 * 7;
     const size_t longer = columns + trial % 2 * 5;
     const float *in = rig_numbers(rig, rows * longer, 1);
@@ -485,8 +466,6 @@ static void columns_are_copied_and_nothing_beside_them(void **state)
 
 static void check_upsample(struct rig *rig, uint64_t trial)
 {
-    if (!does_pictures(rig))
-        return;
     const struct upsampling u = { .batch = 1 + trial % 3, .height = 1 + random_below(&rig->seed, 6),
                                   .width = 1 + random_below(&rig->seed, 6), .channels = some_channels[trial % 5],
                                   .factor = 1 + trial % 4 };
@@ -505,7 +484,7 @@ static void check_upsample(struct rig *rig, uint64_t trial)
         want[from] += (double)gradient[i];
     }
     for (size_t i = 0; i < count; i++)
-        rig_close_to(in_gradient[i], want[i], 1e-6, "gradient", i);
+        rig_value_close_to(in_gradient[i], want[i], 1e-6, "gradient", i);
     free(want);
 }
 
@@ -529,8 +508,6 @@ static struct wrong_row {
       "the padding of pooling is larger than half of its window" },
     { "a window larger than its picture is refused", "cpu", { 7, 2, 1, 1, 0, 0 },
       "a window of pooling is larger than the picture with its padding" },
-    { "a device in 16 bits refuses pictures", "cpu:bf16", { 2, 2, 1, 1, 0, 0 },
-      "the kernels of pictures need a device in fp32" },
 };
 
 static struct values *values(float *floats)
@@ -671,7 +648,6 @@ int main(void)
         TEST_ROW(wrong_windows_fail_the_queue, &wrong_rows[1]),
         TEST_ROW(wrong_windows_fail_the_queue, &wrong_rows[2]),
         TEST_ROW(wrong_windows_fail_the_queue, &wrong_rows[3]),
-        TEST_ROW(wrong_windows_fail_the_queue, &wrong_rows[4]),
         cmocka_unit_test(wrong_sizes_fail_the_queue),
         cmocka_unit_test(an_average_may_have_a_window_of_256_pixels),
     };

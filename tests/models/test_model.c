@@ -163,8 +163,6 @@ static struct bad_row {
       "the best 1 of 8 groups do not have 2 experts to take: take more groups" },
     { "one class is none", "alexnet", { .classes = 1 },
       "a model that tells 1 class apart has nothing to learn: name 2 or more" },
-    { "pictures are in fp32", "vgg16", { .precision = PRECISION_BF16 },
-      "vgg16 is computed in fp32 only: name devices without bf16 and fp16" },
     { "a window needs pixels", "alexnet", { .pixels = 30 },
       "pictures of 30 pixels are too small: layer pool2 has a window of 3 by 3 and gets 2 by 2 pixels" },
     { "pixels are halved", "unet", { .pixels = 100 },
@@ -425,7 +423,6 @@ int main(void)
         TEST_ROW(bad_sizes_are_refused, &bad_rows[23]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[24]),
         TEST_ROW(bad_sizes_are_refused, &bad_rows[25]),
-        TEST_ROW(bad_sizes_are_refused, &bad_rows[26]),
         cmocka_unit_test(every_kind_can_be_created),
     };
     return cmocka_run_group_tests_name("model", tests, NULL, NULL);
