@@ -352,7 +352,7 @@ static void multiply_groups(const struct bench *bench, const struct routed *x, s
 {
     const size_t experts = x->routing.router.experts;
     if (experts > 1)
-        kernel_grouped_matmul(bench->queue, &product, x->routing.ends, experts);
+        kernel_grouped_matmul(bench->queue, &product, x->routing.ends, 0, experts);
     else
         kernel_matmul(bench->queue, &product);
 }
@@ -383,7 +383,8 @@ static void add_groups(const struct bench *bench, const struct routed *x, const 
     multiply_groups(bench, x, (struct matmul){ .transpose_a = true, .m = in_width, .n = out_width, .k = routing->most,
                                                .a = in, .b = gradient, .sums = x->sums });
     if (routing->router.experts > 1)
-        kernel_grouped_sum_columns(bench->queue, x->sums, gradient, routing->ends, routing->router.experts, out_width);
+        kernel_grouped_sum_columns(bench->queue, x->sums, gradient, routing->ends, 0, routing->router.experts,
+                                   out_width);
     else
         kernel_sum_columns(bench->queue, x->sums, gradient, routing->most, out_width);
 }

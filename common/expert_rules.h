@@ -1,8 +1,9 @@
 // What a mixture of experts takes: the rules that estimates, measured profiles, runs and planners have in common.
 //
-// A pair is a token and an expert that it chose. A device of a group has some of the tokens and some of the experts:
+// A pair is a token and an expert that it chose. A device of a group has some of the tokens and some of the experts.
+// Experts that all devices have are copied, and their pairs stay where they are:
 //
-//     sends     its pairs, a row each, to their experts; as many come back, in F and once more in I
+//     sends     its other pairs, a row each, to their experts; as many come back, in F and once more in I
 //     computes  the pairs of its experts: if all are chosen alike, as many as it sends
 //     keeps     rows of the pairs that it computes, and what their experts give back
 #ifndef COMMON_EXPERT_RULES_H
@@ -22,6 +23,12 @@ static inline uint64_t expert_capacity(uint64_t pairs, uint64_t experts, double 
 static inline double expert_matrices(double width, double inner, int is_gated)
 {
     return (is_gated ? 3 : 2) * width * inner;
+}
+
+// The share of so many pairs that is sent: those whose experts are not copied, if all are chosen alike.
+static inline double expert_sent_pairs(double pairs, double experts, double copies)
+{
+    return pairs * (experts - copies) / experts;
 }
 
 // Bytes of the rows of so many pairs that a device sends to their experts, those included that stay on it.

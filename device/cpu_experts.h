@@ -124,6 +124,27 @@ static double sum_of_squares(const struct routing *routing, const struct routing
     return sum;
 }
 
+static bool has_bit(const uint64_t *bits, size_t e)
+{
+    return bits[e / 64] >> e % 64 & 1;
+}
+
+// Sets the ends of the rows that this member's experts take, those of copied experts first.
+static void end_taken_rows(const struct routing *routing, const struct routing_members *members)
+{
+    const size_t experts = routing->router.experts;
+    size_t taken = 0, end = 0;
+    for (size_t e = 0; e < experts; e++)
+        if (has_bit(members->copied, e))
+            members->taken[taken++] = (int32_t)(end += (size_t)members->kept[members->member * experts + e]);
+    for (size_t e = 0; e < experts; e++)
+        if (has_bit(members->own, e)) {
+            for (size_t m = 0; m < members->members; m++)
+                end += (size_t)members->kept[m * experts + e];
+            members->taken[taken++] = (int32_t)end;
+        }
+}
+
 static void cpu_route_all(struct queue *queue, const struct routing *routing, const struct routing_members *members,
                           float *statistics, float *loss)
 {
@@ -131,20 +152,20 @@ static void cpu_route_all(struct queue *queue, const struct routing *routing, co
     const bool is_first = routing->router.kind == ROUTER_GSHARD;
     const size_t choices = tokens * (is_first ? 1 : routing->router.top);
     const double counted = tokens > 0 ? (double)tokens : 1;
-    size_t end = 0, taken = 0, taken_end = 0, dropped = 0;
+    size_t end = 0, dropped = 0;
     double balance = 0;
     (void)queue;
     for (size_t e = 0; e < experts; e++) {
         const struct expert_counts all = count_expert(routing, members, e);
         routing->ends[e] = (int32_t)(end += all.own);
-        if (members->taken && (members->own[e / 64] >> e % 64 & 1))
-            members->taken[taken++] = (int32_t)(taken_end += all.kept);
         routing->shares[e] = choices > 0 ? (float)(is_first ? all.firsts : all.pairs) / (float)choices : 0;
         balance += (double)routing->shares[e] * all.mean;
         dropped += all.pairs - all.kept;
         if (statistics)
             statistics[e] = (float)all.pairs;
     }
+    if (members->taken)
+        end_taken_rows(routing, members);
     place_pairs(routing);
     const float auxiliary = (float)(balance * (double)experts / counted);
     const float z = (float)(sum_of_squares(routing, members) / counted);
@@ -292,25 +313,26 @@ static struct matmul group_product(const struct matmul *matmul, size_t group, si
     return one;
 }
 
-static void cpu_grouped_matmul(struct queue *queue, const struct matmul *matmul, const int32_t *ends, size_t groups)
+static void cpu_grouped_matmul(struct queue *queue, const struct matmul *matmul, const int32_t *ends, size_t first,
+                               size_t groups)
 {
     const struct cpu *cpu = queue->device->own;
     for (size_t group = 0; group < groups; group++) {
-        const size_t first = group_first(ends, group), rows = (size_t)ends[group] - first;
-        const struct matmul one = group_product(matmul, group, first, rows);
+        const size_t begin = group_first(ends, first + group), rows = (size_t)ends[first + group] - begin;
+        const struct matmul one = group_product(matmul, group, begin, rows);
         if (rows > 0)
             cpu->kernels->matmul(queue, &one);
     }
 }
 
 static void cpu_grouped_sum_columns(struct queue *queue, float *sums, const struct values *in, const int32_t *ends,
-                                    size_t groups, size_t columns)
+                                    size_t first, size_t groups, size_t columns)
 {
     const struct cpu *cpu = queue->device->own;
     for (size_t group = 0; group < groups; group++) {
-        const size_t first = group_first(ends, group);
-        cpu->kernels->sum_columns(queue, sums + group * columns, element_at(in, first * columns),
-                                  (size_t)ends[group] - first, columns);
+        const size_t begin = group_first(ends, first + group);
+        cpu->kernels->sum_columns(queue, sums + group * columns, element_at(in, begin * columns),
+                                  (size_t)ends[first + group] - begin, columns);
     }
 }
 

@@ -77,6 +77,9 @@ void kernel_route(struct queue *queue, const struct routing *routing, float *sta
 //     kernel_route_own()   block 0 | block 1 | ..   each member writes its own, and members gather all of them
 //     kernel_route_all()   slots of own pairs; how many rows each member sends to each expert; where those end that
 //                          this member's experts take
+//
+// An expert that all members have takes on each of them the pairs of that member's tokens. Its rows come before those
+// of the member's own experts.
 struct routing_block {
     double *means, *squares;   // sums of probabilities, by expert, and of squared log_sums
     int32_t *counts, *firsts;  // pairs, and those of first choices, by expert
@@ -94,10 +97,11 @@ ROUTER_RULE struct routing_block routing_block_in(void *blocks, size_t experts, 
 }
 struct routing_members {
     uint32_t members, member;
-    uint64_t own[ROUTER_EXPERTS / 64];  // bit e: this member has expert e
+    uint64_t own[ROUTER_EXPERTS / 64];     // bit e: this member alone has expert e
+    uint64_t copied[ROUTER_EXPERTS / 64];  // bit e: all members have it
     void *blocks;
     int32_t *kept;   // [members][experts], rows that go to each expert, without those that are dropped
-    int32_t *taken;  // for each of this member's experts, in order: the end of the rows that it takes
+    int32_t *taken;  // for each copied expert, then for each of this member's own: the end of the rows that it takes
 };
 void kernel_route_own(struct queue *queue, const struct routing *routing, void *block);
 void kernel_route_all(struct queue *queue, const struct routing *routing, const struct routing_members *members,
@@ -120,12 +124,14 @@ void kernel_gate_gradients(struct queue *queue, const struct routing *routing, f
                            const struct values *out_gradient, const struct values *in, size_t columns);
 
 // A product for each group of rows, whose ends are on the device. The matmul is that of one group, tightly packed:
-// `m` rows at most, or with `sums` a `k` of that many (then transpose_a is set). Group e has matrix e of b and bias,
-// or matrix e of the sums. Rows of before_gelu are those of c. A group without rows does nothing.
-void kernel_grouped_matmul(struct queue *queue, const struct matmul *matmul, const int32_t *ends, size_t groups);
-// The backward of the biases: sums[group][column] is added to.
+// `m` rows at most, or with `sums` a `k` of that many (then transpose_a is set). The groups are `groups` of those that
+// have ends, from group `first` on. Group first + e has matrix e of b and bias, or matrix e of the sums. Rows of
+// before_gelu are those of c. A group without rows does nothing.
+void kernel_grouped_matmul(struct queue *queue, const struct matmul *matmul, const int32_t *ends, size_t first,
+                           size_t groups);
+// The backward of the biases: sums[e][column] is added to, for group first + e.
 void kernel_grouped_sum_columns(struct queue *queue, float *sums, const struct values *in, const int32_t *ends,
-                                size_t groups, size_t columns);
+                                size_t first, size_t groups, size_t columns);
 
 // What is between the two products of an expert: GELU, or SwiGLU of rows that are twice as wide.
 //

@@ -152,9 +152,10 @@
     V(const struct values *, add) V(size_t, columns) V(bool, is_gated)
 #define PARAMETERS_gate_gradients(V, S) S(struct routing, routing) V(float *, gates_gradient) \
     V(const struct values *, out_gradient) V(const struct values *, in) V(size_t, columns)
-#define PARAMETERS_grouped_matmul(V, S) S(struct matmul, matmul) V(const int32_t *, ends) V(size_t, groups)
+#define PARAMETERS_grouped_matmul(V, S) S(struct matmul, matmul) V(const int32_t *, ends) V(size_t, first) \
+    V(size_t, groups)
 #define PARAMETERS_grouped_sum_columns(V, S) V(float *, sums) V(const struct values *, in) V(const int32_t *, ends) \
-    V(size_t, groups) V(size_t, columns)
+    V(size_t, first) V(size_t, groups) V(size_t, columns)
 #define PARAMETERS_activate(V, S) S(struct activation, activation) V(struct values *, out) V(const struct values *, in)
 #define PARAMETERS_activate_backward(V, S) S(struct activation, activation) V(struct values *, in_gradient) \
     V(struct values *, out) V(const struct values *, out_gradient) V(const struct values *, in)
@@ -306,8 +307,8 @@
 #define MEMBERS_routing(M) M(router.kind) M(router.experts) M(router.top) M(router.groups) M(router.best_groups) \
     M(router.scale) M(rows) M(counted) M(capacity) M(most) M(auxiliary) M(z) M(logits) M(bias) M(choices) M(slots) \
     M(pairs) M(ends) M(gates) M(shares) M(log_sums) M(scores) M(elsewhere)
-#define MEMBERS_routing_members(M) M(members) M(member) M(own[0]) M(own[1]) M(own[2]) M(own[3]) M(blocks) M(kept) \
-    M(taken)
+#define MEMBERS_routing_members(M) M(members) M(member) M(own[0]) M(own[1]) M(own[2]) M(own[3]) M(copied[0]) \
+    M(copied[1]) M(copied[2]) M(copied[3]) M(blocks) M(kept) M(taken)
 #define MEMBERS_activation(M) M(is_swiglu) M(rows) M(columns) M(used)
 #define KERNEL_STRUCTS(T) T(matmul) T(layer_norm) T(embedding) T(attention) T(cross_entropy) T(cross_entropy_parts) \
     T(clip) T(optimizer_span) T(dropout) T(adamw) T(sgd) T(adagrad) T(factored_span) T(eight_bit_span) T(lars) \

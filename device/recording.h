@@ -29,7 +29,7 @@ struct call {
     bool (*varies)(void *arguments, struct word *word, const void ***address);
     size_t bytes;  // of arguments
 };
-enum { MOST_ARGUMENTS = 256 };
+enum { MOST_ARGUMENTS = 288 };
 
 // Gives a call to a queue that is well and records.
 void recorded_meet(struct queue *queue, const struct call *call, const void *arguments);

@@ -14,13 +14,31 @@ static void note(uint64_t *lacked, uint64_t rows)
         ;
 }
 
+// A copied expert is where the member is that has the rows.
+static uint32_t owner_of(const struct row_exchange *exchange, uint32_t expert, uint32_t member)
+{
+    return exchange->owners[expert] == ROW_COPIED ? member : exchange->owners[expert];
+}
+
+// The rows of other experts are behind those of copied ones.
+static void begin_behind_copies(struct row_walk *walk)
+{
+    const struct row_exchange *exchange = walk->exchange;
+    memset(walk->given, 0, sizeof walk->given);
+    memset(walk->copied, 0, sizeof walk->copied);
+    memset(walk->taken, 0, sizeof walk->taken);
+    for (uint32_t e = 0; e < exchange->experts; e++)
+        for (uint32_t m = 0; exchange->owners[e] == ROW_COPIED && m < exchange->members; m++)
+            walk->taken[m] += (uint64_t)walk->counts[m * exchange->experts + e];
+}
+
 static bool has_room(struct row_walk *walk, struct error *error)
 {
     const struct row_exchange *exchange = walk->exchange;
     uint64_t rows[ROW_MEMBERS] = { 0 };
     for (uint32_t m = 0; m < exchange->members; m++)
         for (uint32_t e = 0; e < exchange->experts; e++)
-            rows[exchange->owners[e]] += (uint64_t)walk->counts[m * exchange->experts + e];
+            rows[owner_of(exchange, e, m)] += (uint64_t)walk->counts[m * exchange->experts + e];
     for (uint32_t m = 0; exchange->lacked && m < exchange->members; m++)
         if (rows[m] > exchange->room) {
             note(exchange->lacked, rows[m]);
@@ -41,11 +59,12 @@ bool row_walk_begin(struct row_walk *walk, struct queue *queue, const struct row
     walk->exchange = exchange;
     walk->expert = walk->member = 0;
     walk->gives_up = false;
-    memset(walk->given, 0, sizeof walk->given);
-    memset(walk->taken, 0, sizeof walk->taken);
     queue_download(queue, walk->counts, exchange->kept,
                    (uint64_t)exchange->members * exchange->experts * sizeof walk->counts[0]);
-    return queue_wait(queue, error) && has_room(walk, error);
+    if (!queue_wait(queue, error))
+        return false;
+    begin_behind_copies(walk);
+    return has_room(walk, error);
 }
 
 bool row_walk_next(struct row_walk *walk, struct row_run *run)
@@ -54,12 +73,13 @@ bool row_walk_next(struct row_walk *walk, struct row_run *run)
     const uint32_t expert = walk->expert, member = walk->member;
     if (expert == exchange->experts || walk->gives_up)
         return false;
-    const uint32_t owner = exchange->owners[expert];
+    const uint32_t owner = owner_of(exchange, expert, member);
     const uint64_t count = (uint64_t)walk->counts[member * exchange->experts + expert];
-    *run = exchange->is_back ? (struct row_run){ owner, member, walk->taken[owner], walk->given[member], count }
-                             : (struct row_run){ member, owner, walk->given[member], walk->taken[owner], count };
+    uint64_t *taken = exchange->owners[expert] == ROW_COPIED ? &walk->copied[owner] : &walk->taken[owner];
+    *run = exchange->is_back ? (struct row_run){ owner, member, *taken, walk->given[member], count }
+                             : (struct row_run){ member, owner, walk->given[member], *taken, count };
     walk->given[member] += count;
-    walk->taken[owner] += count;
+    *taken += count;
     walk->member = (member + 1) % exchange->members;
     walk->expert += walk->member == 0;
     return true;
@@ -72,7 +92,7 @@ void row_walk_end(const struct row_walk *walk, struct queue *queue, const struct
     if (!walk->gives_up)
         return;
     for (uint32_t e = 0; e < own->experts; e++) {
-        experts += own->owners[e] == own->member;
+        experts += owner_of(own, e, own->member) == own->member;
         rows += (size_t)walk->counts[own->member * own->experts + e];
     }
     queue_zero(queue, own->ends, experts * sizeof *own->ends);

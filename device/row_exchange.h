@@ -7,6 +7,11 @@
 //     members have      0: a a b c    1: a b b c      expert a and c are on member 1, b on member 0
 //     experts take      0: b b b      1: a a a c c
 //
+// An expert may be *copied*: all members have it, and it takes on each of them the rows of that member alone, which
+// stay where they are. Rows of copied experts come first:
+//
+//     experts take      0: a a | b b b    1: a | c c      expert a is copied, b on member 0, c on member 1
+//
 // How many rows there are is on the device, and the same on all members. A host that moves rows waits for that. If the
 // experts of a member would take more than there is room for, the queue fails. Or the members *give up*: no row moves,
 // experts take none, and what comes back is NaN, from which the loss becomes NaN. So a run can end before its update.
@@ -17,10 +22,11 @@
 #include "device/routing.h"
 
 enum { ROW_MEMBERS = 64, ROW_COUNTS = ROW_MEMBERS * ROUTER_EXPERTS };  // the most
+enum { ROW_COPIED = 255 };  // in place of the member that has an expert: all of them do
 
 struct row_exchange {
     const int32_t *kept;    // on the device, [members][experts]: rows of each member that go to each expert
-    const uint8_t *owners;  // the member that has each expert
+    const uint8_t *owners;  // the member that has each expert, or ROW_COPIED
     uint32_t experts, members;
     bool is_back;           // from experts to the members that have the tokens
     uint64_t room;          // for the rows that a member's experts take
@@ -41,7 +47,8 @@ struct row_walk {
     const struct row_exchange *exchange;
     uint32_t expert, member;
     bool gives_up;
-    uint64_t given[ROW_MEMBERS], taken[ROW_MEMBERS];  // rows that are done: of those with tokens, and with experts
+    // The next rows of members with tokens, with copied experts, and with other experts
+    uint64_t given[ROW_MEMBERS], copied[ROW_MEMBERS], taken[ROW_MEMBERS];
     int32_t counts[ROW_COUNTS];
 };
 

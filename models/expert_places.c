@@ -35,19 +35,29 @@ static bool read_rows(const char *words, const char *layer, struct expert_shape 
                      " capacity=dropless", layer);
 }
 
-// Numbers of members with + between them, one for each expert.
+// The member that a word names, or ROW_COPIED. NULL if it names neither, else what is behind it.
+static const char *read_place(const char *word, size_t members, uint8_t *owner)
+{
+    char *behind;
+    *owner = ROW_COPIED;
+    if (*word == '*')
+        return word + 1;
+    if (*word < '0' || *word > '9')
+        return NULL;
+    const unsigned long member = strtoul(word, &behind, 10);
+    *owner = (uint8_t)member;
+    return member < members ? behind : NULL;
+}
+
+// Such words with + between them, one for each expert.
 static bool read_list(const char *word, size_t length, size_t members, struct expert_shape *experts)
 {
     const char *const end = word + length;
     for (size_t e = 0; e < experts->router.experts; e++) {
-        char *behind;
-        if (word >= end || *word < '0' || *word > '9')
-            return false;
-        const unsigned long member = strtoul(word, &behind, 10);
+        const char *behind = word < end ? read_place(word, members, &experts->owners[e]) : NULL;
         const bool is_last = e + 1 == experts->router.experts;
-        if (member >= members || (is_last ? behind != end : *behind != '+'))
+        if (!behind || (is_last ? behind != end : *behind != '+'))
             return false;
-        experts->owners[e] = (uint8_t)member;
         word = behind + 1;
     }
     return true;
@@ -56,10 +66,14 @@ static bool read_list(const char *word, size_t length, size_t members, struct ex
 static bool count_experts(const char *layer, size_t members, struct expert_shape *experts, struct error *error)
 {
     size_t counts[ROW_MEMBERS] = { 0 };
-    experts->most = 0;
+    experts->most = experts->copies = 0;
     for (size_t e = 0; e < experts->router.experts; e++)
-        counts[experts->owners[e]]++;
+        if (experts->owners[e] == ROW_COPIED)
+            experts->copies++;
+        else
+            counts[experts->owners[e]]++;
     for (size_t m = 0; m < members; m++) {
+        counts[m] += experts->copies;
         if (counts[m] == 0)
             return error_set(error, "layer %s: device %zu of %zu has none of the %zu experts: give it one, or take"
                              " fewer devices", layer, m, members, experts->router.experts);
@@ -85,16 +99,21 @@ bool expert_places_read(const char *words, size_t members, const char *layer, st
         experts->owners[e] = (uint8_t)(are_dealt ? e % members : e * members / count);
     if (!are_blocks && !are_dealt && !read_list(word, length, members, experts))
         return error_set(error, "layer %s: %zu experts cannot be placed by \"%.*s\" on %zu devices: say blocks, dealt,"
-                         " or the device of each expert, as in 0+1+1+0", layer, count,
+                         " or the device of each expert, as in 0+1+*+0, and * for all of them", layer, count,
                          (int)(length < 60 ? length : 60), word, members);
     experts->have_places = true;
     return read_rows(words, layer, experts, error) && count_experts(layer, members, experts, error);
 }
 
+size_t layer_copied_experts(const struct layer *layer)
+{
+    return layer->shape.experts.have_places ? layer->shape.experts.copies : 0;
+}
+
 size_t layer_own_experts(const struct layer *layer)
 {
     const struct expert_shape *experts = &layer->shape.experts;
-    size_t count = 0;
+    size_t count = layer_copied_experts(layer);
     if (!experts->have_places)
         return experts->router.experts;
     for (size_t e = 0; e < experts->router.experts; e++)
@@ -105,11 +124,13 @@ size_t layer_own_experts(const struct layer *layer)
 size_t layer_own_expert(const struct layer *layer, size_t number)
 {
     const struct expert_shape *experts = &layer->shape.experts;
-    size_t e = 0;
+    const size_t copies = layer_copied_experts(layer);
+    const size_t owner = number < copies ? ROW_COPIED : layer->shape.member;
+    size_t e = 0, before = number < copies ? number : number - copies;
     if (!experts->have_places)
         return number;
     for (; e < experts->router.experts; e++)
-        if (experts->owners[e] == layer->shape.member && number-- == 0)
+        if (experts->owners[e] == owner && before-- == 0)
             break;
     return e;
 }

@@ -14,7 +14,7 @@
 // pass knows how many rows an expert has. Sizes are those of the most that there can be.
 //
 // Members that own rows have some of the experts each (expert_places.h). Rows then go to the members of their experts
-// and back, twice in F and twice in I:
+// and back, twice in F and twice in I. Those of copied experts stay, and come first:
 //
 //     F    choose .. gather counts .. slots, rows sorted -> experts' products -> added up
 //     I                             gradients sorted -> back through the products -> added up
@@ -26,8 +26,8 @@
 #include "models/expert_places.h"
 #include "models/router.h"
 
-// Tensors; then those of the experts, and of the shared one. Members have the shared one first, since what they alone
-// have comes last.
+// Tensors; then those of the experts, and of the shared one. Members have the shared one first, then copied experts,
+// and then their own, since what they alone have comes last.
 enum { GAIN, OFFSET, ROUTER, EXPERTS };
 
 static bool has_places(const struct layer *layer)
@@ -61,10 +61,32 @@ static struct mlp_tensors shared_tensors(const struct layer *layer)
     return mlp_tensors_from(layer, EXPERTS + (has_places(layer) ? 0 : mlp_tensor_count(layer)));
 }
 
-static struct mlp_tensors own_tensors(const struct layer *layer)
+static size_t copied_tensors(const struct layer *layer)
 {
-    const bool are_behind = has_places(layer) && layer->shape.experts.shared > 0;
-    return mlp_tensors_from(layer, EXPERTS + (are_behind ? mlp_tensor_count(layer) : 0));
+    return EXPERTS + (has_places(layer) && layer->shape.experts.shared > 0 ? mlp_tensor_count(layer) : 0);
+}
+
+static size_t own_tensors(const struct layer *layer)
+{
+    return copied_tensors(layer) + (layer_copied_experts(layer) > 0 ? mlp_tensor_count(layer) : 0);
+}
+
+// Experts whose tensors are together: those that are copied, or a member's own.
+struct expert_group {
+    struct mlp_tensors tensors;
+    size_t first, count;  // among all experts that the member computes
+};
+enum { EXPERT_GROUPS = 2 };
+
+static size_t expert_groups(const struct layer *layer, struct expert_group groups[EXPERT_GROUPS])
+{
+    const size_t copies = layer_copied_experts(layer), own = layer_own_experts(layer) - copies;
+    size_t count = 0;
+    if (copies > 0)
+        groups[count++] = (struct expert_group){ mlp_tensors_from(layer, copied_tensors(layer)), 0, copies };
+    if (own > 0)
+        groups[count++] = (struct expert_group){ mlp_tensors_from(layer, own_tensors(layer)), copies, own };
+    return count;
 }
 
 static size_t up_width(const struct layer *layer, size_t inner)
@@ -77,6 +99,8 @@ static void add_mlp(const struct layer *layer, const char *const names[4], size_
 {
     const size_t width = layer->shape.out, wide = up_width(layer, inner);
     const float end = 0.02f / sqrtf((float)layer->shape.branches);
+    if (experts == 0)
+        return;
     tensor_add(tensors, count, (struct tensor){ .name = names[0], .rows = experts * width, .columns = wide,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
     if (has_biases(layer))
@@ -90,16 +114,19 @@ static void add_mlp(const struct layer *layer, const char *const names[4], size_
 // Tensors of members have their numbers in the whole layer, and those of experts are split.
 static void number_tensors(const struct layer *layer, struct tensor *tensors, size_t count)
 {
-    const size_t own = own_tensors(layer).up, each = mlp_tensor_count(layer);
+    const size_t copied = copied_tensors(layer), own = own_tensors(layer), each = mlp_tensor_count(layer);
     for (size_t i = 0; i < count; i++) {
-        tensors[i].number = i < EXPERTS ? i : i < own ? i + each : i - (own - EXPERTS);
-        tensors[i].split = i < own ? SPLIT_NONE : SPLIT_EXPERTS;
+        const size_t behind = i < copied ? 0 : i < own ? i - copied : i - own;
+        tensors[i].number = i < EXPERTS ? i : i < copied ? i + each : EXPERTS + behind;
+        tensors[i].split = i < copied ? SPLIT_NONE : i < own ? SPLIT_COPIES : SPLIT_EXPERTS;
     }
 }
 
 static void experts_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     static const char *const own[] = { "up.weight", "up.bias", "down.weight", "down.bias" };
+    static const char *const copied[] = { "copied.up.weight", "copied.up.bias", "copied.down.weight",
+                                          "copied.down.bias" };
     static const char *const shared[] = { "shared.up.weight", "shared.up.bias", "shared.down.weight",
                                           "shared.down.bias" };
     const struct expert_shape *shape = &layer->shape.experts;
@@ -109,7 +136,8 @@ static void experts_tensors(const struct layer *layer, struct tensor *tensors, s
     router_tensor(layer, tensors, count);
     if (has_places(layer) && shape->shared > 0)
         add_mlp(layer, shared, 1, shape->shared, tensors, count);
-    add_mlp(layer, own, layer_own_experts(layer), shape->inner, tensors, count);
+    add_mlp(layer, copied, layer_copied_experts(layer), shape->inner, tensors, count);
+    add_mlp(layer, own, layer_own_experts(layer) - layer_copied_experts(layer), shape->inner, tensors, count);
     if (!has_places(layer) && shape->shared > 0)
         add_mlp(layer, shared, 1, shape->shared, tensors, count);
     if (has_places(layer))
@@ -312,12 +340,33 @@ static struct activation activation_of(const struct layer *layer, const struct k
                 : (struct activation){ shape->is_swiglu, layer_rows(layer), shape->shared, NULL };
 }
 
-// The rows of the experts through one product, whose `m` is set here.
-static void multiply_groups(const struct layer *layer, const struct layer_pass *pass, const struct kept *kept,
-                            struct matmul product)
+// The products of an expert.
+enum product { PRODUCT_UP, PRODUCT_DOWN };
+
+static size_t matrix_of(const struct mlp_tensors *tensors, enum product product)
 {
-    product.m = router_taken(layer);
-    kernel_grouped_matmul(pass->base.queue, &product, kept->taken, layer_own_experts(layer));
+    return product == PRODUCT_UP ? tensors->up : tensors->down;
+}
+
+static size_t bias_of(const struct mlp_tensors *tensors, enum product product)
+{
+    return product == PRODUCT_UP ? tensors->up_bias : tensors->down_bias;
+}
+
+// The rows of the experts through one product, whose `m`, matrices and biases are set here.
+static void multiply_groups(const struct layer *layer, const struct layer_pass *pass, const struct kept *kept,
+                            enum product product, struct matmul rows)
+{
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    struct expert_group groups[EXPERT_GROUPS];
+    const size_t count = expert_groups(layer, groups);
+    rows.m = router_taken(layer);
+    for (size_t g = 0; g < count; g++) {
+        const struct mlp_tensors *tensors = &groups[g].tensors;
+        rows.b = weights.at[matrix_of(tensors, product)];
+        rows.bias = has_biases(layer) && !rows.transpose_b ? weights.at[bias_of(tensors, product)] : NULL;
+        kernel_grouped_matmul(pass->base.queue, &rows, kept->taken, groups[g].first, groups[g].count);
+    }
 }
 
 // --- exchanges --------------------------------------------------------------------
@@ -330,7 +379,8 @@ static struct routing_members members_of(const struct layer *layer, const struct
     };
     for (size_t i = 0; i < layer_own_experts(layer); i++) {
         const size_t expert = layer_own_expert(layer, i);
-        members.own[expert / 64] |= (uint64_t)1 << expert % 64;
+        uint64_t *bits = i < layer_copied_experts(layer) ? members.copied : members.own;
+        bits[expert / 64] |= (uint64_t)1 << expert % 64;
     }
     return members;
 }
@@ -409,23 +459,19 @@ static struct shard_part rows_to_experts(const struct layer *layer, const struct
 static void experts_multiply(const struct layer *layer, const struct layer_pass *pass)
 {
     const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    const struct mlp_tensors own = own_tensors(layer);
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_work work = forward_work_of(layer, pass);
     const struct activation activation = activation_of(layer, &saved.kept);
     struct matmul up = { .n = up_width(layer, inner), .k = width, .a = has_places(layer) ? saved.received : work.slots,
-                         .b = weights.at[own.up], .c = saved.wide };
-    struct matmul down = { .n = width, .k = inner, .a = work.bent, .b = weights.at[own.down],
-                           .c = has_places(layer) ? work.given : saved.given };
-    if (has_biases(layer)) {
-        up.bias = weights.at[own.up_bias], down.bias = weights.at[own.down_bias];
+                         .c = saved.wide };
+    if (has_biases(layer))
         up.c = work.bent, up.before_gelu = saved.wide;
-    }
-    multiply_groups(layer, pass, &saved.kept, up);
+    multiply_groups(layer, pass, &saved.kept, PRODUCT_UP, up);
     if (!has_biases(layer))
         kernel_activate(pass->base.queue, &activation, work.bent, saved.wide);
-    multiply_groups(layer, pass, &saved.kept, down);
+    multiply_groups(layer, pass, &saved.kept, PRODUCT_DOWN, (struct matmul){
+        .n = width, .k = inner, .a = work.bent, .c = has_places(layer) ? work.given : saved.given,
+    });
 }
 
 static struct shard_part rows_from_experts(const struct layer *layer, const struct layer_pass *pass)
@@ -496,20 +542,18 @@ static struct shard_part gradients_to_experts(const struct layer *layer, const s
 static void experts_multiply_back(const struct layer *layer, const struct layer_pass *pass)
 {
     const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    const struct mlp_tensors own = own_tensors(layer);
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_held held = held_of(layer, pass);
     const struct experts_work work = backward_work_of(layer, pass);
     const struct activation activation = activation_of(layer, &saved.kept);
-    multiply_groups(layer, pass, &saved.kept, (struct matmul){
+    multiply_groups(layer, pass, &saved.kept, PRODUCT_DOWN, (struct matmul){
         .transpose_b = true, .n = inner, .k = width, .a = has_places(layer) ? held.received_gradient : work.slots,
-        .b = weights.at[own.down], .c = held.bent,
+        .c = held.bent,
     });
     kernel_activate_backward(pass->base.queue, &activation, held.wide_gradient, held.bent, held.bent, saved.wide);
-    multiply_groups(layer, pass, &saved.kept, (struct matmul){
+    multiply_groups(layer, pass, &saved.kept, PRODUCT_UP, (struct matmul){
         .transpose_b = true, .n = width, .k = up_width(layer, inner), .a = held.wide_gradient,
-        .b = weights.at[own.up], .c = has_places(layer) ? work.given : work.slots,
+        .c = has_places(layer) ? work.given : work.slots,
     });
 }
 
@@ -545,16 +589,22 @@ static void experts_add_up_back(const struct layer *layer, const struct layer_pa
 
 // The gradient of each expert's matrix, and of its bias.
 static void add_groups(const struct layer *layer, const struct layer_pass *pass, const struct kept *kept,
-                       float *sums, float *bias, const struct values *in, const struct values *out_gradient,
+                       enum product product, const struct values *in, const struct values *out_gradient,
                        size_t in_width, size_t out_width)
 {
-    const size_t experts = layer_own_experts(layer);
-    kernel_grouped_matmul(pass->base.queue, &(struct matmul){
-        .m = in_width, .n = out_width, .k = router_taken(layer), .transpose_a = true, .a = in, .b = out_gradient,
-        .sums = sums,
-    }, kept->taken, experts);
-    if (has_biases(layer))
-        kernel_grouped_sum_columns(pass->base.queue, bias, out_gradient, kept->taken, experts, out_width);
+    const struct gradients to = layer_gradients(layer, pass->base.gradients);
+    struct expert_group groups[EXPERT_GROUPS];
+    const size_t count = expert_groups(layer, groups);
+    for (size_t g = 0; g < count; g++) {
+        const struct mlp_tensors *tensors = &groups[g].tensors;
+        kernel_grouped_matmul(pass->base.queue, &(struct matmul){
+            .m = in_width, .n = out_width, .k = router_taken(layer), .transpose_a = true, .a = in, .b = out_gradient,
+            .sums = to.at[matrix_of(tensors, product)],
+        }, kept->taken, groups[g].first, groups[g].count);
+        if (has_biases(layer))
+            kernel_grouped_sum_columns(pass->base.queue, to.at[bias_of(tensors, product)], out_gradient, kept->taken,
+                                       groups[g].first, groups[g].count, out_width);
+    }
 }
 
 // Rows as the experts have received them. Without places they are sorted once more.
@@ -586,19 +636,18 @@ static void experts_backward_weight(const struct layer *layer, const struct laye
     const struct layer_norm norm = experts_norm(layer, pass);
     const struct experts_held held = held_of(layer, pass);
     const struct experts_work work = backward_work_of(layer, pass);
-    const struct mlp_tensors own = own_tensors(layer), shared = shared_tensors(layer);
+    const struct mlp_tensors shared = shared_tensors(layer);
     const struct values *gradient = gradient_behind_dropout(layer, pass, work.rows);
 
-    add_groups(layer, pass, &held.kept, to.at[own.down], to.at[own.down_bias], held.bent,
+    add_groups(layer, pass, &held.kept, PRODUCT_DOWN, held.bent,
                sorted_again(layer, pass, held.received_gradient, gradient, true), shape->inner, width);
     if (shape->shared > 0)
         add_shared(layer, pass, to.at[shared.down], to.at[shared.down_bias], held.shared_bent, gradient, shape->shared,
                    width);
     // The normed input overwrites the gradient after dropout, which is no longer needed.
     kernel_layer_norm_again(queue, &norm, work.rows, held.kept.mean, held.kept.rstd);
-    add_groups(layer, pass, &held.kept, to.at[own.up], to.at[own.up_bias],
-               sorted_again(layer, pass, held.received, work.rows, false), held.wide_gradient, width,
-               up_width(layer, shape->inner));
+    add_groups(layer, pass, &held.kept, PRODUCT_UP, sorted_again(layer, pass, held.received, work.rows, false),
+               held.wide_gradient, width, up_width(layer, shape->inner));
     if (shape->shared > 0)
         add_shared(layer, pass, to.at[shared.up], to.at[shared.up_bias], work.rows, held.shared_gradient, width,
                    up_width(layer, shape->shared));

@@ -389,21 +389,25 @@ static bool piece_run(const struct tensor *tensor, size_t run, struct tensor_run
     return run < (is_adjacent ? 1 : tensor->rows);
 }
 
-// All rows of one expert are one span.
+// All rows of one expert are one span. Copied experts come first among those of a member.
 static bool expert_run(const struct layer *layer, const struct tensor *tensor, size_t run, struct tensor_run *found)
 {
-    const size_t own = layer_own_experts(layer), count = tensor->rows / own * tensor->columns;
+    const size_t copies = layer_copied_experts(layer), own = layer_own_experts(layer) - copies;
+    const bool are_copies = tensor->split == SPLIT_COPIES;
+    const size_t experts = are_copies ? copies : own;
+    if (run >= experts)
+        return false;
+    const size_t count = tensor->rows / experts * tensor->columns;
     *found = (struct tensor_run){ .own = run * count, .count = count, .drawn_count = count };
-    if (run < own)
-        found->whole = found->drawn = layer_own_expert(layer, run) * count;
-    return run < own;
+    found->whole = found->drawn = layer_own_expert(layer, are_copies ? run : copies + run) * count;
+    return true;
 }
 
 bool tensor_run(const struct layer *layer, const struct tensor *tensor, size_t run, struct tensor_run *found)
 {
     if (tensor->split == SPLIT_PIECE)
         return piece_run(tensor, run, found);
-    if (tensor->split == SPLIT_EXPERTS)
+    if (tensor->split == SPLIT_EXPERTS || tensor->split == SPLIT_COPIES)
         return expert_run(layer, tensor, run, found);
 
     const bool is_split = tensor->split != SPLIT_NONE && layer->shape.shards > 1;

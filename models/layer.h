@@ -94,10 +94,12 @@ struct expert_shape {
     double capacity;
     float auxiliary, z;    // coefficients of the losses
     float speed;           // of deepseek's bias: how far an update moves it
-    // If members own rows: the member that has each expert (expert_places.h), and the most that one of them has
+    // If members own rows: the member that has each expert, or ROW_COPIED for one that all have (expert_places.h). The
+    // most that one of them has, with the copied ones, and how many these are
     bool have_places;
     uint8_t owners[ROUTER_EXPERTS];
-    size_t most, most_rows;  // and if it is not 0, the most rows that one of them takes
+    size_t most, copies;
+    size_t most_rows;  // if it is not 0: the most rows that one of them takes
 };
 
 struct layer_shape {
@@ -316,8 +318,9 @@ struct layer_choices layer_choices(const struct layer *layer, const void *saved)
 
 enum tensor_start { START_ZERO, START_ONE, START_NORMAL };
 // The part of a tensor that a shard has: all of it, or a number of its rows, or of its columns.
-// A piece is some of its rows and columns. With experts it is the rows of those that a member has.
-enum tensor_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS, SPLIT_PIECE, SPLIT_EXPERTS };
+// A piece is some of its rows and columns. With experts it is the rows of those that a member alone has. With copies it
+// is the rows of those that all members have, so it is the same on all of them.
+enum tensor_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS, SPLIT_PIECE, SPLIT_EXPERTS, SPLIT_COPIES };
 
 // Rows first_row, first_row + row_step, .. of a tensor, and the columns from first_column on.
 struct tensor_piece {

@@ -35,11 +35,21 @@ size_t router_slots(const struct layer *layer)
     return routing_most(layer_rows(layer), router->experts, router->top, router_capacity(layer, whole_rows(layer)));
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 size_t router_most_rows(const struct layer *layer)
 {
     const struct router *router = router_of(layer);
-    const size_t rows = whole_rows(layer), most = layer->shape.experts.most;
-    return routing_most(rows, most, most < router->top ? most : router->top, router_capacity(layer, rows));
+    const size_t rows = whole_rows(layer), own_rows = layer_rows(layer), top = router->top;
+    const size_t capacity = router_capacity(layer, rows), most = layer->shape.experts.most;
+    const size_t copies = layer->shape.experts.copies, others = most - copies;
+    const size_t of_others = routing_most(rows, others, smaller(others, top), capacity);
+    const size_t of_copies = routing_most(own_rows, copies, smaller(copies, top), capacity);
+    // A token of this member takes `top` of both together.
+    return smaller(of_others + of_copies, own_rows * smaller(most, top) + (rows - own_rows) * smaller(others, top));
 }
 
 size_t router_taken(const struct layer *layer)

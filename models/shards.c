@@ -50,9 +50,13 @@ bool layer_weights_are_split(const struct layer *layer, struct sharding sharding
 uint64_t layer_exchanged_bytes(const struct layer *shard)
 {
     const bool exchanges = exchanges_vectors(shard) || !shard->shape.tables.has_exchange;
-    if (shard->shape.experts.have_places)
-        return round_to_256((uint64_t)expert_sent_bytes((double)router_slots(shard), (double)shard->shape.out,
+    const struct expert_shape *experts = &shard->shape.experts;
+    if (experts->have_places) {
+        const double pairs = expert_sent_pairs((double)router_slots(shard), (double)experts->router.experts,
+                                               (double)experts->copies);
+        return round_to_256((uint64_t)expert_sent_bytes(pairs, (double)shard->shape.out,
                                                         precision_bytes(shard->shape.precision)));
+    }
     return shard->shape.tables.places.are_given && exchanges ? placed_input_bytes(shard) : 0;
 }
 
@@ -355,6 +359,11 @@ void shards_backward_weight(const struct layer *shards, const struct layer_pass 
 
 // --- parameters -------------------------------------------------------------------------
 
+static bool is_common(const struct tensor *tensor)
+{
+    return tensor->split == SPLIT_NONE || tensor->split == SPLIT_COPIES;
+}
+
 // In every kind the tensors that are split are adjacent. A tied head has none of its own.
 void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end)
 {
@@ -367,15 +376,15 @@ void shard_own_range(const struct layer *shard, uint64_t *first, uint64_t *end)
         return;
     }
     size_t from = 0;
-    while (from < count && tensors[from].split == SPLIT_NONE)
+    while (from < count && is_common(&tensors[from]))
         from++;
     size_t to = from;
-    while (to < count && tensors[to].split != SPLIT_NONE)
+    while (to < count && !is_common(&tensors[to]))
         to++;
     *first = from < count ? tensors[from].offset : all;
     *end = to < count ? tensors[to].offset : all;
     for (; to < count; to++)
-        assert(tensors[to].split == SPLIT_NONE);
+        assert(is_common(&tensors[to]));
 }
 
 // Copies numbers of so many bytes, one for every `each` parameters.

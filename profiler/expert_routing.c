@@ -89,6 +89,15 @@ static void read_batch(struct json *batch, const struct layer_routing *layer, ui
                     pairs, layer->pairs);
 }
 
+static uint32_t read_member(struct json *item)
+{
+    if (json_kind(item) != JSON_STRING)
+        return (uint32_t)json_item_u64(item, 0, ROUTING_MEMBERS - 1);
+    if (strcmp(json_item_string(item), "*") != 0)
+        json_refuse(item, "is neither a device nor \"*\", an expert that all of them have");
+    return ROUTING_COPIED;
+}
+
 // What only a run knows. False if memory runs out.
 static bool read_run(struct json *object, const struct profile_routing *routing, struct layer_routing *layer)
 {
@@ -105,7 +114,7 @@ static bool read_run(struct json *object, const struct profile_routing *routing,
     if (list.node && json_count(&list) != layer->experts)
         json_refuse(&list, "has %zu numbers, for %" PRIu32 " experts", json_count(&list), layer->experts);
     for (uint32_t e = 0; layer->members && e < layer->experts && json_next(&list, &item); e++)
-        layer->members[e] = (uint32_t)json_item_u64(&item, 0, ROUTING_MEMBERS - 1);
+        layer->members[e] = read_member(&item);
     return layer->members || !has_members;
 }
 
@@ -171,6 +180,14 @@ struct profile_routing *routing_read(struct json *root)
     return NULL;
 }
 
+static void write_member(uint32_t member, struct json_writer *writer)
+{
+    if (member == ROUTING_COPIED)
+        json_put_string(writer, NULL, "*");
+    else
+        json_put_u64(writer, NULL, member);
+}
+
 static void write_layer(const struct profile_routing *routing, const struct layer_routing *layer,
                         struct json_writer *writer)
 {
@@ -190,7 +207,7 @@ static void write_layer(const struct profile_routing *routing, const struct laye
     if (layer->members) {
         json_begin_array(writer, "members", JSON_INLINE);
         for (uint32_t e = 0; e < layer->experts; e++)
-            json_put_u64(writer, NULL, layer->members[e]);
+            write_member(layer->members[e], writer);
         json_close(writer);
     }
     json_begin_array(writer, "counts", JSON_LINES);
@@ -273,31 +290,34 @@ uint64_t routing_all_dropped_ppm(const struct profile_routing *routing)
     return (uint64_t)((unsigned __int128)1000000 * dropped / pairs);
 }
 
-uint64_t routing_slowest_pairs(const struct profile_routing *routing, const struct layer_routing *layer,
-                               const uint32_t *members, uint64_t capacity, uint64_t *dropped)
+struct routing_load routing_load(const struct profile_routing *routing, const struct layer_routing *layer,
+                                 const uint32_t *members, uint32_t count, uint64_t capacity)
 {
-    uint64_t slowest = 0, lost = 0;
+    struct routing_load load = { 0 };
     for (size_t b = 0; b < routing->batches; b++) {
-        uint64_t pairs[ROUTING_MEMBERS] = { 0 }, most = 0;
+        uint64_t pairs[ROUTING_MEMBERS] = { 0 }, most = 0, of_all = 0;
         for (uint32_t e = 0; e < layer->experts; e++) {
             const uint64_t chosen = layer->counts[b * layer->experts + e];
             const uint64_t taken = capacity > 0 && chosen > capacity ? capacity : chosen;
+            load.dropped += chosen - taken;
+            if (members[e] == ROUTING_COPIED) {
+                of_all += (taken + count - 1) / count;
+                continue;
+            }
             pairs[members[e]] += taken;
-            lost += chosen - taken;
             most = pairs[members[e]] > most ? pairs[members[e]] : most;
         }
-        slowest += most;
+        load.slowest += most + of_all;
+        load.sent += most;
     }
-    if (dropped)
-        *dropped = lost;
-    return slowest;
+    return load;
 }
 
 uint64_t routing_slowest_milli(const struct profile_routing *routing, const struct layer_routing *layer,
                                const uint32_t *members, uint32_t count, uint64_t capacity)
 {
     const uint64_t all = layer->pairs * routing->batches;
-    const uint64_t slowest = routing_slowest_pairs(routing, layer, members, capacity, NULL);
+    const uint64_t slowest = routing_load(routing, layer, members, count, capacity).slowest;
     return (uint64_t)(((unsigned __int128)1000 * slowest * count + all / 2) / all);
 }
 

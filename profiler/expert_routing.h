@@ -14,7 +14,8 @@ struct json_writer;
 struct text;
 
 enum { ROUTING_MOST_BATCHES = 1 << 16, ROUTING_MOST_EXPERTS = 4096, ROUTING_MOST_LAYERS = 4096,
-       ROUTING_MEMBERS = 1024 };
+       ROUTING_MEMBERS = 1024,
+       ROUTING_COPIED = ROUTING_MEMBERS };  // in place of the device of an expert: all of its group have it
 
 struct layer_routing {
     char *layer;
@@ -23,7 +24,7 @@ struct layer_routing {
     uint32_t *counts;       // [batches][experts]: the pairs of each expert, with those that a capacity drops
     uint64_t capacity;      // pairs of a micro-batch that an expert takes; 0: all
     // The rest only if a run has counted:
-    uint32_t *members;      // the device of each expert in its group; NULL: all are on one
+    uint32_t *members;      // the device of each expert in its group, or ROUTING_COPIED; NULL: all are on one
     uint64_t dropped;       // pairs of all micro-batches that were dropped
     // Exchanges of rows in the last pass, and how long all of them took; 0: not timed
     uint64_t exchanges, exchange_ns;
@@ -61,11 +62,17 @@ uint64_t routing_dropped_ppm(const struct profile_routing *routing, const struct
 // The same of all layers, each by its own capacity.
 uint64_t routing_all_dropped_ppm(const struct profile_routing *routing);
 
-// Pairs of the member with most of them, summed over all micro-batches, if each expert takes at most `capacity` of one
-// (0: all). `members` has the member of each expert. *dropped (may be NULL) is what is dropped.
-uint64_t routing_slowest_pairs(const struct profile_routing *routing, const struct layer_routing *layer,
-                               const uint32_t *members, uint64_t capacity, uint64_t *dropped);
-// The same over the even share of one of so many members, in thousandths.
+// What `count` members have to do, summed over all micro-batches. An expert takes at most `capacity` pairs of one, or
+// all if that is 0. `members` has the member of each expert, or ROUTING_COPIED. The counts do not say which member's
+// tokens chose a copied expert. So each member has an even share of its pairs, rounded up.
+struct routing_load {
+    uint64_t slowest;  // pairs of the member with most of them
+    uint64_t sent;     // likewise, without those of copied experts, which stay where their tokens are
+    uint64_t dropped;
+};
+struct routing_load routing_load(const struct profile_routing *routing, const struct layer_routing *layer,
+                                 const uint32_t *members, uint32_t count, uint64_t capacity);
+// The slowest over the even share of one of so many members, in thousandths.
 uint64_t routing_slowest_milli(const struct profile_routing *routing, const struct layer_routing *layer,
                                const uint32_t *members, uint32_t count, uint64_t capacity);
 

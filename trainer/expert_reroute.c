@@ -19,8 +19,9 @@ static bool find_shard(const struct layer *whole, const char *variant, struct la
 static struct change change_of(const struct layer *shard, const struct profile_routing *before,
                                const struct profile_routing *after)
 {
+    const double sent = expert_share_of(shard, before).sent;
     return (struct change){ expert_stretch(shard, after) / expert_stretch(shard, before),
-                            expert_share_of(shard, after).slowest / expert_share_of(shard, before).slowest };
+                            sent > 0 ? expert_share_of(shard, after).sent / sent : 1 };
 }
 
 static uint64_t changed(uint64_t ns, double by)

@@ -7,6 +7,7 @@
 
 struct expert_share {
     double slowest;   // rows that the slowest member takes, in the mean of all micro-batches, over the even share
+    double sent;      // likewise without those of copied experts, which are not sent
     double products;  // the share of the layer's operations that experts do for these rows
     double dropped;   // of all choices of tokens
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/expert_rules.h"
 #include "common/number.h"
 #include "common/text.h"
 #include "device/kernels.h"
@@ -203,11 +204,13 @@ static bool time_exchange(const struct collective_place *place, const struct lay
                           const struct profile_routing *routing, struct collective_times *times, struct error *error)
 {
     const uint64_t bytes = layer_exchanged_bytes(layer);
-    const size_t experts = layer->shape.experts.router.experts;
+    const size_t experts = layer->shape.experts.router.experts, copies = layer->shape.experts.copies;
     const bool good = bytes == 0 || time_collective(place, bytes, sharding.shards, false, &times->sum_ns, error);
     if (!good || !layer->shape.experts.have_places)
         return good;
-    times->sum_ns = (uint64_t)(2 * (double)times->sum_ns * expert_share_of(layer, routing).slowest);
+    if (bytes > 0)  // of an even share, if all experts are chosen alike
+        times->sum_ns = (uint64_t)(2 * (double)times->sum_ns * expert_share_of(layer, routing).sent
+                                   / expert_sent_pairs(1, (double)experts, (double)copies));
     return time_collective(place, sharding.shards * routing_block_bytes(experts), sharding.shards, false,
                            &times->counts_ns, error);
 }

@@ -137,6 +137,11 @@ static size_t find_full(const struct routing_record *record, size_t *full)
     return found;
 }
 
+static uint32_t routing_member(uint8_t owner)
+{
+    return owner == ROW_COPIED ? ROUTING_COPIED : owner;
+}
+
 static bool read_members(const struct layer *layer, struct sharding sharding, struct layer_routing *to,
                          struct error *error)
 {
@@ -147,7 +152,7 @@ static bool read_members(const struct layer *layer, struct sharding sharding, st
         return false;
     to->members = calloc(to->experts, sizeof *to->members);
     for (uint32_t e = 0; to->members && e < to->experts; e++)
-        to->members[e] = shard.shape.experts.owners[e];
+        to->members[e] = routing_member(shard.shape.experts.owners[e]);
     return to->members || error_no_memory(error, "the counts of experts");
 }
 

@@ -180,7 +180,7 @@ static uint64_t most_bytes(const struct split_layers *layers)
 }
 
 // The most runs of rows that a member sends and receives at once: one for each expert, and one of each member for each
-// expert that it has.
+// expert that it alone has.
 static uint32_t most_runs(const struct split_layers *layers)
 {
     uint32_t most = 0;
@@ -188,7 +188,7 @@ static uint32_t most_runs(const struct split_layers *layers)
         const struct layer *layer = &layers->model->layers[l];
         const struct expert_shape shape = is_split((void *)(uintptr_t)layers, l) && layer->kind == &layer_experts
             ? shard_of(layers, l, 0).shape.experts : (struct expert_shape){ .most = 0 };
-        most = max_u64(most, shape.router.experts + shape.most * layers->members);
+        most = max_u64(most, shape.router.experts + (shape.most - shape.copies) * layers->members);
     }
     return most;
 }

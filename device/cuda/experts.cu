@@ -130,7 +130,12 @@ static __device__ inline expert_counts count_expert(const struct routing &routin
     return all;
 }
 
-// A thread for each expert, then one for all.
+static __device__ inline bool has_bit(const uint64_t *bits, size_t e)
+{
+    return bits[e / 64] >> e % 64 & 1;
+}
+
+// A thread for each expert, then one for all. Rows of copied experts come first.
 static __global__ void __launch_bounds__(BLOCK) join_kernel(const struct routing routing,
                                                             const struct routing_members members, float *statistics,
                                                             float *loss)
@@ -140,6 +145,7 @@ static __global__ void __launch_bounds__(BLOCK) join_kernel(const struct routing
     const double choices = (double)tokens * (double)(is_first ? 1 : routing.router.top);
     const double rows = tokens > 0 ? (double)tokens : 1;
     size_t end = 0, taken = 0, taken_end = 0, dropped = 0;
+    const bool takes = members.taken != NULL;
     double balance = 0, squares = 0;
     SHARED(expert_counts, counts, [ROUTER_EXPERTS]);
     if (threadIdx.x < experts)
@@ -152,14 +158,18 @@ static __global__ void __launch_bounds__(BLOCK) join_kernel(const struct routing
         const expert_counts &all = counts[e];
         const float share = choices > 0 ? (float)(is_first ? all.firsts : all.pairs) / (float)choices : 0;
         routing.ends[e] = (int32_t)(end += all.own);
-        if (members.taken && (members.own[e / 64] >> e % 64 & 1))
-            members.taken[taken++] = (int32_t)(taken_end += all.kept);
+        if (takes && has_bit(members.copied, e))
+            members.taken[taken++] = (int32_t)(taken_end += all.own);
         routing.shares[e] = share;
         balance += (double)share * all.mean;
         dropped += all.pairs - all.kept;
         if (statistics)
             statistics[e] = (float)all.pairs;
     }
+#pragma unroll 1
+    for (size_t e = 0; takes && e < experts; e++)
+        if (has_bit(members.own, e))
+            members.taken[taken++] = (int32_t)(taken_end += counts[e].kept);
     for (size_t m = 0; m < members.members; m++)
         squares += *routing_block_in(members.blocks, experts, m).squares;
     const float even = (float)(balance * (double)experts / rows), z = (float)(squares / rows);
@@ -328,16 +338,26 @@ struct tile {
     size_t down, across;   // where in the group's product the tile begins
 };
 
-static __device__ inline size_t group_first(const int32_t *ends, size_t group)
-{
-    return group > 0 ? (size_t)ends[group - 1] : 0;
-}
+// `count` groups of those that have ends, from the first of them on.
+struct row_groups {
+    const int32_t *ends;
+    size_t first, count;
+
+    __device__ size_t begin(size_t group) const
+    {
+        return first + group > 0 ? (size_t)ends[first + group - 1] : 0;
+    }
+    __device__ size_t end(size_t group) const
+    {
+        return (size_t)ends[first + group];
+    }
+};
 
 // Tile `number` of those of all groups' rows, one group after the other.
-static __device__ inline tile tile_of_rows(const int32_t *ends, size_t groups, size_t number, size_t across)
+static __device__ inline tile tile_of_rows(const row_groups &groups, size_t number, size_t across)
 {
-    for (size_t group = 0; group < groups; group++) {
-        const size_t first = group_first(ends, group), rows = (size_t)ends[group] - first;
+    for (size_t group = 0; group < groups.count; group++) {
+        const size_t first = groups.begin(group), rows = groups.end(group) - first;
         const size_t tiles = (rows + TILE - 1) / TILE;
         if (number < tiles)
             return { (int32_t)group, first, rows, number * TILE, across * TILE };
@@ -389,10 +409,10 @@ static __device__ inline bend gelu_at(float x)
 
 // c[rows of the group] = a[rows of the group] * op(b[group]) + bias[group], and GELU of that if before_gelu is given.
 template <class T>
-static __global__ void __launch_bounds__(BLOCK) grouped_rows_kernel(const struct matmul x, const int32_t *ends,
-                                                                    size_t groups, size_t across)
+static __global__ void __launch_bounds__(BLOCK) grouped_rows_kernel(const struct matmul x, const row_groups groups,
+                                                                    size_t across)
 {
-    const tile t = tile_of_rows(ends, groups, blockIdx.x / across, blockIdx.x % across);
+    const tile t = tile_of_rows(groups, blockIdx.x / across, blockIdx.x % across);
     if (t.group < 0)
         return;
     const T *a = (const T *)x.a + t.first * x.k, *b = (const T *)x.b + (size_t)t.group * x.k * x.n;
@@ -417,11 +437,11 @@ static __global__ void __launch_bounds__(BLOCK) grouped_rows_kernel(const struct
 
 // sums[group] += a[rows of the group]^T * b[rows of the group].
 template <class T>
-static __global__ void __launch_bounds__(BLOCK) grouped_sums_kernel(const struct matmul x, const int32_t *ends,
+static __global__ void __launch_bounds__(BLOCK) grouped_sums_kernel(const struct matmul x, const row_groups groups,
                                                                     size_t down, size_t across)
 {
     const size_t group = blockIdx.x / (down * across), number = blockIdx.x % (down * across);
-    const size_t first = group_first(ends, group), rows = (size_t)ends[group] - first;
+    const size_t first = groups.begin(group), rows = groups.end(group) - first;
     const size_t row = number / across * TILE, column = number % across * TILE;
     if (rows == 0)
         return;
@@ -437,13 +457,13 @@ static __global__ void __launch_bounds__(BLOCK) grouped_sums_kernel(const struct
 }
 
 template <class T>
-static cudaError_t grouped_matmul(const struct cuda_launch *launch, const struct matmul *x, const int32_t *ends,
-                                  size_t groups)
+static cudaError_t grouped_matmul(const struct cuda_launch *launch, const struct matmul *x, const row_groups &groups)
 {
     const size_t across = blocks_for(x->n, TILE), down = blocks_for(x->m, TILE);
     if (x->sums)
-        return launch_blocks(launch, grouped_sums_kernel<T>, groups * down * across, BLOCK, 0, *x, ends, down, across);
-    return x->m > 0 ? launch_blocks(launch, grouped_rows_kernel<T>, (down + groups) * across, BLOCK, 0, *x, ends,
+        return launch_blocks(launch, grouped_sums_kernel<T>, groups.count * down * across, BLOCK, 0, *x, groups, down,
+                             across);
+    return x->m > 0 ? launch_blocks(launch, grouped_rows_kernel<T>, (down + groups.count) * across, BLOCK, 0, *x,
                                     groups, across)
                     : cudaSuccess;
 }
@@ -452,7 +472,7 @@ template <class T>
 struct grouped_columns_body {
     float *sums;
     const T *in;
-    const int32_t *ends;
+    row_groups groups;
     size_t columns;
 
     template <int>
@@ -460,7 +480,7 @@ struct grouped_columns_body {
     {
         const size_t group = row_of(i, columns), column = i - group * columns;
         float sum = 0;
-        for (size_t row = group_first(ends, group); row < (size_t)ends[group]; row++)
+        for (size_t row = groups.begin(group); row < groups.end(group); row++)
             sum = __fadd_rn(sum, load<1>(in + row * columns + column).at[0]);
         sums[i] = __fadd_rn(sums[i], sum);
     }
@@ -600,15 +620,17 @@ cudaError_t cuda_gate_gradients(const struct cuda_launch *launch, const struct r
 }
 
 cudaError_t cuda_grouped_matmul(const struct cuda_launch *launch, const struct matmul *matmul, const int32_t *ends,
-                                size_t groups)
+                                size_t first, size_t groups)
 {
-    WITH_NUMBERS(launch, grouped_matmul<T>(launch, matmul, ends, groups));
+    const row_groups all = { ends, first, groups };
+    WITH_NUMBERS(launch, grouped_matmul<T>(launch, matmul, all));
 }
 
 cudaError_t cuda_grouped_sum_columns(const struct cuda_launch *launch, float *sums, const struct values *in,
-                                     const int32_t *ends, size_t groups, size_t columns)
+                                     const int32_t *ends, size_t first, size_t groups, size_t columns)
 {
-    WITH_NUMBERS(launch, launch_each<1>(launch, grouped_columns_body<T>{ sums, (const T *)in, ends, columns },
+    const row_groups all = { ends, first, groups };
+    WITH_NUMBERS(launch, launch_each<1>(launch, grouped_columns_body<T>{ sums, (const T *)in, all, columns },
                                         groups * columns, 0));
 }
 

@@ -765,13 +765,14 @@ static void run_routing(struct trial *t)
     kernel_route_backward(t->queue, &routing, output(t, VALUES, t->rows * EXPERTS, "gradient of logits"), gates, 0.5f);
 }
 
-// Two members with half of the rows each, of which the second one has all experts.
+// Two members with half of the rows each, of which the second one has all experts. Some of them are copied.
 static void run_members(struct trial *t)
 {
     struct routing routing = routing_of(t);
     const size_t block = routing_block_bytes(EXPERTS) / sizeof(float);
     float *room = output(t, FLOATS, 2 * block + 1, NULL), *blocks = room + (uintptr_t)room / sizeof(float) % 2;
-    const struct routing_members members = { .members = 2, .member = 1, .own = { (1 << EXPERTS) - 1 },
+    const struct routing_members members = { .members = 2, .member = 1, .own = { (1 << EXPERTS) - 4 },
+                                             .copied = { 3 },
                                              .blocks = blocks, .kept = output(t, FLOATS, 2 * EXPERTS, NULL),
                                              .taken = output(t, FLOATS, EXPERTS, NULL) };
     routing.elsewhere = routing.counted;
@@ -807,14 +808,19 @@ static void run_grouped(struct trial *t)
                                                       .c = output(t, VALUES, m * n, "out"),
                                                       .bias = values(t, EXPERTS * n),
                                                       .before_gelu = output(t, VALUES, m * n, "before_gelu") },
-                          ends, EXPERTS);
+                          ends, 0, EXPERTS);
     kernel_grouped_matmul(t->queue, &(struct matmul){ .m = m, .n = k, .k = n, .transpose_b = true, .a = gradient,
                                                       .b = weight, .c = output(t, VALUES, m * k, "in_gradient") },
-                          ends, EXPERTS);
+                          ends, 0, EXPERTS);
     kernel_grouped_matmul(t->queue, &(struct matmul){ .m = k, .n = n, .k = m, .transpose_a = true, .a = in,
                                                       .b = gradient, .sums = sums(t, EXPERTS * k * n, "sums") },
-                          ends, EXPERTS);
-    kernel_grouped_sum_columns(t->queue, sums(t, EXPERTS * n, "bias_gradient"), gradient, ends, EXPERTS, n);
+                          ends, 0, EXPERTS);
+    kernel_grouped_sum_columns(t->queue, sums(t, EXPERTS * n, "bias_gradient"), gradient, ends, 0, EXPERTS, n);
+    // The same of some of the groups.
+    kernel_grouped_matmul(t->queue, &(struct matmul){ .m = k, .n = n, .k = m, .transpose_a = true, .a = in,
+                                                      .b = gradient, .sums = sums(t, 2 * k * n, "sums of two") },
+                          ends, 1, 2);
+    kernel_grouped_sum_columns(t->queue, sums(t, 2 * n, "bias_gradient of two"), gradient, ends, 1, 2, n);
 }
 
 static void activate(struct trial *t, bool is_swiglu)

@@ -101,6 +101,11 @@ static void must_be_behind(const struct routing *whole, const struct routing *ow
     assert_true((size_t)own->ends[experts - 1] <= own->most);
 }
 
+static bool is_copied(uint64_t trial, size_t expert)
+{
+    return trial % 3 > 0 && (trial + expert) % 5 == 0;
+}
+
 static void check_members(struct rig *rig, uint64_t trial)
 {
     const struct routed routed = some_routing(rig, trial);
@@ -120,18 +125,25 @@ static void check_members(struct rig *rig, uint64_t trial)
                                        .taken = some_places(rig, experts) };
         float *numbers = rig_output(rig, statistics), *loss = rig_output(rig, 1);
         size_t taken = 0, end = 0;
-        for (size_t e = 0; e < experts; e++)
-            all.own[e / 64] |= (uint64_t)(e % members == m) << e % 64;
+        for (size_t e = 0; e < experts; e++) {
+            all.own[e / 64] |= (uint64_t)(e % members == m && !is_copied(trial, e)) << e % 64;
+            all.copied[e / 64] |= (uint64_t)is_copied(trial, e) << e % 64;
+        }
         kernel_route_all(rig->queue, &own[m], &all, numbers, loss);
         rig_settle(rig);
         must_be_behind(whole, &own[m], whole->rows * m / members, all.kept, m);
         for (size_t e = 0; e < experts; e++) {
             assert_true(own[m].shares[e] == whole->shares[e]);
-            if (e % members == m) {
-                end += (size_t)whole->ends[e] - first_slot(whole, e);
+            if (is_copied(trial, e)) {
+                end += (size_t)own[m].ends[e] - first_slot(&own[m], e);
                 assert_int_equal(all.taken[taken++], end);
             }
         }
+        for (size_t e = 0; e < experts; e++)
+            if (e % members == m && !is_copied(trial, e)) {
+                end += (size_t)whole->ends[e] - first_slot(whole, e);
+                assert_int_equal(all.taken[taken++], end);
+            }
         for (; taken < experts; taken++)
             all.taken[taken] = 0;  // no output
         assert_memory_equal(numbers, routed.statistics, (experts + 1) * sizeof *numbers);
@@ -197,7 +209,7 @@ static void rows_go_to_their_slots_and_back(void **state)
     rig_try_everywhere(check_rows, test_trials(60, 1000));
 }
 
-// The product of each group alone; every number must have its bits.
+// The product of each group alone; every number must have its bits. The first groups are given apart.
 static void check_products(struct rig *rig, uint64_t trial)
 {
     const struct routing r = some_routing(rig, trial).r;
@@ -212,7 +224,12 @@ static void check_products(struct rig *rig, uint64_t trial)
                               .b = rig_values(rig, weight), .c = rig_values(rig, out),
                               .bias = trial % 3 ? rig_values(rig, bias) : NULL,
                               .before_gelu = has_gelu ? rig_values(rig, before) : NULL };
-    kernel_grouped_matmul(rig->queue, &product, r.ends, groups);
+    const size_t apart = random_below(&rig->seed, groups);
+    struct matmul behind = product;
+    behind.b = rig_values(rig, weight + apart * k * n);
+    behind.bias = product.bias ? rig_values(rig, bias + apart * n) : NULL;
+    kernel_grouped_matmul(rig->queue, &behind, r.ends, apart, groups - apart);
+    kernel_grouped_matmul(rig->queue, &product, r.ends, 0, apart);
     for (size_t g = 0, first = 0; g < groups; first = (size_t)r.ends[g++]) {
         struct matmul alone = product;
         alone.m = (size_t)r.ends[g] - first;
@@ -247,8 +264,14 @@ static void check_sums(struct rig *rig, uint64_t trial)
     float *sums = rig_sums(rig, groups * m * n, &before), *bias = rig_sums(rig, groups * n, &bias_before);
     const struct matmul product = { .m = m, .n = n, .k = r.most, .transpose_a = true, .a = rig_values(rig, in),
                                     .b = rig_values(rig, gradient), .sums = sums };
-    kernel_grouped_matmul(rig->queue, &product, r.ends, groups);
-    kernel_grouped_sum_columns(rig->queue, bias, rig_values(rig, gradient), r.ends, groups, n);
+    const size_t apart = random_below(&rig->seed, groups);
+    struct matmul behind = product;
+    behind.sums = sums + apart * m * n;
+    kernel_grouped_matmul(rig->queue, &product, r.ends, 0, apart);
+    kernel_grouped_matmul(rig->queue, &behind, r.ends, apart, groups - apart);
+    kernel_grouped_sum_columns(rig->queue, bias, rig_values(rig, gradient), r.ends, 0, apart, n);
+    kernel_grouped_sum_columns(rig->queue, bias + apart * n, rig_values(rig, gradient), r.ends, apart, groups - apart,
+                               n);
     rig_settle(rig);
     for (size_t g = 0, first = 0; g < groups; first = (size_t)r.ends[g++])
         for (size_t c = 0; c < n; c++) {

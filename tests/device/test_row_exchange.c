@@ -1,5 +1,5 @@
 // Rows on their way to experts and back (device/row_exchange.h), beside sorting: an expert gets its rows in the order
-// of members, and each row comes back to where it was.
+// of members, and each row comes back to where it was. Rows of copied experts stay, in front of the others.
 #include "device/row_exchange.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static void draw(struct stand *s, uint64_t trial)
     const uint32_t members = 1 + (uint32_t)random_below(&seed, MEMBERS);
     const uint32_t experts = 1 + (uint32_t)random_below(&seed, EXPERTS);
     for (uint32_t e = 0; e < experts; e++)
-        s->owners[e] = (uint8_t)random_below(&seed, members);
+        s->owners[e] = random_below(&seed, 4) == 0 ? ROW_COPIED : (uint8_t)random_below(&seed, members);
     for (uint32_t m = 0; m < members; m++) {
         uint32_t next = 0;
         for (uint32_t e = 0; e < experts; e++) {
@@ -71,7 +71,11 @@ static void experts_get_their_rows_in_the_order_of_members(void **state)
         const uint32_t members = s.exchange.members, experts = s.exchange.experts;
         move(&s, s.sent, s.taken, false);
         for (uint32_t e = 0; e < experts; e++)
-            for (uint32_t m = 0; m < members; m++)
+            for (uint32_t m = 0; m < members && s.owners[e] == ROW_COPIED; m++)
+                for (uint32_t i = 0; i < (uint32_t)s.kept[m * experts + e]; i++)
+                    assert_int_equal(s.taken[m][next[m]++], row_of(m, e, i));
+        for (uint32_t e = 0; e < experts; e++)
+            for (uint32_t m = 0; m < members && s.owners[e] != ROW_COPIED; m++)
                 for (uint32_t i = 0; i < (uint32_t)s.kept[m * experts + e]; i++)
                     assert_int_equal(s.taken[s.owners[e]][next[s.owners[e]]++], row_of(m, e, i));
         for (uint32_t m = 0; m < members; m++)
@@ -101,6 +105,10 @@ static void rows_without_room_are_refused(void **state)
     const uint8_t owners[] = { 0, 1, 0 };
     struct row_exchange exchange = { .kept = kept, .owners = owners, .experts = 3, .members = 2, .room = 11 };
     assert_good(row_walk_begin(&walk, queue, &exchange, &error), error);
+    exchange.owners = (const uint8_t[]){ ROW_COPIED, 0, 1 };  // 3 rows of its own tokens, and 4 of all
+    exchange.room = 8;
+    assert_good(row_walk_begin(&walk, queue, &exchange, &error), error);
+    exchange.owners = owners;
     exchange.room = 10;
     assert_false(row_walk_begin(&walk, queue, &exchange, &error));
     assert_int_equal(error.kind, ERROR_MACHINE);
@@ -110,7 +118,7 @@ static void rows_without_room_are_refused(void **state)
     device_close(device);
 }
 
-// Two members, of which the first one's experts would take 11 rows.
+// Two members, of which the first one's experts would take 11 rows, or 10 if the first of them is copied.
 static void members_give_up_without_room(void **state)
 {
     (void)state;
@@ -122,23 +130,25 @@ static void members_give_up_without_room(void **state)
     assert_good(device, error);
     struct queue *queue = queue_create(device, &error);
     const int32_t kept[] = { 3, 4, 5, 1, 0, 2 };
-    const uint8_t owners[] = { 0, 1, 0 };
-    for (int is_back = 0; is_back < 2; is_back++) {
+    for (int trial = 0; trial < 4; trial++) {
+        const bool is_back = trial % 2, is_copied = trial / 2;
+        const uint8_t owners[] = { is_copied ? ROW_COPIED : 0, 1, 0 };
+        const uint64_t rows = is_copied ? 10 : 11;
         uint64_t lacked = 0;
         int32_t ends[] = { 4, 11, 7 };
         float given[(GIVEN + 1) * COLUMNS] = { 0 };
-        struct row_exchange exchange = { .kept = kept, .owners = owners, .experts = 3, .members = 2, .room = 11,
+        struct row_exchange exchange = { .kept = kept, .owners = owners, .experts = 3, .members = 2, .room = rows,
                                          .is_back = is_back, .ends = ends, .lacked = &lacked };
         assert_good(row_walk_begin(&walk, queue, &exchange, &error), error);
         assert_true(row_walk_next(&walk, &run));
         row_walk_end(&walk, queue, &exchange, given, COLUMNS);
         assert_true(lacked == 0 && ends[0] == 4 && ends[1] == 11 && given[0] == 0);
-        exchange.room = 10;
+        exchange.room = rows - 1;
         assert_good(row_walk_begin(&walk, queue, &exchange, &error), error);
         assert_false(row_walk_next(&walk, &run));
         row_walk_end(&walk, queue, &exchange, given, COLUMNS);
         assert_good(queue_wait(queue, &error), error);
-        assert_int_equal(lacked, 11);
+        assert_int_equal(lacked, rows);
         assert_true(ends[0] == 0 && ends[1] == 0 && ends[2] == 7);
         for (size_t i = 0; i < (GIVEN + 1) * COLUMNS; i++)
             assert_true(is_back && i < GIVEN * COLUMNS ? isnan(given[i]) : given[i] == 0);

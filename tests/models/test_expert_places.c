@@ -1,6 +1,7 @@
 // Experts that are split over members with rows of their own (models/expert_places.h). Members compute what one layer
 // with all experts computes of a micro-batch. Outputs, gradients of inputs and those of each expert are alike to the
-// bit, wherever experts are. The gradients of router, norm and shared expert are parts of a sum.
+// bit, wherever experts are, if none is copied. The gradients of router, norm, shared expert and copied experts are
+// parts of a sum.
 //
 // That holds as far as oneDNN's sgemm gives a row of a product the same bits among any number of rows. With AVX-512 it
 // has another kernel for fewer than 16 rows, and with AVX2 for the last rows of many numbers. In multiples of 24 all
@@ -12,6 +13,7 @@
 
 #include "common/random.h"
 #include "device/expert_kernels.h"
+#include "models/router.h"
 #include "models/shards.h"
 #include "tests/test.h"
 
@@ -247,13 +249,28 @@ static void gradients_make_up_those_of_the_whole_layer(const struct stand *s)
     const size_t count = layer_tensors(&s->whole.layer, tensors);
     for (size_t t = 0; t < count; t++) {
         const size_t first = tensors[t].offset, numbers = tensors[t].rows * tensors[t].columns;
-        if (is_of_experts(&s->whole.layer, t))
-            assert_memory_equal(sum + first, s->whole.gradients + first, numbers * sizeof(float));
-        else
+        const size_t each = numbers / EXPERTS;
+        for (size_t e = 0; is_of_experts(&s->whole.layer, t) && e < EXPERTS; e++) {
+            const float *got = sum + first + e * each, *want = s->whole.gradients + first + e * each;
+            if (s->members[0].layer.shape.experts.owners[e] == ROW_COPIED)
+                near(tensors[t].name, got, want, each);
+            else
+                assert_memory_equal(got, want, each * sizeof(float));
+        }
+        if (!is_of_experts(&s->whole.layer, t))
             near(tensors[t].name, sum + first, s->whole.gradients + first, numbers);
     }
     free(sum);
     free(one);
+}
+
+// A product of fewer rows may add up in another order, and a copied expert has fewer.
+static void must_agree(const struct stand *s, const char *what, const float *got, const float *want, size_t count)
+{
+    if (s->members[0].layer.shape.experts.copies > 0)
+        near(what, got, want, count);
+    else
+        assert_memory_equal(got, want, count * sizeof *got);
 }
 
 static void samples_are_those_of_the_whole_layer(const struct stand *s)
@@ -264,9 +281,9 @@ static void samples_are_those_of_the_whole_layer(const struct stand *s)
         const struct piece *member = &s->members[m];
         const struct sample_share share = layer_samples(&member->layer);
         const size_t counted = s->row->counted > share.first ? s->row->counted - share.first : 0;
-        const size_t bytes = (counted < share.count ? counted : share.count) * NUMBERS * sizeof(float);
-        assert_memory_equal(member->output, s->whole.output + share.first * NUMBERS, bytes);
-        assert_memory_equal(member->input_gradient, s->whole.input_gradient + share.first * NUMBERS, bytes);
+        const size_t numbers = (counted < share.count ? counted : share.count) * NUMBERS;
+        must_agree(s, "output", member->output, s->whole.output + share.first * NUMBERS, numbers);
+        must_agree(s, "gradient", member->input_gradient, s->whole.input_gradient + share.first * NUMBERS, numbers);
         assert_memory_equal(member->statistics, s->members[0].statistics, experts * sizeof(float));
         assert_memory_equal(member->statistics, s->whole.statistics, (EXPERTS + 1) * sizeof(float));
         near("losses", member->statistics + EXPERTS + 1, s->whole.statistics + EXPERTS + 1, 2);
@@ -287,6 +304,10 @@ static void members_compute_what_one_layer_computes(void **state)
             list[2 * e] = (char)('0' + member);
             list[2 * e + 1] = e + 1 < EXPERTS ? '+' : '\0';
         }
+        const size_t copies = trial % 8 < 4 ? 0 : 1 + random_below(&seed, EXPERTS);
+        for (size_t e = 0; e < EXPERTS; e++)
+            if (random_below(&seed, EXPERTS) < copies)
+                list[2 * e] = '*';
         struct stand s;
         stand_up(&s, &cases[trial % CASES], trial % 4 < 2 ? words[trial % 4] : list, members, 2 * trial);
         parameters_are_those_of_the_whole_layer(&s);
@@ -313,6 +334,8 @@ static void places_are_words(void **state)
         { "blocks/1+0+0+0+0", 1, 2, { 1, 0, 0, 0, 0 } },
         { "blocks/1+0+0+0+0", 0, 2, { 0, 0, 0, 1, 1 } },
         { "blocks/dealt:90", 1, 3, { 0, 1, 2, 0, 1 } },
+        { "1+*+0+*+0", 0, 2, { 1, ROW_COPIED, 0, ROW_COPIED, 0 } },
+        { "*+*+*+*+*/blocks", 0, 9, { ROW_COPIED, ROW_COPIED, ROW_COPIED, ROW_COPIED, ROW_COPIED } },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct error error = { 0 };
@@ -332,11 +355,13 @@ static void wrong_places_are_refused(void **state)
         size_t members, number;
     } rows[] = {
         { "block", "layer it: 5 experts cannot be placed by \"block\" on 2 devices: say blocks, dealt, or the device of"
-          " each expert, as in 0+1+1+0", 2, 0 },
+          " each expert, as in 0+1+*+0, and * for all of them", 2, 0 },
+        { "0+1+0+1+**", "layer it: 5 experts cannot be placed by \"0+1+0+1+**\" on 2 devices: say blocks, dealt, or the"
+          " device of each expert, as in 0+1+*+0, and * for all of them", 2, 0 },
         { "0+1+0+1", "layer it: 5 experts cannot be placed by \"0+1+0+1\" on 2 devices: say blocks, dealt, or the"
-          " device of each expert, as in 0+1+1+0", 2, 0 },
+          " device of each expert, as in 0+1+*+0, and * for all of them", 2, 0 },
         { "0+1+0+1+2", "layer it: 5 experts cannot be placed by \"0+1+0+1+2\" on 2 devices: say blocks, dealt, or the"
-          " device of each expert, as in 0+1+1+0", 2, 0 },
+          " device of each expert, as in 0+1+*+0, and * for all of them", 2, 0 },
         { "0+0+0+0+0", "layer it: device 1 of 2 has none of the 5 experts: give it one, or take fewer devices", 2, 0 },
         { "blocks/dealt", "layer it: its experts have no places: name them for each layer of experts, or once for all",
           2, 2 },
@@ -382,6 +407,57 @@ static void room_for_rows_is_between_an_even_share_and_all(void **state)
     }
 }
 
+// The most rows that any choices of two experts each give to a member: of one of its own tokens, and of one or two that
+// are elsewhere. Experts take rows in the order of the tokens, up to their capacity.
+static uint64_t most_of_all_choices(const struct expert_shape *shape, size_t tokens, size_t own_tokens,
+                                    uint64_t capacity)
+{
+    enum { OF_FIVE = 10 };
+    static const uint8_t chosen[OF_FIVE][2] = { { 0, 1 }, { 0, 2 }, { 0, 3 }, { 0, 4 }, { 1, 2 },
+                                                { 1, 3 }, { 1, 4 }, { 2, 3 }, { 2, 4 }, { 3, 4 } };
+    uint64_t most = 0, all = 1;
+    for (size_t t = 0; t < tokens; t++)
+        all *= OF_FIVE;
+    for (uint64_t choice = 0; choice < all; choice++) {
+        uint64_t counts[5] = { 0 }, rows = 0, left = choice;
+        for (size_t t = 0; t < tokens; t++, left /= OF_FIVE)
+            for (int k = 0; k < 2; k++) {
+                const uint8_t expert = chosen[left % OF_FIVE][k], owner = shape->owners[expert];
+                const bool has_room = capacity == 0 || counts[expert] < capacity;
+                counts[expert]++;
+                rows += has_room && (owner == 0 || (owner == ROW_COPIED && t < own_tokens));
+            }
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+static void members_have_room_for_the_rows_of_any_choices(void **state)
+{
+    (void)state;
+    // The first of two members has most experts, and a token more than the other if these are uneven.
+    static const char *const words[] = { "0+*+1+0+1", "*+0+0+*+1", "*+*+*+*+*", "*+*+0+0+0", "0+1+0+1+0" };
+    static const double capacities[] = { 0, 0.5, 1, 1.25 };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        for (size_t c = 0; c < sizeof capacities / sizeof capacities[0]; c++)
+            for (size_t batch = 2; batch <= 4; batch++) {
+                const struct sharding sharding = { .shards = 2, .owns_rows = true, .places = words[i] };
+                const struct layer whole = {
+                    .name = "it", .kind = &layer_experts,
+                    .shape = { .batch = batch, .sequence = 1, .in = WIDTH, .out = WIDTH, .branches = 1,
+                               .experts = { .router = { ROUTER_MIXTRAL, 5, 2, 1, 1, 1 }, .inner = INNER,
+                                            .capacity = capacities[c] } },
+                };
+                struct error error = { 0 };
+                struct layer shard;
+                assert_good(layer_shard(&whole, sharding, 0, &shard, &error), error);
+                const uint64_t most = most_of_all_choices(&shard.shape.experts, batch, shard.shape.batch,
+                                                          router_capacity(&shard, batch));
+                assert_true(router_most_rows(&shard) >= most);
+                assert_true(capacities[c] > 0 || router_most_rows(&shard) == most);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +465,7 @@ int main(void)
         cmocka_unit_test(places_are_words),
         cmocka_unit_test(wrong_places_are_refused),
         cmocka_unit_test(room_for_rows_is_between_an_even_share_and_all),
+        cmocka_unit_test(members_have_room_for_the_rows_of_any_choices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

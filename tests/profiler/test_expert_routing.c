@@ -66,7 +66,7 @@ static void routing_is_read_as_it_was_written(void **state)
 // What a run has counted: in which steps, where its experts were, and what they dropped.
 #define RUN \
     "\"steps\": [4, 6], \"layers\": [{\"layer\": \"embedding\", \"experts\": 3, \"top\": 2, \"pairs\": 8, " \
-    "\"capacity\": 3, \"dropped\": 6, \"members\": [1, 0, 1], "
+    "\"capacity\": 3, \"dropped\": 6, \"members\": [1, 0, \"*\"], "
 #define NO_RUN "\"layers\": [{\"layer\": \"embedding\", \"experts\": 3, \"top\": 2, \"pairs\": 8, "
 
 static void what_a_run_counted_is_read_as_it_was_written(void **state)
@@ -87,7 +87,7 @@ static void what_a_run_counted_is_read_as_it_was_written(void **state)
     assert_true(layer == &routing->layers[0] && !routing_find(routing, "block0.mlp"));
     assert_true(routing->first_step == 4 && routing->end_step == 6);
     assert_true(layer->capacity == 3 && layer->dropped == 6);
-    assert_true(layer->members[0] == 1 && layer->members[1] == 0 && layer->members[2] == 1);
+    assert_true(layer->members[0] == 1 && layer->members[1] == 0 && layer->members[2] == ROUTING_COPIED);
     assert_string_equal(again->hash, profile->hash);
     profile_free(again);
     profile_free(copy);
@@ -121,6 +121,9 @@ static struct refusal {
     { "refused: too few places", NO_RUN,
       "\"steps\": [6, 7], " NO_RUN "\"dropped\": 0, \"members\": [0, 1], ",
       "p.json: routing.layers[0].members: has 2 numbers, for 3 experts" },
+    { "refused: a word that is no place", NO_RUN,
+      "\"steps\": [6, 7], " NO_RUN "\"dropped\": 0, \"members\": [0, \"all\", 1], ",
+      "p.json: routing.layers[0].members[1]: is neither a device nor \"*\", an expert that all of them have" },
 };
 
 static void a_mistake_is_named_with_its_place(void **state)
@@ -147,8 +150,8 @@ static void means_and_percentiles_are_those_of_plain_loops(void **state)
         const struct layer_routing layer = { .experts = EXPERTS, .top = 1, .pairs = PAIRS, .counts = counts };
         const struct profile_routing routing = { .batches = BATCHES };
         const uint64_t capacity = random_below(&seed, PAIRS);
-        const uint32_t members[EXPERTS] = { 0, (uint32_t)trial % 2, 1 };
-        uint64_t dropped = 0, slowest = 0, lost;
+        const uint32_t members[EXPERTS] = { 0, trial % 3 == 2 ? ROUTING_COPIED : (uint32_t)trial % 2, 1 };
+        uint64_t dropped = 0, slowest = 0, sent = 0;
         for (uint32_t e = 0; e < EXPERTS; e++) {
             uint64_t sum = 0;
             uint32_t p95 = 0;
@@ -166,15 +169,20 @@ static void means_and_percentiles_are_those_of_plain_loops(void **state)
             assert_int_equal(routing_p95(&routing, &layer, e), p95);
         }
         for (int b = 0; b < BATCHES; b++) {
-            uint64_t rows[2] = { 0, 0 };
+            uint64_t rows[2] = { 0, 0 }, moved[2] = { 0, 0 };
             for (int e = 0; e < EXPERTS; e++) {
                 const uint64_t count = counts[b * EXPERTS + e];
-                rows[members[e]] += capacity > 0 && count > capacity ? capacity : count;
+                const uint64_t taken = capacity > 0 && count > capacity ? capacity : count;
+                for (uint32_t m = 0; m < 2; m++) {
+                    rows[m] += members[e] == ROUTING_COPIED ? (taken + 1) / 2 : members[e] == m ? taken : 0;
+                    moved[m] += members[e] == m ? taken : 0;
+                }
             }
             slowest += rows[0] > rows[1] ? rows[0] : rows[1];
+            sent += moved[0] > moved[1] ? moved[0] : moved[1];
         }
-        assert_int_equal(routing_slowest_pairs(&routing, &layer, members, capacity, &lost), slowest);
-        assert_int_equal(lost, capacity > 0 ? dropped : 0);
+        const struct routing_load load = routing_load(&routing, &layer, members, 2, capacity);
+        assert_true(load.slowest == slowest && load.sent == sent && load.dropped == (capacity > 0 ? dropped : 0));
         assert_int_equal(routing_slowest_milli(&routing, &layer, members, 2, capacity),
                          (2000 * slowest + PAIRS * BATCHES / 2) / (PAIRS * BATCHES));
         assert_int_equal(routing_dropped_ppm(&routing, &layer, capacity), 1000000 * dropped / (PAIRS * BATCHES));
