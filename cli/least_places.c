@@ -56,19 +56,19 @@ char *least_places(const struct least_request *request, struct error *error)
     return words;
 }
 
-char *least_expert_places(const struct profile *profile, uint32_t members, struct error *error)
+char *least_expert_places(const struct profile *profile, uint32_t members, const struct cluster *cluster,
+                          uint64_t micro_batches, struct error *error)
 {
+    const struct copy_pricing pricing = { profile, cluster, members, micro_batches > 0 ? micro_batches : 1 };
     struct expert_plans plans;
     struct text words = { 0 };
     if (!profile->routing) {
         error_set(error, "--experts least: the profile has no routing of experts: name a text with --data");
         return NULL;
     }
-    if (!expert_plans_make(profile, members, &plans, error))
+    if (!expert_plans_make(&pricing, &plans, error))
         return NULL;
-    for (size_t l = 0; l < profile->routing->layer_count; l++)
-        for (uint32_t e = 0; e < profile->routing->layers[l].experts; e++)
-            text_add(&words, "%s%u", e > 0 ? "+" : l > 0 ? "/" : "", plans.layers[l].member[e]);
+    expert_plans_words(&plans, &words);
     expert_plans_clear(&plans);
     return text_take(&words, error);
 }

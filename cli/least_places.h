@@ -20,7 +20,9 @@ const char *const *least_optimizers(void);  // "sgd", .., NULL
 // The result has a word for each table (models/table_places.h). NULL with an error. free() the result.
 char *least_places(const struct least_request *request, struct error *error);
 
-// The same for the experts of a profile with a routing. The result has a word for each layer (models/expert_places.h).
-char *least_expert_places(const struct profile *profile, uint32_t members, struct error *error);
+// The same for the experts of a profile with a routing, on a cluster that may be NULL. An update has so many
+// micro-batches; 0: not said, so one. The result has a word for each layer (models/expert_places.h).
+char *least_expert_places(const struct profile *profile, uint32_t members, const struct cluster *cluster,
+                          uint64_t micro_batches, struct error *error);
 
 #endif

@@ -71,7 +71,8 @@ static const struct argp argp = {
            " far from the least that can be, what four rules of other systems would take, which table binds and what"
            " splitting it would gain. Ctrl-C ends the bound with what is known."
            " Or places the experts of a profile by how its micro-batches chose them: least is the slowest member's"
-           " pairs of a token and an expert, in the mean."
+           " pairs of a token and an expert, in the mean. Busy experts are copied on all members where that pays by"
+           " the time in which --cluster adds up their gradients, once in --micro-batches (1)."
            "\vA profile of weir profile --data has how its tables are read. It has one time for all of them, from which"
            " one rate of reads follows; a tables document states rates by size.\n\n"
            "Exit code 1: nothing fits.\n\nExamples:\n"
@@ -122,7 +123,6 @@ static bool take_experts(const struct place_arguments *given, struct profile *pr
                          struct error *error)
 {
     const char *useless = given->has_optimizer                        ? "--optimizer"
-                        : given->shared.micro_batches > 0             ? "--micro-batches"
                         : given->layer                                ? "--layer"
                         : given->shared.memory_bytes > 0              ? "--memory"
                         : given->seconds > 0 || given->without_solver ? "--seconds"
@@ -196,8 +196,9 @@ static int place_experts(const struct place_arguments *given, const struct profi
                          const struct cluster *cluster, struct error *error)
 {
     struct expert_plans plans;
-    if (!are_alike(cluster, error)
-        || !expert_plans_make(profile, (uint32_t)cluster->device_count, &plans, error))
+    const struct copy_pricing pricing = { profile, cluster, (uint32_t)cluster->device_count,
+                                          given->shared.micro_batches > 0 ? given->shared.micro_batches : 1 };
+    if (!are_alike(cluster, error) || !expert_plans_make(&pricing, &plans, error))
         return command_fail(error);
     struct result result = { 0 };
     expert_plans_write(&plans, &result.document);

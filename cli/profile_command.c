@@ -95,8 +95,10 @@ static void check_least(const struct profile_arguments *given, struct argp_state
 {
     const bool has_all = given->data && given->shared.cluster && given->shared.micro_batches > 0;
     const bool is_least = places_least(given->tables);
-    if (!is_least && (given->shared.micro_batches > 0 || given->optimizer >= 0))
-        argp_error(state, "%s is for --tables least", given->optimizer >= 0 ? "--optimizer" : "--micro-batches");
+    if (!is_least && given->optimizer >= 0)
+        argp_error(state, "--optimizer is for --tables least");
+    if (!is_least && !places_least(given->experts) && given->shared.micro_batches > 0)
+        argp_error(state, "--micro-batches is for --tables least and --experts least");
     if (is_least && (!has_all || given->row_count != 1))
         argp_error(state, "--tables least places by what is read: it needs --data, --cluster, --micro-batches and one"
                    " number of --rows");
@@ -313,7 +315,8 @@ static bool add_experts(const struct profile_arguments *given, const char *spec,
                         struct error *error)
 {
     struct text places = { 0 };
-    char *least = strcmp(words, "least") == 0 ? least_expert_places(profile, members, error) : NULL;
+    char *least = strcmp(words, "least") == 0
+        ? least_expert_places(profile, members, cluster, given->shared.micro_batches, error) : NULL;
     if (!least && strcmp(words, "least") == 0)
         return false;
     text_add(&places, "%s", least ? least : words);

@@ -16,8 +16,12 @@ struct exhaustion {
     uint32_t *order;   // of the experts
     uint32_t *member, *best;  // of each expert
     uint32_t *count;   // of each member: its experts
-    uint64_t *loads;   // [batches][members]
-    uint64_t *floors;  // [experts + 1][batches]: the least that a micro-batch costs once so many experts have members
+    uint64_t *loads;   // [batches][members], without those of copied experts
+    uint64_t *evens;   // of each micro-batch: the even share
+    // [experts + 1][batches]: the most of these loads, and a member's pairs of copied experts, once so many experts
+    // have places
+    uint64_t *tops, *shares;
+    uint32_t copies;
     uint64_t cost;
 };
 
@@ -30,8 +34,10 @@ static bool open_search(struct exhaustion *x, const struct expert_request *reque
     x->best = calloc(x->experts, sizeof *x->best);
     x->count = calloc(x->members, sizeof *x->count);
     x->loads = calloc(x->batches * x->members + 1, sizeof *x->loads);
-    x->floors = calloc((x->experts + 1) * x->batches + 1, sizeof *x->floors);
-    return (x->order && x->member && x->best && x->count && x->loads && x->floors)
+    x->evens = calloc(x->batches + 1, sizeof *x->evens);
+    x->tops = calloc((x->experts + 1) * x->batches + 1, sizeof *x->tops);
+    x->shares = calloc((x->experts + 1) * x->batches + 1, sizeof *x->shares);
+    return (x->order && x->member && x->best && x->count && x->loads && x->evens && x->tops && x->shares)
         || error_no_memory(error, "all placements of experts");
 }
 
@@ -42,12 +48,19 @@ static void close_search(struct exhaustion *x)
     free(x->best);
     free(x->count);
     free(x->loads);
-    free(x->floors);
+    free(x->evens);
+    free(x->tops);
+    free(x->shares);
 }
 
 static uint64_t pairs_of(const struct exhaustion *x, uint64_t batch, uint32_t expert)
 {
     return x->request->layer->counts[batch * x->experts + expert];
+}
+
+static uint64_t share_of(const struct exhaustion *x, uint64_t pairs)
+{
+    return (pairs + x->members - 1) / x->members;
 }
 
 static uint64_t sum_of(const struct exhaustion *x, uint32_t expert)
@@ -68,30 +81,39 @@ static void begin(struct exhaustion *x)
     }
     for (uint64_t b = 0; b < x->batches; b++) {
         for (uint32_t e = 0; e < x->experts; e++)
-            x->floors[b] += pairs_of(x, b, e);
-        x->floors[b] = (x->floors[b] + x->members - 1) / x->members;
+            x->evens[b] += pairs_of(x, b, e);
+        x->evens[b] = share_of(x, x->evens[b]);
     }
 }
 
-// Puts the next expert on a member. Returns the least that a placement with this beginning costs.
+// Puts the next expert on a member, or copies it. Returns the least that a placement with this beginning costs.
 static uint64_t put(struct exhaustion *x, uint32_t depth, uint32_t member)
 {
     const uint32_t expert = x->order[depth];
-    const uint64_t *before = x->floors + depth * x->batches;
-    uint64_t *floors = x->floors + (depth + 1) * x->batches, sum = 0;
+    const bool is_copied = member == ROUTING_COPIED;
+    uint64_t *tops = x->tops + depth * x->batches, *shares = x->shares + depth * x->batches, sum = 0;
     for (uint64_t b = 0; b < x->batches; b++) {
-        uint64_t *load = &x->loads[b * x->members + member];
-        *load += pairs_of(x, b, expert);
-        floors[b] = max_u64(before[b], *load);
-        sum += floors[b];
+        const uint64_t pairs = pairs_of(x, b, expert);
+        uint64_t *load = &x->loads[b * x->members + (is_copied ? 0 : member)];
+        *load += is_copied ? 0 : pairs;
+        tops[b + x->batches] = is_copied ? tops[b] : max_u64(tops[b], *load);
+        shares[b + x->batches] = shares[b] + (is_copied ? share_of(x, pairs) : 0);
+        sum += max_u64(x->evens[b], tops[b + x->batches] + shares[b + x->batches]);
     }
     x->member[expert] = member;
-    x->count[member]++;
-    return sum;
+    if (is_copied)
+        x->copies++;
+    else
+        x->count[member]++;
+    return sum + x->copies * x->request->copy_price;
 }
 
 static void take(struct exhaustion *x, uint32_t depth, uint32_t member)
 {
+    if (member == ROUTING_COPIED) {
+        x->copies--;
+        return;
+    }
     for (uint64_t b = 0; b < x->batches; b++)
         x->loads[b * x->members + member] -= pairs_of(x, b, x->order[depth]);
     x->count[member]--;
@@ -100,9 +122,11 @@ static void take(struct exhaustion *x, uint32_t depth, uint32_t member)
 // False once the work is done.
 static bool place_from(struct exhaustion *x, uint32_t depth, uint32_t used)
 {
+    const uint32_t members = used < x->members ? used + 1 : x->members;
     bool good = true;
-    for (uint32_t m = 0; good && m <= used && m < x->members; m++) {
-        if (x->request->most > 0 && x->count[m] == x->request->most)
+    for (uint32_t i = 0; good && i < members + x->request->may_copy; i++) {
+        const uint32_t m = i < members ? i : ROUTING_COPIED;
+        if (m != ROUTING_COPIED && x->request->most > 0 && x->count[m] == x->request->most)
             continue;
         good = x->work >= 2 * x->batches;
         if (!good)

@@ -17,7 +17,9 @@ struct search {
     uint32_t experts, members;
     uint32_t *member;   // of each expert
     uint32_t *count;    // of each member: its experts
-    uint64_t *loads;    // [batches][members]
+    uint32_t copies;
+    uint64_t *loads;    // [batches][members], without those of copied experts
+    uint64_t *shares;   // of each micro-batch: a member's pairs of copied experts
     uint64_t *sums;     // of each expert, over all micro-batches
     uint32_t *by_sum;   // experts, those with the most pairs first
     uint64_t work;      // that is left
@@ -28,12 +30,18 @@ static uint64_t pairs_of(const struct search *search, uint64_t batch, uint32_t e
     return search->request->layer->counts[batch * search->experts + expert];
 }
 
+static uint64_t share_of(const struct expert_request *request, uint64_t pairs)
+{
+    return (pairs + request->members - 1) / request->members;
+}
+
 // --- memory -----------------------------------------------------------------------------------------
 
 static void close_search(struct search *search)
 {
     free(search->count);
     free(search->loads);
+    free(search->shares);
     free(search->sums);
     free(search->by_sum);
 }
@@ -46,9 +54,10 @@ static bool open_search(struct search *search, const struct expert_request *requ
                                .member = member, .work = SEARCH_WORK,
                                .count = calloc(request->members, sizeof *search->count),
                                .loads = calloc(loads + 1, sizeof *search->loads),
+                               .shares = calloc(request->routing->batches + 1, sizeof *search->shares),
                                .sums = calloc(request->layer->experts, sizeof *search->sums),
                                .by_sum = calloc(request->layer->experts, sizeof *search->by_sum) };
-    if (search->count && search->loads && search->sums && search->by_sum)
+    if (search->count && search->loads && search->shares && search->sums && search->by_sum)
         return true;
     close_search(search);
     return error_no_memory(error, "a placement of experts");
@@ -56,8 +65,22 @@ static bool open_search(struct search *search, const struct expert_request *requ
 
 // --- cost --------------------------------------------------------------------------------------------
 
+static void add_shares(struct search *search, uint32_t expert, bool is_away)
+{
+    for (uint64_t b = 0; b < search->request->routing->batches; b++) {
+        const uint64_t share = share_of(search->request, pairs_of(search, b, expert));
+        search->shares[b] = is_away ? search->shares[b] - share : search->shares[b] + share;
+    }
+    search->copies = is_away ? search->copies - 1 : search->copies + 1;
+    search->member[expert] = ROUTING_COPIED;
+}
+
 static void add_loads(struct search *search, uint32_t expert, uint32_t member, bool is_away)
 {
+    if (member == ROUTING_COPIED) {
+        add_shares(search, expert, is_away);
+        return;
+    }
     for (uint64_t b = 0; b < search->request->routing->batches; b++) {
         uint64_t *load = &search->loads[b * search->members + member];
         *load = is_away ? *load - pairs_of(search, b, expert) : *load + pairs_of(search, b, expert);
@@ -66,32 +89,22 @@ static void add_loads(struct search *search, uint32_t expert, uint32_t member, b
     search->member[expert] = member;
 }
 
+// With the prices of copies.
 static uint64_t cost_of(const struct search *search)
 {
-    uint64_t cost = 0;
+    uint64_t cost = search->copies * search->request->copy_price;
     for (uint64_t b = 0; b < search->request->routing->batches; b++) {
         uint64_t most = 0;
         for (uint32_t m = 0; m < search->members; m++)
             most = max_u64(most, search->loads[b * search->members + m]);
-        cost += most;
+        cost += most + search->shares[b];
     }
     return cost;
 }
 
 uint64_t expert_placement_cost(const struct expert_request *request, const uint32_t *member)
 {
-    uint64_t cost = 0;
-    for (uint64_t b = 0; b < request->routing->batches; b++) {
-        uint64_t most = 0;
-        for (uint32_t m = 0; m < request->members; m++) {
-            uint64_t load = 0;
-            for (uint32_t e = 0; e < request->layer->experts; e++)
-                load += member[e] == m ? request->layer->counts[b * request->layer->experts + e] : 0;
-            most = max_u64(most, load);
-        }
-        cost += most;
-    }
-    return cost;
+    return routing_load(request->routing, request->layer, member, request->members, 0).slowest;
 }
 
 static uint32_t by_rule(const struct expert_request *request, enum expert_rule rule, uint32_t expert)
@@ -104,7 +117,7 @@ static uint32_t by_rule(const struct expert_request *request, enum expert_rule r
 
 static bool has_room(const struct search *search, uint32_t member)
 {
-    return search->request->most == 0 || search->count[member] < search->request->most;
+    return member == ROUTING_COPIED || search->request->most == 0 || search->count[member] < search->request->most;
 }
 
 static void sum_experts(struct search *search)
@@ -119,9 +132,13 @@ static void sum_experts(struct search *search)
     }
 }
 
-static void place_longest_first(struct search *search, uint64_t *totals)
+// Copies the busiest experts, and places the others.
+static void place_longest_first(struct search *search, uint32_t copies, uint64_t *totals)
 {
-    for (uint32_t i = 0; i < search->experts; i++) {
+    for (uint32_t i = 0; i < copies; i++)
+        add_loads(search, search->by_sum[i], ROUTING_COPIED, false);
+    memset(totals, 0, search->members * sizeof *totals);
+    for (uint32_t i = copies; i < search->experts; i++) {
         uint32_t best = UINT32_MAX;
         for (uint32_t m = 0; m < search->members; m++)
             if (has_room(search, m) && (best == UINT32_MAX || totals[m] < totals[best]))
@@ -192,12 +209,41 @@ static void descend(struct search *search, uint64_t *cost)
     while (is_better) {
         is_better = false;
         for (uint32_t e = 0; e < search->experts; e++)
-            for (uint32_t m = 0; m < search->members; m++)
-                is_better |= try_move(search, search->by_sum[e], m, cost);
+            for (uint32_t m = 0; m <= search->members; m++)
+                if (m < search->members || search->request->may_copy)
+                    is_better |= try_move(search, search->by_sum[e], m < search->members ? m : ROUTING_COPIED, cost);
         for (uint32_t a = 0; a < search->experts; a++)
             for (uint32_t b = a + 1; b < search->experts; b++)
                 is_better |= try_change(search, search->by_sum[a], search->by_sum[b], cost);
     }
+}
+
+static void take_all(struct search *search)
+{
+    for (uint32_t e = 0; e < search->experts; e++)
+        add_loads(search, e, search->member[e], true);
+}
+
+// How many of the busiest experts are copied, if the others are then placed longest first. More copies than those whose
+// price is all that can be gained are not tried.
+static uint32_t copies_that_pay(struct search *search, uint64_t even, uint64_t *totals)
+{
+    uint32_t best = 0;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t copies = 0; copies <= search->experts; copies++) {
+        const uint64_t work = search->request->routing->batches * (search->experts + search->members + 4);
+        if (even + copies * search->request->copy_price >= least || search->work < work)
+            break;
+        search->work -= work;
+        place_longest_first(search, copies, totals);
+        const uint64_t cost = cost_of(search);
+        take_all(search);
+        if (cost < least) {
+            least = cost;
+            best = copies;
+        }
+    }
+    return best;
 }
 
 // --- bound and rules ---------------------------------------------------------------------------------
@@ -208,7 +254,8 @@ static int compare_down(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static bool find_bound(const struct expert_request *request, uint64_t *bound, struct error *error)
+// That of placements without copies, and the even share.
+static bool find_bound(const struct expert_request *request, uint64_t *bound, uint64_t *even, struct error *error)
 {
     const uint32_t experts = request->layer->experts, members = request->members;
     uint32_t *sorted = calloc(experts, sizeof *sorted);
@@ -221,7 +268,8 @@ static bool find_bound(const struct expert_request *request, uint64_t *bound, st
         for (uint32_t e = 0; e < experts; e++)
             pairs += sorted[e];
         const uint64_t two = experts > members ? (uint64_t)sorted[members - 1] + sorted[members] : 0;
-        *bound += max_u64(max_u64((pairs + members - 1) / members, sorted[0]), two);
+        *bound += max_u64(max_u64(share_of(request, pairs), sorted[0]), two);
+        *even += share_of(request, pairs);
     }
     free(sorted);
     return true;
@@ -247,29 +295,79 @@ static bool fits(const struct expert_request *request, struct error *error)
                           request->most);
 }
 
-static bool search_placement(const struct expert_request *request, struct expert_plan *plan, struct error *error)
+// A placement, and what it costs with the prices of its copies.
+struct found {
+    uint32_t *member;
+    uint64_t cost;
+    bool is_least;
+};
+
+static bool search_placement(const struct expert_request *request, uint64_t even, struct expert_plan *plan,
+                             struct found *found, struct error *error)
 {
     struct search search;
     uint64_t *totals = calloc(request->members, sizeof *totals);
     if (!totals)
         return error_no_memory(error, "a placement of experts");
-    const bool good = open_search(&search, request, plan->member, error);
+    const bool good = open_search(&search, request, found->member, error);
     if (good) {
         sum_experts(&search);
-        place_longest_first(&search, totals);
-        plan->cost = cost_of(&search);
-        descend(&search, &plan->cost);
+        place_longest_first(&search, request->may_copy ? copies_that_pay(&search, even, totals) : 0, totals);
+        found->cost = cost_of(&search);
+        descend(&search, &found->cost);
         for (int rule = 0; rule < EXPERT_RULES; rule++)
-            if (plan->rules[rule] < plan->cost) {
-                plan->cost = plan->rules[rule];
+            if (plan->rules[rule] < found->cost) {
+                found->cost = plan->rules[rule];
                 begin_with(&search, (enum expert_rule)rule);
-                descend(&search, &plan->cost);
+                descend(&search, &found->cost);
             }
         plan->binding = search.by_sum[0];
         plan->binding_pairs = search.sums[plan->binding];
         close_search(&search);
     }
     free(totals);
+    return good && expert_exhaust(request, found->member, &found->cost, &found->is_least, error);
+}
+
+static uint32_t count_copies(const struct expert_request *request, const uint32_t *member)
+{
+    uint32_t copies = 0;
+    for (uint32_t e = 0; e < request->layer->experts; e++)
+        copies += member[e] == ROUTING_COPIED;
+    return copies;
+}
+
+// The better one of a placement without copies and of one with them.
+static void take(const struct expert_request *request, const struct found *alone, const struct found *copied,
+                 uint64_t even, struct expert_plan *plan)
+{
+    const bool are_copied = request->may_copy && copied->cost < alone->cost;
+    const struct found *best = are_copied ? copied : alone;
+    memcpy(plan->member, best->member, request->layer->experts * sizeof *plan->member);
+    plan->copies = count_copies(request, plan->member);
+    plan->alone = alone->cost;
+    plan->cost = best->cost - plan->copies * request->copy_price;
+    plan->bound = alone->is_least ? alone->cost : plan->bound;
+    if (request->may_copy)
+        plan->bound = copied->is_least ? best->cost : min_u64(plan->bound, even + request->copy_price);
+}
+
+static bool search_both(const struct expert_request *request, struct expert_plan *plan, struct error *error)
+{
+    struct expert_request without = *request;
+    struct found alone = { .member = calloc(request->layer->experts, sizeof *alone.member) }, copied = alone;
+    uint64_t even = 0;
+    without.may_copy = false;
+    without.copy_price = 0;
+    copied.member = calloc(request->layer->experts, sizeof *copied.member);
+    const bool good = ((alone.member && copied.member) || error_no_memory(error, "a placement of experts"))
+        && find_bound(request, &plan->bound, &even, error)
+        && search_placement(&without, even, plan, &alone, error)
+        && (!request->may_copy || search_placement(request, even, plan, &copied, error));
+    if (good)
+        take(request, &alone, &copied, even, plan);
+    free(alone.member);
+    free(copied.member);
     return good;
 }
 
@@ -280,12 +378,8 @@ bool expert_plan_make(const struct expert_request *request, struct expert_plan *
     good = good && fits(request, error);
     if (good)
         price_rules(request, plan->member, plan->rules);
-    bool proved = false;
-    if (good && find_bound(request, &plan->bound, error) && search_placement(request, plan, error)
-        && expert_exhaust(request, plan->member, &plan->cost, &proved, error)) {
-        plan->bound = proved ? plan->cost : plan->bound;
+    if (good && search_both(request, plan, error))
         return true;
-    }
     expert_plan_clear(plan);
     return false;
 }

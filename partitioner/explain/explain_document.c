@@ -148,6 +148,12 @@ static void write_facts(struct json_writer *writer, const struct explanation *ex
     json_put_u64(writer, "stage", explanation->experts.stage);
     json_put_u64(writer, "slowest_milli", explanation->experts.slowest_milli);
     json_put_u64(writer, "dropped_ppm", explanation->experts.dropped_ppm);
+    json_put_u64(writer, "copies", explanation->experts.copies);
+    if (explanation->experts.busiest_milli > 0) {
+        json_put_u64(writer, "busiest", explanation->experts.busiest);
+        json_put_u64(writer, "busiest_milli", explanation->experts.busiest_milli);
+        json_put_bool(writer, "busiest_is_copied", explanation->experts.is_copied);
+    }
     json_close(writer);
 }
 

@@ -227,6 +227,12 @@ static void print_experts(const struct uneven_experts *experts, struct text *tex
     shown_add(text, "  experts        of %s, on stage %u: the slowest device takes %.2f times its even share, and",
               experts->name, experts->stage, (double)experts->slowest_milli / 1000);
     text_add(text, " %.1f %% of all choices are dropped\n", (double)experts->dropped_ppm / 1e4);
+    if (experts->copies > 0)
+        text_add(text, "                 %u experts are copied on all of its devices\n", experts->copies);
+    if (experts->busiest_milli > 1000)
+        text_add(text, "                 expert %u alone has %.2f times the even share of a device%s\n",
+                 experts->busiest, (double)experts->busiest_milli / 1000,
+                 experts->is_copied ? ", and is copied" : ": without a copy of it on all devices no places take less");
 }
 
 // --- small steps ------------------------------------------------------------------------------

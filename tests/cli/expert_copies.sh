@@ -125,6 +125,60 @@ profile room.json $small,capacity=dropless --rows 2 --experts "$two" --most-rows
 plan plan.json room.json 1f1b "rows2:$two:300" 2
 echo "as planned: $(run plan.json)"
 
+echo "# placed by a skewed routing: expert i of 8 is chosen as often as 1 / i"
+profile counted.json $small,capacity=dropless --data text --batches 4
+cat >skew.py <<'END_OF_PYTHON'
+import json, sys
+profile = json.load(open('counted.json'))
+for number, layer in enumerate(profile['routing']['layers']):
+    pairs, weights = layer['pairs'], [1 / (1 + (e + 3 * number) % 8) for e in range(8)]
+    for counts in layer['counts']:
+        counts[:] = [int(pairs * weight / sum(weights)) for weight in weights]
+        counts[0] += pairs - sum(counts)
+for layer in profile['layers']:
+    if layer['kind'] == 'experts':
+        layer['forward_ns'], layer['backward_input_ns'], layer['backward_weight_ns'] = 600000, 800000, 600000
+        layer.pop('backward_ns', None)
+        for key in [key for key in layer if key.startswith('spread')]:
+            layer.pop(key)
+profile['source']['whole_ns'] = 0
+profile['source']['sum_ns'] = sum(layer['forward_ns'] + layer.get(
+    'backward_ns', layer['backward_input_ns'] + layer['backward_weight_ns']) for layer in profile['layers'])
+json.dump(profile, open('skewed.json', 'w'))
+END_OF_PYTHON
+python3 skew.py
+weir place skewed.json --cluster "4 devices, 1GiB, 5GB/s 2us"
+echo "# with slow links, and an update that has more micro-batches"
+slow="4 devices, 1GiB, 20MB/s 20us"
+weir place skewed.json --cluster "$slow" | sed -n '1p; /^layer/,/^$/p; /alone/p'
+weir place skewed.json --cluster "$slow" --micro-batches 32 | sed -n '1p; /^layer/,/^$/p; /alone/p'
+weir place skewed.json --cluster "4 devices, 1GiB, 5GB/s 2us" --json | grep -A 1 '"members": \[' | head -n 2
+weir place skewed.json --cluster "1 devices, 1GiB, 5GB/s 2us" | grep -c 'all members'
+
+echo "# least, by a text of one letter, for which routers choose few experts"
+for i in $(seq 800); do printf 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n'; done >letters
+profile least.json $small,capacity=dropless --data letters --batches 20 --rows 4 --experts dealt,least
+least=$(grep -o 'rows4:[0-9*][^"]*' least.json | sort -u)
+[[ $least == *'*'* ]] && echo "some are copied"
+plan plan.json least.json 1f1b "$least" 2
+echo "as placed: $(run plan.json)"
+explain() {
+    weir explain plan.json --profile least.json 2>&1 | grep -A 2 '^  experts' |
+        sed 's/  */ /g; s/ [0-9][0-9.]* / N /g; s/block[13]/blockN/; s/stage [01]/stage N/'
+}
+explain
+weir explain plan.json --profile least.json --json 2>/dev/null | grep -o '"busiest": [0-7], "busiest_milli.*' |
+    sed 's/[0-9][0-9]*/N/g'
+plan plan.json least.json 1f1b rows4:dealt 2
+explain
+python3 - <<'END_OF_PYTHON'
+import json
+for layer in json.load(open('least.json'))['layers']:
+    if layer['kind'] == 'experts':
+        dealt, least = (variant['slowest_milli'] for variant in layer['variants'])
+        print(layer['name'], 'is more even' if least < 0.9 * dealt else (dealt, least))
+END_OF_PYTHON
+
 echo "# refused"
 weir profile $small --rows 2 --experts '0+*+1+0+1+0+0'; echo "exit $?"
 weir profile $small --rows 2 --experts '0+**+1+0+1+0+0+1'; echo "exit $?"

@@ -100,8 +100,8 @@ echo "exit $?"
 
 echo "# placed by what the tokens of a text choose"
 profile least.json $small,capacity=dropless --data text --batches 20 --rows 2 --experts blocks,least
-least=$(grep -o 'rows2:[0-9][^"]*' least.json | sort -u)
-echo "$least" | sed 's/[01]+/N+/g; s/+[01]/+N/g'
+least=$(grep -o 'rows2:[0-9*][^"]*' least.json | sort -u)
+echo "$least" | sed 's/[01*]+/N+/g; s/+[01*]/+N/g'
 python3 - <<'E'
 import json
 for layer in json.load(open('least.json'))['layers']:
