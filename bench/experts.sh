@@ -58,10 +58,13 @@ def slowest(members, counts):
     """Pairs of the slowest member in the mean, of one micro-batch after the other."""
     total = 0
     for micro_batch in counts:
-        loads = [0] * MEMBERS
+        loads, shared = [0] * MEMBERS, 0
         for member, pairs in zip(members, micro_batch):
-            loads[member] += pairs
-        total += max(loads)
+            if member == '*':  # on all members, each of which has an even share
+                shared += -(-pairs // MEMBERS)
+            else:
+                loads[member] += pairs
+        total += max(loads) + shared
     return total / len(counts)
 
 
@@ -84,19 +87,28 @@ for layer in profile['routing']['layers']:
     layer['counts'] = layer['counts'][:EACH]
 with open('first.json', 'w', encoding='utf-8') as file:
     json.dump(profile, file)
-subprocess.run(['weir', 'place', 'first.json', '--cluster', f'{MEMBERS} devices, 80GiB, 300GB/s 3us', '--json',
-                '-o', 'placed.json'], check=True)
-placed = read('placed.json')['layers']
-print(f'{"layer":15} {"planned":>8} {"next":>8} {"off":>7} {"% p":>8} {"gain":>6} {"drops":>7} {"next":>7}'
+
+
+def place(links):
+    """The places of each layer."""
+    subprocess.run(['weir', 'place', 'first.json', '--cluster', f'{MEMBERS} devices, 80GiB, {links}', '--json',
+                    '-o', 'placed.json'], check=True)
+    return read('placed.json')['layers']
+
+
+# Links of a byte a second have no copies.
+alone, copied = place('1B/s 3us'), place('300GB/s 3us')
+assert not any('*' in put['members'] for put in alone)
+print(f'{"layer":15} {"copies":>6} {"planned":>8} {"next":>8} {"off":>7} {"% p":>8} {"gain":>6} {"drops":>7} {"next":>7}'
       f' {"1,000 steps on":>15} {"% p":>8}')
-for layer, put, after in zip(layers, placed, later):
+for layer, put, after in zip(2 * layers, alone + copied, 2 * later):
     even = layer['pairs'] / MEMBERS
     modulo = [e % MEMBERS for e in range(len(layer['counts'][0]))]
     planned, then = (slowest(put['members'], part) / even for part in (layer['counts'][:EACH], layer['counts'][EACH:]))
     rule = slowest(modulo, layer['counts'][EACH:]) / even
     stated = next(c['dropped_ppm'] for c in put['capacities'] if c['factor_milli'] == 1250) / 1e6
     drops = dropped(layer, layer['counts'][EACH:])
-    print(f'{layer["layer"]:15} {planned:8.3f} {then:8.3f} {then / planned - 1:7.1%} {rule:8.3f} {rule / then:6.2f}'
+    print(f'{layer["layer"]:15} {put["members"].count("*"):6} {planned:8.3f} {then:8.3f} {then / planned - 1:7.1%} {rule:8.3f} {rule / then:6.2f}'
           f' {stated:7.1%} {drops:7.1%} {slowest(put["members"], after["counts"]) / even:15.3f}'
           f' {slowest(modulo, after["counts"]) / even:8.3f}')
     fine &= abs(then / planned - 1) <= 0.05 and rule / then >= 1.3 and abs(stated - drops) <= 0.02

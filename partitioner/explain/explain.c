@@ -9,7 +9,6 @@
 #include "partitioner/cost/variant.h"
 #include "partitioner/cost/within.h"
 #include "partitioner/evaluate/evaluate.h"
-#include "partitioner/experts/expert_words.h"
 #include "profiler/expert_routing.h"
 #include "schedules/generators/generate.h"
 
@@ -58,24 +57,25 @@ static bool find_layer_of(const struct plan *plan, const struct profile *profile
     return good;
 }
 
-// What the busiest expert alone has, and what is copied.
-static void find_busiest(const struct explain_request *request, const char *variant, uint32_t devices,
-                         struct uneven_experts *experts)
+// What the busiest expert alone has.
+static void find_busiest(const struct explain_request *request, struct uneven_experts *experts)
 {
+    const struct plan_stage *stage = &request->plan->stages[experts->stage];
     const struct profile_routing *routing = request->profile->routing;
     const struct layer_routing *layer = routing_find(routing, experts->name);
-    if (!layer)
+    if (experts->slowest_milli == 0 || !layer)
         return;
-    const uint32_t number = (uint32_t)(layer - routing->layers);
+    experts->variant = stage->variant;
+    experts->number = (uint32_t)(layer - routing->layers);
+    experts->count = layer->experts;
     for (uint32_t e = 0; e < layer->experts; e++) {
-        const uint64_t milli = multiply_clamped(routing_mean_milli(routing, layer, e), devices) / layer->pairs;
+        const uint64_t milli = multiply_clamped(routing_mean_milli(routing, layer, e), plan_stage_group(stage))
+                             / layer->pairs;
         if (milli <= experts->busiest_milli)
             continue;
         experts->busiest_milli = milli;
         experts->busiest = e;
     }
-    experts->copies = expert_words_copies(variant, number);
-    experts->is_copied = expert_words_copy(variant, number, experts->busiest);
 }
 
 static void find_experts(const struct explain_request *request, struct uneven_experts *experts)
@@ -94,9 +94,7 @@ static void find_experts(const struct explain_request *request, struct uneven_ex
                 snprintf(experts->name, sizeof experts->name, "%s", layer->name);
             }
         }
-    if (experts->slowest_milli > 0)
-        find_busiest(request, plan->stages[experts->stage].variant, plan_stage_group(&plan->stages[experts->stage]),
-                     experts);
+    find_busiest(request, experts);
 }
 
 static bool find_layer(const struct explain_request *request, struct explanation *explanation, struct error *error)

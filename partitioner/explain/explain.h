@@ -48,12 +48,11 @@ struct uneven_experts {
     char name[64];
     uint32_t stage;
     uint64_t slowest_milli, dropped_ppm;
-    uint32_t copies;          // experts that all of these devices have
-    // By the profile's routing: the expert with the most pairs, and these in thousandths of a device's even share. 0:
-    // the profile has none
+    const char *variant;      // of the stage; borrowed from the plan
+    uint32_t number, count;   // of the layer among those of experts, and how many it has. count 0: it was not counted
+    // By the profile's routing: the expert with the most pairs, and these in thousandths of a device's even share
     uint32_t busiest;
     uint64_t busiest_milli;
-    bool is_copied;           // the busiest
 };
 
 struct explanation {

@@ -1,5 +1,6 @@
 // Writes the explanation document: docs/formats/explanation.md.
 #include "common/json.h"
+#include "partitioner/experts/expert_words.h"
 #include "partitioner/explain/explain.h"
 
 static void write_load(struct json_writer *writer, const char *key, const struct balance *balance, uint32_t rank)
@@ -122,6 +123,25 @@ static void write_head(struct json_writer *writer, const struct explanation *exp
     json_put_bool(writer, "is_beaten", explanation->is_beaten);
 }
 
+static void write_experts(struct json_writer *writer, const struct uneven_experts *experts)
+{
+    json_begin_object(writer, "experts", JSON_INLINE);
+    json_put_string(writer, "name", experts->name);
+    json_put_u64(writer, "stage", experts->stage);
+    json_put_u64(writer, "slowest_milli", experts->slowest_milli);
+    json_put_u64(writer, "dropped_ppm", experts->dropped_ppm);
+    if (experts->count > 0) {
+        json_put_u64(writer, "busiest", experts->busiest);
+        json_put_u64(writer, "busiest_milli", experts->busiest_milli);
+        json_begin_array(writer, "copied", JSON_INLINE);
+        for (uint32_t e = 0; e < experts->count; e++)
+            if (expert_words_copy(experts->variant, experts->number, e))
+                json_put_u64(writer, NULL, e);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
 static void write_facts(struct json_writer *writer, const struct explanation *explanation)
 {
     const struct balance *balance = &explanation->balance;
@@ -143,18 +163,7 @@ static void write_facts(struct json_writer *writer, const struct explanation *ex
     json_close(writer);
     if (explanation->experts.slowest_milli == 0)
         return;
-    json_begin_object(writer, "experts", JSON_INLINE);
-    json_put_string(writer, "name", explanation->experts.name);
-    json_put_u64(writer, "stage", explanation->experts.stage);
-    json_put_u64(writer, "slowest_milli", explanation->experts.slowest_milli);
-    json_put_u64(writer, "dropped_ppm", explanation->experts.dropped_ppm);
-    json_put_u64(writer, "copies", explanation->experts.copies);
-    if (explanation->experts.busiest_milli > 0) {
-        json_put_u64(writer, "busiest", explanation->experts.busiest);
-        json_put_u64(writer, "busiest_milli", explanation->experts.busiest_milli);
-        json_put_bool(writer, "busiest_is_copied", explanation->experts.is_copied);
-    }
-    json_close(writer);
+    write_experts(writer, &explanation->experts);
 }
 
 void explanation_write(const struct explanation *explanation, struct text *text)

@@ -4,6 +4,7 @@
 
 #include "common/number.h"
 #include "common/shown.h"
+#include "partitioner/experts/expert_words.h"
 #include "partitioner/explain/explain.h"
 
 static void add_percent(struct text *text, double fraction)
@@ -220,6 +221,15 @@ static void print_layer_and_memory(const struct explanation *explanation, struct
              bytes_format(tightest->capacity_bytes, capacity));
 }
 
+static void print_copies(const struct uneven_experts *experts, struct text *text)
+{
+    text_add(text, "                 all of its devices have a copy of");
+    for (uint32_t e = 0; e < experts->count; e++)
+        if (expert_words_copy(experts->variant, experts->number, e))
+            text_add(text, " %u", e);
+    text_add(text, " of its %u experts\n", experts->count);
+}
+
 static void print_experts(const struct uneven_experts *experts, struct text *text)
 {
     if (experts->slowest_milli == 0)
@@ -227,12 +237,15 @@ static void print_experts(const struct uneven_experts *experts, struct text *tex
     shown_add(text, "  experts        of %s, on stage %u: the slowest device takes %.2f times its even share, and",
               experts->name, experts->stage, (double)experts->slowest_milli / 1000);
     text_add(text, " %.1f %% of all choices are dropped\n", (double)experts->dropped_ppm / 1e4);
-    if (experts->copies > 0)
-        text_add(text, "                 %u experts are copied on all of its devices\n", experts->copies);
+    if (experts->count == 0)
+        return;
+    if (expert_words_copies(experts->variant, experts->number) > 0)
+        print_copies(experts, text);
     if (experts->busiest_milli > 1000)
         text_add(text, "                 expert %u alone has %.2f times the even share of a device%s\n",
                  experts->busiest, (double)experts->busiest_milli / 1000,
-                 experts->is_copied ? ", and is copied" : ": without a copy of it on all devices no places take less");
+                 expert_words_copy(experts->variant, experts->number, experts->busiest)
+                     ? ", and is copied" : ": without a copy of it on all devices no places take less");
 }
 
 // --- small steps ------------------------------------------------------------------------------
