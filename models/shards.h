@@ -67,7 +67,8 @@ bool layer_shard(const struct layer *whole, struct sharding sharding, size_t sha
 
 // Whether each shard of a layer has weights of its own.
 bool layer_weights_are_split(const struct layer *layer, struct sharding sharding);
-//  A member with a part of the tables has so many bytes of vectors for all members, in F as in I. One with a part of
+
+// A member with a part of the tables has so many bytes of vectors for all members, in F as in I. One with a part of
 // the experts has so many bytes of tokens' rows for experts that are not copied, if all experts are chosen as often. A
 // member's work is the numbers that it looks up for one sample of each member, or how many experts it has. Both are 0
 // for other layers.
