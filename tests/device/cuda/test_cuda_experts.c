@@ -150,7 +150,7 @@ static void check_taken(struct cuda_rig *rig, uint64_t trial)
     struct routing r = routed.r;
     struct beside cpu = beside_open(rig);
     const size_t experts = r.router.experts, block = routing_block_bytes(experts);
-    char *blocks = cuda_rig_bytes(rig, 2 * block, 1, true);
+    char *blocks = cuda_rig_bytes(rig, 2 * block / sizeof(double), sizeof(double), true);
     int32_t *kept[] = { places(rig, 2 * experts), places(rig, 2 * experts) };
     int32_t *taken[] = { places(rig, experts), places(rig, experts) };
     struct routing_members members = { .members = 2, .member = trial % 2, .blocks = blocks };
