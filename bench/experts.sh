@@ -99,8 +99,8 @@ def place(links):
 # Links of a byte a second have no copies.
 alone, copied = place('1B/s 3us'), place('300GB/s 3us')
 assert not any('*' in put['members'] for put in alone)
-print(f'{"layer":15} {"copies":>6} {"planned":>8} {"next":>8} {"off":>7} {"% p":>8} {"gain":>6} {"drops":>7} {"next":>7}'
-      f' {"1,000 steps on":>15} {"% p":>8}')
+print(f'{"layer":15} {"copies":>6} {"planned":>8} {"next":>8} {"off":>7} {"% p":>8} {"gain":>6} {"drops":>7}'
+      f' {"next":>7} {"1,000 steps on":>15} {"% p":>8}')
 for layer, put, after in zip(2 * layers, alone + copied, 2 * later):
     even = layer['pairs'] / MEMBERS
     modulo = [e % MEMBERS for e in range(len(layer['counts'][0]))]
@@ -108,10 +108,11 @@ for layer, put, after in zip(2 * layers, alone + copied, 2 * later):
     rule = slowest(modulo, layer['counts'][EACH:]) / even
     stated = next(c['dropped_ppm'] for c in put['capacities'] if c['factor_milli'] == 1250) / 1e6
     drops = dropped(layer, layer['counts'][EACH:])
-    print(f'{layer["layer"]:15} {put["members"].count("*"):6} {planned:8.3f} {then:8.3f} {then / planned - 1:7.1%} {rule:8.3f} {rule / then:6.2f}'
-          f' {stated:7.1%} {drops:7.1%} {slowest(put["members"], after["counts"]) / even:15.3f}'
+    print(f'{layer["layer"]:15} {put["members"].count("*"):6} {planned:8.3f} {then:8.3f} {then / planned - 1:7.1%}'
+          f' {rule:8.3f} {rule / then:6.2f} {stated:7.1%} {drops:7.1%} {slowest(put["members"], after["counts"]) / even:15.3f}'
           f' {slowest(modulo, after["counts"]) / even:8.3f}')
-    fine &= abs(then / planned - 1) <= 0.05 and rule / then >= 1.2 and abs(stated - drops) <= 0.02
+    fine &= abs(then / planned - 1) <= 0.05 and abs(stated - drops) <= 0.02
+    fine &= put not in copied or rule / then >= 1.3  # what is planned for real links
 sys.exit(0 if fine else 'a placement falls short')
 END
 
