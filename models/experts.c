@@ -20,128 +20,43 @@
 //     I                             gradients sorted -> back through the products -> added up
 //
 // What experts have received in F and I stays for W, which exchanges nothing.
-#include <math.h>
-
-#include "common/expert_rules.h"
-#include "models/expert_places.h"
-#include "models/router.h"
-
-// Tensors; then those of the experts, and of the shared one. Members have the shared one first, then copied experts,
-// and then their own, since what they alone have comes last.
-enum { GAIN, OFFSET, ROUTER, EXPERTS };
+#include "models/expert_parts.h"
 
 static bool has_places(const struct layer *layer)
 {
     return layer->shape.experts.have_places;
 }
 
-// Numbers of the tensors of one MLP: those without biases follow each other.
-struct mlp_tensors {
-    size_t up, up_bias, down, down_bias;
-};
+// --- tensors -----------------------------------------------------------------------
+//
+// Those of the experts, and of the shared one, come behind those of the router. Members have the shared one first, then
+// copied experts, and then their own, since what they alone have comes last.
 
-static bool has_biases(const struct layer *layer)
+static size_t shared_tensors(const struct layer *layer)
 {
-    return !layer->shape.experts.is_swiglu;
+    return layer->shape.experts.shared > 0 ? experts_mlp_tensors(layer) : 0;
 }
 
-static struct mlp_tensors mlp_tensors_from(const struct layer *layer, size_t first)
+static size_t first_of_experts(const struct layer *layer)
 {
-    return has_biases(layer) ? (struct mlp_tensors){ first, first + 1, first + 2, first + 3 }
-                             : (struct mlp_tensors){ .up = first, .down = first + 1 };
+    return EXPERTS_REST + (has_places(layer) ? shared_tensors(layer) : 0);
 }
 
-static size_t mlp_tensor_count(const struct layer *layer)
+static size_t first_of_shared(const struct layer *layer)
 {
-    return has_biases(layer) ? 4 : 2;
-}
-
-static struct mlp_tensors shared_tensors(const struct layer *layer)
-{
-    return mlp_tensors_from(layer, EXPERTS + (has_places(layer) ? 0 : mlp_tensor_count(layer)));
-}
-
-static size_t copied_tensors(const struct layer *layer)
-{
-    return EXPERTS + (has_places(layer) && layer->shape.experts.shared > 0 ? mlp_tensor_count(layer) : 0);
-}
-
-static size_t own_tensors(const struct layer *layer)
-{
-    return copied_tensors(layer) + (layer_copied_experts(layer) > 0 ? mlp_tensor_count(layer) : 0);
-}
-
-// Experts whose tensors are together: those that are copied, or a member's own.
-struct expert_group {
-    struct mlp_tensors tensors;
-    size_t first, count;  // among all experts that the member computes
-};
-enum { EXPERT_GROUPS = 2 };
-
-static size_t expert_groups(const struct layer *layer, struct expert_group groups[EXPERT_GROUPS])
-{
-    const size_t copies = layer_copied_experts(layer), own = layer_own_experts(layer) - copies;
-    size_t count = 0;
-    if (copies > 0)
-        groups[count++] = (struct expert_group){ mlp_tensors_from(layer, copied_tensors(layer)), 0, copies };
-    if (own > 0)
-        groups[count++] = (struct expert_group){ mlp_tensors_from(layer, own_tensors(layer)), copies, own };
-    return count;
-}
-
-static size_t up_width(const struct layer *layer, size_t inner)
-{
-    return layer->shape.experts.is_swiglu ? 2 * inner : inner;
-}
-
-static void add_mlp(const struct layer *layer, const char *const names[4], size_t experts, size_t inner,
-                    struct tensor *tensors, size_t *count)
-{
-    const size_t width = layer->shape.out, wide = up_width(layer, inner);
-    const float end = 0.02f / sqrtf((float)layer->shape.branches);
-    if (experts == 0)
-        return;
-    tensor_add(tensors, count, (struct tensor){ .name = names[0], .rows = experts * width, .columns = wide,
-                                                .start = START_NORMAL, .deviation = 0.02f, .decays = true });
-    if (has_biases(layer))
-        tensor_add(tensors, count, (struct tensor){ .name = names[1], .rows = experts, .columns = wide });
-    tensor_add(tensors, count, (struct tensor){ .name = names[2], .rows = experts * inner, .columns = width,
-                                                .start = START_NORMAL, .deviation = end, .decays = true });
-    if (has_biases(layer))
-        tensor_add(tensors, count, (struct tensor){ .name = names[3], .rows = experts, .columns = width });
-}
-
-// Tensors of members have their numbers in the whole layer, and those of experts are split.
-static void number_tensors(const struct layer *layer, struct tensor *tensors, size_t count)
-{
-    const size_t copied = copied_tensors(layer), own = own_tensors(layer), each = mlp_tensor_count(layer);
-    for (size_t i = 0; i < count; i++) {
-        const size_t behind = i < copied ? 0 : i < own ? i - copied : i - own;
-        tensors[i].number = i < EXPERTS ? i : i < copied ? i + each : EXPERTS + behind;
-        tensors[i].split = i < copied ? SPLIT_NONE : i < own ? SPLIT_COPIES : SPLIT_EXPERTS;
-    }
+    return EXPERTS_REST + (has_places(layer) ? 0 : experts_mlp_tensors(layer));
 }
 
 static void experts_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
-    static const char *const own[] = { "up.weight", "up.bias", "down.weight", "down.bias" };
-    static const char *const copied[] = { "copied.up.weight", "copied.up.bias", "copied.down.weight",
-                                          "copied.down.bias" };
-    static const char *const shared[] = { "shared.up.weight", "shared.up.bias", "shared.down.weight",
-                                          "shared.down.bias" };
-    const struct expert_shape *shape = &layer->shape.experts;
-    const size_t width = layer->shape.out;
-    tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
-    tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
-    router_tensor(layer, tensors, count);
-    if (has_places(layer) && shape->shared > 0)
-        add_mlp(layer, shared, 1, shape->shared, tensors, count);
-    add_mlp(layer, copied, layer_copied_experts(layer), shape->inner, tensors, count);
-    add_mlp(layer, own, layer_own_experts(layer) - layer_copied_experts(layer), shape->inner, tensors, count);
-    if (!has_places(layer) && shape->shared > 0)
-        add_mlp(layer, shared, 1, shape->shared, tensors, count);
+    experts_add_router(layer, tensors, count);
     if (has_places(layer))
-        number_tensors(layer, tensors, *count);
+        experts_add_shared(layer, tensors, count);
+    experts_add_own(layer, tensors, count);
+    if (has_places(layer))
+        experts_number(layer, tensors, *count, first_of_experts(layer), EXPERTS_REST);
+    else
+        experts_add_shared(layer, tensors, count);
 }
 
 // --- memory ----------------------------------------------------------------------
@@ -186,9 +101,9 @@ static struct experts_saved experts_saved(const struct layer *layer, const struc
     if (has_places(layer))
         saved.counts = walk_bytes(walk, layer->shape.members * shape->router.experts * sizeof(int32_t));
     router_saved(layer, &saved.kept.routing, walk);
-    saved.wide = walk_values(walk, layer, router_taken(layer) * up_width(layer, shape->inner));
+    saved.wide = walk_values(walk, layer, router_taken(layer) * experts_up_width(layer, shape->inner));
     saved.given = walk_values(walk, layer, router_slots(layer) * layer->shape.out);
-    saved.shared = shape->shared > 0 ? walk_values(walk, layer, layer_rows(layer) * up_width(layer, shape->shared))
+    saved.shared = shape->shared > 0 ? walk_values(walk, layer, layer_rows(layer) * experts_up_width(layer, shape->shared))
                                      : NULL;
     return saved;
 }
@@ -207,9 +122,9 @@ static struct experts_held experts_held(const struct layer *layer, const struct 
     const size_t rows = layer_rows(layer), taken = router_taken(layer), shared = shape->shared;
     struct experts_held held = { 0 };
     held.bent = walk_values(walk, layer, taken * shape->inner);
-    held.wide_gradient = walk_values(walk, layer, taken * up_width(layer, shape->inner));
+    held.wide_gradient = walk_values(walk, layer, taken * experts_up_width(layer, shape->inner));
     held.shared_bent = shared > 0 ? walk_values(walk, layer, rows * shared) : NULL;
-    held.shared_gradient = shared > 0 ? walk_values(walk, layer, rows * up_width(layer, shared)) : NULL;
+    held.shared_gradient = shared > 0 ? walk_values(walk, layer, rows * experts_up_width(layer, shared)) : NULL;
     held.logits_gradient = walk_values(walk, layer, rows * shape->router.experts);
     held.normed_gradient = walk_values(walk, layer, rows * layer->shape.out);
     held.received_gradient = taken_rows(layer, walk);
@@ -226,11 +141,6 @@ struct experts_work {
     void *blocks;
 };
 
-static uint64_t blocks_bytes(const struct layer *layer)
-{
-    return layer->shape.members * routing_block_bytes(layer->shape.experts.router.experts);
-}
-
 static struct experts_work forward_work(const struct layer *layer, struct walk *walk)
 {
     const size_t rows = layer_rows(layer), slots = router_slots(layer), width = layer->shape.out;
@@ -241,7 +151,7 @@ static struct experts_work forward_work(const struct layer *layer, struct walk *
     work.loss = walk_floats(walk, 1);
     work.given = taken_rows(layer, walk);
     if (has_places(layer))
-        work.blocks = walk_bytes(walk, blocks_bytes(layer));
+        work.blocks = walk_bytes(walk, experts_blocks_bytes(layer));
     return work;
 }
 
@@ -270,19 +180,6 @@ static uint64_t copied_bytes(const struct layer *layer)
     return walk.bytes;
 }
 
-static uint64_t matrices_of(const struct layer *layer, size_t inner)
-{
-    return (uint64_t)expert_matrices((double)layer->shape.out, (double)inner, layer->shape.experts.is_swiglu);
-}
-
-static uint64_t flops_of(const struct layer *layer)
-{
-    const struct expert_shape *shape = &layer->shape.experts;
-    const uint64_t rows = layer_rows(layer), width = layer->shape.out, slots = router_taken(layer);
-    return 2 * rows * width * shape->router.experts
-         + 2 * slots * matrices_of(layer, shape->inner) + 2 * rows * matrices_of(layer, shape->shared);
-}
-
 static struct kind_sizes experts_sizes(const struct layer *layer)
 {
     struct walk saved = { 0 }, held = { 0 }, forward = { 0 }, backward = { 0 };
@@ -299,7 +196,7 @@ static struct kind_sizes experts_sizes(const struct layer *layer)
         .forward_workspace_bytes = forward.bytes,
         .input_workspace_bytes = backward.bytes,
         .weight_workspace_bytes = backward.bytes,
-        .flops = flops_of(layer),
+        .flops = experts_flops_beside(layer) + experts_flops(layer),
     };
     router_state_sizes(layer, &sizes);
     return sizes;
@@ -322,106 +219,17 @@ static struct experts_held held_of(const struct layer *layer, const struct layer
 
 // --- passes ----------------------------------------------------------------------
 
-static struct layer_norm experts_norm(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    return (struct layer_norm){
-        .in = pass->base.input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
-        .rows = layer_rows(layer), .columns = layer->shape.out,
-    };
-}
-
-// The activation of the experts' rows. Without what is kept it is that of the shared expert's.
-static struct activation activation_of(const struct layer *layer, const struct kept *kept)
-{
-    const struct expert_shape *shape = &layer->shape.experts;
-    return kept ? (struct activation){ shape->is_swiglu, router_taken(layer), shape->inner,
-                                       kept->taken + layer_own_experts(layer) - 1 }
-                : (struct activation){ shape->is_swiglu, layer_rows(layer), shape->shared, NULL };
-}
-
-// The products of an expert.
-enum product { PRODUCT_UP, PRODUCT_DOWN };
-
-static size_t matrix_of(const struct mlp_tensors *tensors, enum product product)
-{
-    return product == PRODUCT_UP ? tensors->up : tensors->down;
-}
-
-static size_t bias_of(const struct mlp_tensors *tensors, enum product product)
-{
-    return product == PRODUCT_UP ? tensors->up_bias : tensors->down_bias;
-}
-
-// The rows of the experts through one product, whose `m`, matrices and biases are set here.
-static void multiply_groups(const struct layer *layer, const struct layer_pass *pass, const struct kept *kept,
-                            enum product product, struct matmul rows)
-{
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    struct expert_group groups[EXPERT_GROUPS];
-    const size_t count = expert_groups(layer, groups);
-    rows.m = router_taken(layer);
-    for (size_t g = 0; g < count; g++) {
-        const struct mlp_tensors *tensors = &groups[g].tensors;
-        rows.b = weights.at[matrix_of(tensors, product)];
-        rows.bias = has_biases(layer) && !rows.transpose_b ? weights.at[bias_of(tensors, product)] : NULL;
-        kernel_grouped_matmul(pass->base.queue, &rows, kept->taken, groups[g].first, groups[g].count);
-    }
-}
-
-// --- exchanges --------------------------------------------------------------------
-
-static struct routing_members members_of(const struct layer *layer, const struct experts_saved *saved, void *blocks)
-{
-    struct routing_members members = {
-        .members = (uint32_t)layer->shape.members, .member = (uint32_t)layer->shape.member, .blocks = blocks,
-        .kept = saved->counts, .taken = saved->kept.taken,
-    };
-    for (size_t i = 0; i < layer_own_experts(layer); i++) {
-        const size_t expert = layer_own_expert(layer, i);
-        uint64_t *bits = i < layer_copied_experts(layer) ? members.copied : members.own;
-        bits[expert / 64] |= (uint64_t)1 << expert % 64;
-    }
-    return members;
-}
-
-// Rows to the members of their experts, or back.
-static struct shard_part rows_to_exchange(const struct layer *layer, const struct layer_pass *pass, struct values *from,
-                                          struct values *to, bool is_back)
-{
-    const struct expert_shape *shape = &layer->shape.experts;
-    if (!has_places(layer))
-        return (struct shard_part){ 0 };
-    return (struct shard_part){
-        .numbers = from, .count = layer->shape.out, .exchange = SHARD_ROWS, .received = to,
-        .rows = { .kept = saved_of(layer, pass).counts, .owners = shape->owners, .is_back = is_back,
-                  .experts = (uint32_t)shape->router.experts, .members = (uint32_t)layer->shape.members,
-                  .room = router_taken(layer), .member = (uint32_t)layer->shape.member,
-                  .ends = saved_of(layer, pass).kept.taken, .lacked = pass->lacked_rows },
-    };
-}
-
-// The products of the shared expert, whose output overwrites the normed rows.
-static const struct values *shared_forward(const struct layer *layer, const struct layer_pass *pass,
-                                           const struct experts_saved *saved, const struct experts_work *work)
-{
-    const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer->shape.experts.shared;
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    const struct mlp_tensors own = shared_tensors(layer);
-    const struct activation activation = activation_of(layer, NULL);
-    if (inner == 0)
-        return NULL;
-    project(pass->base.queue, saved->shared, work->rows, weights.at[own.up],
-            has_biases(layer) ? weights.at[own.up_bias] : NULL, rows, width, up_width(layer, inner));
-    kernel_activate(pass->base.queue, &activation, work->shared, saved->shared);
-    project(pass->base.queue, work->rows, work->shared, weights.at[own.down],
-            has_biases(layer) ? weights.at[own.down_bias] : NULL, rows, inner, width);
-    return work->rows;
-}
-
 static struct experts_work forward_work_of(const struct layer *layer, const struct layer_pass *pass)
 {
     return forward_work(layer, &(struct walk){ pass->base.workspace, 0 });
+}
+
+// Rows to the members of their experts, or back.
+static struct shard_part rows_between(const struct layer *layer, const struct layer_pass *pass, struct values *from,
+                                      struct values *to, bool is_back)
+{
+    const struct experts_saved saved = saved_of(layer, pass);
+    return experts_rows(layer, pass, &(struct expert_rows){ saved.counts, saved.kept.taken, from, to, is_back });
 }
 
 static void experts_choose(const struct layer *layer, const struct layer_pass *pass)
@@ -431,91 +239,63 @@ static void experts_choose(const struct layer *layer, const struct layer_pass *p
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_work work = forward_work_of(layer, pass);
     kernel_layer_norm(pass->base.queue, &norm, work.rows, saved.kept.mean, saved.kept.rstd);
-    router_forward(layer, pass, &saved.kept.routing, weights.at[ROUTER], work.rows, work.blocks, work.loss);
+    router_forward(layer, pass, &saved.kept.routing, weights.at[EXPERTS_ROUTER], work.rows, work.blocks, work.loss);
 }
 
 static struct shard_part gathered_counts(const struct layer *layer, const struct layer_pass *pass)
 {
-    if (!has_places(layer))
-        return (struct shard_part){ 0 };
-    return (struct shard_part){ .numbers = forward_work_of(layer, pass).blocks, .are_floats = true,
-                                .count = blocks_bytes(layer) / sizeof(float), .exchange = SHARD_ALL_GATHER };
+    return experts_gathered_counts(layer, forward_work_of(layer, pass).blocks);
 }
 
 static void experts_sort(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_work work = forward_work_of(layer, pass);
-    const struct routing_members members = members_of(layer, &saved, work.blocks);
+    const struct routing_members members = experts_members(layer, work.blocks, saved.counts, saved.kept.taken);
     router_join(layer, pass, &saved.kept.routing, &members, work.loss);
     kernel_permute(pass->base.queue, &saved.kept.routing, work.slots, work.rows, layer->shape.out, false);
 }
 
 static struct shard_part rows_to_experts(const struct layer *layer, const struct layer_pass *pass)
 {
-    return rows_to_exchange(layer, pass, forward_work_of(layer, pass).slots, saved_of(layer, pass).received, false);
+    return rows_between(layer, pass, forward_work_of(layer, pass).slots, saved_of(layer, pass).received, false);
 }
 
-static void experts_multiply(const struct layer *layer, const struct layer_pass *pass)
+static void experts_forward(const struct layer *layer, const struct layer_pass *pass)
 {
-    const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_work work = forward_work_of(layer, pass);
-    const struct activation activation = activation_of(layer, &saved.kept);
-    struct matmul up = { .n = up_width(layer, inner), .k = width, .a = has_places(layer) ? saved.received : work.slots,
-                         .c = saved.wide };
-    if (has_biases(layer))
-        up.c = work.bent, up.before_gelu = saved.wide;
-    multiply_groups(layer, pass, &saved.kept, PRODUCT_UP, up);
-    if (!has_biases(layer))
-        kernel_activate(pass->base.queue, &activation, work.bent, saved.wide);
-    multiply_groups(layer, pass, &saved.kept, PRODUCT_DOWN, (struct matmul){
-        .n = width, .k = inner, .a = work.bent, .c = has_places(layer) ? work.given : saved.given,
+    experts_multiply(layer, pass, &(struct expert_products){
+        .first = first_of_experts(layer), .taken = saved.kept.taken,
+        .received = has_places(layer) ? saved.received : work.slots, .wide = saved.wide, .bent = work.bent,
+        .given = has_places(layer) ? work.given : saved.given,
     });
 }
 
 static struct shard_part rows_from_experts(const struct layer *layer, const struct layer_pass *pass)
 {
-    return rows_to_exchange(layer, pass, forward_work_of(layer, pass).given, saved_of(layer, pass).given, true);
+    return rows_between(layer, pass, forward_work_of(layer, pass).given, saved_of(layer, pass).given, true);
 }
 
+// What the shared expert gives overwrites the normed rows.
 static void experts_add_up(const struct layer *layer, const struct layer_pass *pass)
 {
     const size_t width = layer->shape.out;
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_work work = forward_work_of(layer, pass);
-    const struct values *shared = shared_forward(layer, pass, &saved, &work);
-    kernel_combine(pass->base.queue, &saved.kept.routing, work.rows, saved.given, shared, width, true);
+    const struct shared_expert shared = { .first = first_of_shared(layer), .wide = saved.shared, .bent = work.shared };
+    experts_share(layer, pass, &shared, work.rows, work.rows);
+    kernel_combine(pass->base.queue, &saved.kept.routing, work.rows, saved.given,
+                   layer->shape.experts.shared > 0 ? work.rows : NULL, width, true);
     kernel_add_branch(pass->base.queue, pass->base.output, pass->base.input, work.rows, NULL, layer_rows(layer), width,
                       dropout_of(layer, pass));
 }
 
-// Through the second product of the shared expert, and its activation.
-static void shared_backward(const struct layer *layer, const struct layer_pass *pass, const struct experts_held *held,
-                            const struct values *gradient)
+static struct shared_expert shared_back(const struct layer *layer, const struct layer_pass *pass)
 {
-    const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer->shape.experts.shared;
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    const struct activation activation = activation_of(layer, NULL);
-    if (inner == 0)
-        return;
-    project_back(pass->base.queue, held->shared_bent, gradient, weights.at[shared_tensors(layer).down], rows, inner,
-                 width);
-    kernel_activate_backward(pass->base.queue, &activation, held->shared_gradient, held->shared_bent,
-                             held->shared_bent, saved_of(layer, pass).shared);
-}
-
-// And through the first one. `place` is for all rows.
-static void shared_backward_end(const struct layer *layer, const struct layer_pass *pass,
-                                const struct experts_held *held, struct values *place)
-{
-    const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer->shape.experts.shared;
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    if (inner == 0)
-        return;
-    project_back(pass->base.queue, place, held->shared_gradient, weights.at[shared_tensors(layer).up], rows, width,
-                 up_width(layer, inner));
-    kernel_add(pass->base.queue, held->normed_gradient, held->normed_gradient, place, rows * width);
+    const struct experts_held held = held_of(layer, pass);
+    return (struct shared_expert){ .first = first_of_shared(layer), .wide = saved_of(layer, pass).shared,
+                                   .kept_bent = held.shared_bent, .gradient = held.shared_gradient };
 }
 
 static struct experts_work backward_work_of(const struct layer *layer, const struct layer_pass *pass)
@@ -535,32 +315,26 @@ static void experts_sort_back(const struct layer *layer, const struct layer_pass
 
 static struct shard_part gradients_to_experts(const struct layer *layer, const struct layer_pass *pass)
 {
-    return rows_to_exchange(layer, pass, backward_work_of(layer, pass).slots, held_of(layer, pass).received_gradient,
-                            false);
+    return rows_between(layer, pass, backward_work_of(layer, pass).slots, held_of(layer, pass).received_gradient,
+                        false);
 }
 
-static void experts_multiply_back(const struct layer *layer, const struct layer_pass *pass)
+static void experts_back(const struct layer *layer, const struct layer_pass *pass)
 {
-    const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_held held = held_of(layer, pass);
     const struct experts_work work = backward_work_of(layer, pass);
-    const struct activation activation = activation_of(layer, &saved.kept);
-    multiply_groups(layer, pass, &saved.kept, PRODUCT_DOWN, (struct matmul){
-        .transpose_b = true, .n = inner, .k = width, .a = has_places(layer) ? held.received_gradient : work.slots,
-        .c = held.bent,
-    });
-    kernel_activate_backward(pass->base.queue, &activation, held.wide_gradient, held.bent, held.bent, saved.wide);
-    multiply_groups(layer, pass, &saved.kept, PRODUCT_UP, (struct matmul){
-        .transpose_b = true, .n = width, .k = up_width(layer, inner), .a = held.wide_gradient,
-        .c = has_places(layer) ? work.given : work.slots,
+    experts_multiply_back(layer, pass, &(struct expert_products_back){
+        .first = first_of_experts(layer), .taken = saved.kept.taken,
+        .received_gradient = has_places(layer) ? held.received_gradient : work.slots, .wide = saved.wide,
+        .bent = held.bent, .wide_gradient = held.wide_gradient, .given = has_places(layer) ? work.given : work.slots,
     });
 }
 
 static struct shard_part gradients_from_experts(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct experts_work work = backward_work_of(layer, pass);
-    return rows_to_exchange(layer, pass, work.given, work.slots, true);
+    return rows_between(layer, pass, work.given, work.slots, true);
 }
 
 static void experts_add_up_back(const struct layer *layer, const struct layer_pass *pass)
@@ -572,11 +346,12 @@ static void experts_add_up_back(const struct layer *layer, const struct layer_pa
     const struct experts_held held = held_of(layer, pass);
     const struct experts_work work = backward_work_of(layer, pass);
     const struct routing *routing = &saved.kept.routing;
+    const struct shared_expert shared = shared_back(layer, pass);
     const bool has_dropout = dropout_of(layer, pass).probability > 0;
-    shared_backward(layer, pass, &held, has_dropout ? work.rows : pass->base.output_gradient);
-    router_backward_input(layer, pass, routing, weights.at[ROUTER], work.gates, held.logits_gradient,
+    experts_share_back(layer, pass, &shared, has_dropout ? work.rows : pass->base.output_gradient);
+    router_backward_input(layer, pass, routing, weights.at[EXPERTS_ROUTER], work.gates, held.logits_gradient,
                           held.normed_gradient);
-    shared_backward_end(layer, pass, &held, work.rows);
+    experts_share_back_end(layer, pass, &shared, held.normed_gradient, work.rows);
     kernel_combine(queue, routing, held.normed_gradient, work.slots, held.normed_gradient, layer->shape.out, false);
     kernel_layer_norm_backward_input(queue, &norm, pass->base.input_gradient, held.normed_gradient,
                                      pass->base.output_gradient, saved.kept.mean, saved.kept.rstd);
@@ -585,26 +360,6 @@ static void experts_add_up_back(const struct layer *layer, const struct layer_pa
     queue_copy(queue, held.kept.mean, saved.kept.mean, kept_bytes(layer));
     if (has_places(layer))
         queue_copy(queue, held.received, saved.received, copied_bytes(layer) - kept_bytes(layer));
-}
-
-// The gradient of each expert's matrix, and of its bias.
-static void add_groups(const struct layer *layer, const struct layer_pass *pass, const struct kept *kept,
-                       enum product product, const struct values *in, const struct values *out_gradient,
-                       size_t in_width, size_t out_width)
-{
-    const struct gradients to = layer_gradients(layer, pass->base.gradients);
-    struct expert_group groups[EXPERT_GROUPS];
-    const size_t count = expert_groups(layer, groups);
-    for (size_t g = 0; g < count; g++) {
-        const struct mlp_tensors *tensors = &groups[g].tensors;
-        kernel_grouped_matmul(pass->base.queue, &(struct matmul){
-            .m = in_width, .n = out_width, .k = router_taken(layer), .transpose_a = true, .a = in, .b = out_gradient,
-            .sums = to.at[matrix_of(tensors, product)],
-        }, kept->taken, groups[g].first, groups[g].count);
-        if (has_biases(layer))
-            kernel_grouped_sum_columns(pass->base.queue, to.at[bias_of(tensors, product)], out_gradient, kept->taken,
-                                       groups[g].first, groups[g].count, out_width);
-    }
 }
 
 // Rows as the experts have received them. Without places they are sorted once more.
@@ -619,41 +374,29 @@ static const struct values *sorted_again(const struct layer *layer, const struct
     return work.slots;
 }
 
-static void add_shared(const struct layer *layer, const struct layer_pass *pass, float *sums, float *bias,
-                       const struct values *in, const struct values *out_gradient, size_t in_width, size_t out_width)
-{
-    project_weight(pass->base.queue, sums, in, out_gradient, layer_rows(layer), in_width, out_width);
-    if (has_biases(layer))
-        kernel_sum_columns(pass->base.queue, bias, out_gradient, layer_rows(layer), out_width);
-}
-
 static void experts_backward_weight(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->base.queue;
-    const struct expert_shape *shape = &layer->shape.experts;
-    const size_t rows = layer_rows(layer), width = layer->shape.out;
+    const size_t first = first_of_experts(layer);
     const struct gradients to = layer_gradients(layer, pass->base.gradients);
     const struct layer_norm norm = experts_norm(layer, pass);
     const struct experts_held held = held_of(layer, pass);
     const struct experts_work work = backward_work_of(layer, pass);
-    const struct mlp_tensors shared = shared_tensors(layer);
+    const struct shared_expert shared = shared_back(layer, pass);
     const struct values *gradient = gradient_behind_dropout(layer, pass, work.rows);
 
-    add_groups(layer, pass, &held.kept, PRODUCT_DOWN, held.bent,
-               sorted_again(layer, pass, held.received_gradient, gradient, true), shape->inner, width);
-    if (shape->shared > 0)
-        add_shared(layer, pass, to.at[shared.down], to.at[shared.down_bias], held.shared_bent, gradient, shape->shared,
-                   width);
+    experts_add_gradients(layer, pass, first, held.kept.taken, EXPERTS_DOWN, held.bent,
+                          sorted_again(layer, pass, held.received_gradient, gradient, true));
+    experts_share_down(layer, pass, &shared, gradient);
     // The normed input overwrites the gradient after dropout, which is no longer needed.
     kernel_layer_norm_again(queue, &norm, work.rows, held.kept.mean, held.kept.rstd);
-    add_groups(layer, pass, &held.kept, PRODUCT_UP, sorted_again(layer, pass, held.received, work.rows, false),
-               held.wide_gradient, width, up_width(layer, shape->inner));
-    if (shape->shared > 0)
-        add_shared(layer, pass, to.at[shared.up], to.at[shared.up_bias], work.rows, held.shared_gradient, width,
-                   up_width(layer, shape->shared));
-    project_weight(queue, to.at[ROUTER], work.rows, held.logits_gradient, rows, width, shape->router.experts);
-    kernel_layer_norm_backward_weight(queue, &norm, to.at[GAIN], to.at[OFFSET], held.normed_gradient, held.kept.mean,
-                                      held.kept.rstd);
+    experts_add_gradients(layer, pass, first, held.kept.taken, EXPERTS_UP,
+                          sorted_again(layer, pass, held.received, work.rows, false), held.wide_gradient);
+    experts_share_up(layer, pass, &shared, work.rows);
+    project_weight(queue, to.at[EXPERTS_ROUTER], work.rows, held.logits_gradient, layer_rows(layer), layer->shape.out,
+                   layer->shape.experts.router.experts);
+    kernel_layer_norm_backward_weight(queue, &norm, to.at[EXPERTS_GAIN], to.at[EXPERTS_OFFSET], held.normed_gradient,
+                                      held.kept.mean, held.kept.rstd);
 }
 
 struct layer_choices layer_choices(const struct layer *layer, const void *saved)
@@ -671,10 +414,10 @@ const struct layer_kind layer_experts = {
     .sizes = experts_sizes,
     .forward = { { experts_choose, gathered_counts },
                  { experts_sort, rows_to_experts },
-                 { experts_multiply, rows_from_experts },
+                 { experts_forward, rows_from_experts },
                  { experts_add_up, NULL } },
     .backward_input = { { experts_sort_back, gradients_to_experts },
-                        { experts_multiply_back, gradients_from_experts },
+                        { experts_back, gradients_from_experts },
                         { experts_add_up_back, NULL } },
     .backward_weight = { { experts_backward_weight, NULL } },
     .initialize_state = router_initialize_state,
