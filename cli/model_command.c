@@ -40,8 +40,9 @@ static const struct argp argp = {
            "a multiple of 128 words, for the matrix units of GPUs). Of GPTs with experts also: experts, top (how many "
            "a token takes), router (switch, gshard, mixtral, deepseek), capacity (1.25: an expert takes so many times "
            "its even share; dropless: all that come), aux and z (coefficients of the losses), inner (width inside of "
-           "an expert), shared (how many such widths the shared expert has), swiglu, and of deepseek groups (8/4: of 8 "
-           "groups the best 4), scale and speed. Of pictures: micro_batch, pixels (height and "
+           "an expert), shared (how many such widths the shared expert has), swiglu, exchange (cut where devices "
+           "exchange rows, into three layers), and of deepseek groups (8/4: of 8 groups the best 4), scale and "
+           "speed. Of pictures: micro_batch, pixels (height and "
            "width), channels, classes, smoothing (of labels), dropout, stem (of a ResNet: 7x7s2, 3x3 or 3x3s2) and "
            "fused=no (batch norm, sum and ReLU are layers of their own). Of clicks: micro_batch (samples), numbers, "
            "slots, rows (of each slot's table, as 100/2000/50, or one number for all), columns (of a table), ids (of a "
@@ -224,8 +225,6 @@ static void write_click_sizes(const struct click_sizes *sizes, struct json_write
     json_put_u64(writer, "rank", sizes->rank);
     json_put_bool(writer, "mean", sizes->is_mean);
     json_put_bool(writer, "weighted", sizes->is_weighted);
-    if (sizes->has_exchange)
-        json_put_bool(writer, "exchange", true);
 }
 
 static void write_pattern(const struct attention_pattern *pattern, struct json_writer *writer)
@@ -256,6 +255,8 @@ static void write_experts(const struct model *model, struct json_writer *writer)
     json_put_fraction(writer, "z", (double)sizes->z);
     json_put_u64(writer, "shared", sizes->shared);
     json_put_bool(writer, "swiglu", sizes->is_swiglu);
+    if (model->sizes.has_exchange)
+        json_put_bool(writer, "exchange", true);
     if (sizes->router == ROUTER_DEEPSEEK) {
         json_begin_array(writer, "groups", JSON_INLINE);
         json_put_u64(writer, NULL, sizes->groups);
@@ -283,6 +284,8 @@ static void write_sizes(const struct model *model, struct json_writer *writer)
     }
     if (model->family == FAMILY_CLICKS) {
         write_click_sizes(&sizes->clicks, writer);
+        if (sizes->has_exchange)
+            json_put_bool(writer, "exchange", true);
         return;
     }
     json_put_u64(writer, "pixels", sizes->pixels);

@@ -67,7 +67,7 @@ static struct node tables(struct building *building, const char *name, size_t co
     struct layer *layer = add(building, &layer_tables, name, sizes.slots * columns);
     layer->shape.tables = (struct table_shape){ .slots = sizes.slots, .columns = columns, .most = sizes.ids,
                                                 .is_mean = sizes.is_mean, .has_weights = sizes.is_weighted,
-                                                .has_exchange = sizes.has_exchange };
+                                                .has_exchange = building->model->sizes.has_exchange };
     memcpy(layer->shape.tables.rows, sizes.rows, sizes.slots * sizeof sizes.rows[0]);
     return node_of(layer);
 }
@@ -76,7 +76,7 @@ static struct node tables(struct building *building, const char *name, size_t co
 static struct node exchanged(struct building *building, const char *name, struct node from)
 {
     const struct table_shape tables = building->model->layers[from.layer].shape.tables;
-    if (!building->model->sizes.clicks.has_exchange)
+    if (!building->model->sizes.has_exchange)
         return from;
     struct layer *layer = add(building, &layer_exchange, name, from.width);
     layer->shape.tables = tables;

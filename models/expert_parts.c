@@ -1,6 +1,8 @@
 #include "models/expert_parts.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "common/expert_rules.h"
 
@@ -335,4 +337,15 @@ struct shard_part experts_rows(const struct layer *layer, const struct layer_pas
                   .room = router_taken(layer), .member = (uint32_t)layer->shape.member, .ends = rows->taken,
                   .lacked = pass->lacked_rows },
     };
+}
+
+// --- names ---------------------------------------------------------------------------------
+
+void layer_experts_name(const struct layer *layer, char name[LAYER_NAME_SIZE])
+{
+    const char *dot = strrchr(layer->name, '.');
+    if (layer->shape.experts.is_cut && dot)
+        snprintf(name, LAYER_NAME_SIZE, "%.*s.experts", (int)(dot - layer->name), layer->name);
+    else
+        snprintf(name, LAYER_NAME_SIZE, "%s", layer->name);
 }

@@ -399,10 +399,8 @@ static void experts_backward_weight(const struct layer *layer, const struct laye
                                       held.kept.mean, held.kept.rstd);
 }
 
-struct layer_choices layer_choices(const struct layer *layer, const void *saved)
+static struct layer_choices experts_choices(const struct layer *layer, const void *saved)
 {
-    if (layer->kind != &layer_experts)
-        return (struct layer_choices){ 0 };
     const struct experts_saved all = experts_saved(layer, NULL, &(struct walk){ saved, 0 });
     return (struct layer_choices){ all.kept.routing.choices, layer_rows(layer) * layer->shape.experts.router.top };
 }
@@ -423,4 +421,5 @@ const struct layer_kind layer_experts = {
     .initialize_state = router_initialize_state,
     .fold = router_fold,
     .states = router_states,
+    .choices = experts_choices,
 };

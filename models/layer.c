@@ -312,6 +312,11 @@ void layer_fold(const struct layer *layer, const struct weir_fold *fold)
     layer->kind->fold(layer, fold);
 }
 
+struct layer_choices layer_choices(const struct layer *layer, const void *saved)
+{
+    return layer->kind->choices ? layer->kind->choices(layer, saved) : (struct layer_choices){ 0 };
+}
+
 size_t layer_states(const struct layer *layer, struct weir_tensor states[LAYER_TENSORS])
 {
     return layer->kind->states ? layer->kind->states(layer, states) : 0;

@@ -100,6 +100,9 @@ struct expert_shape {
     uint8_t owners[ROUTER_EXPERTS];
     size_t most, copies;
     size_t most_rows;  // if it is not 0: the most rows that one of them takes
+    // The layer is one of the three into which one of experts is cut (cut_experts.c). If `is_message`, the runtime
+    // exchanges the rows in front of it
+    bool is_cut, is_message;
 };
 
 struct layer_shape {
@@ -148,6 +151,7 @@ extern const struct layer_kind
     layer_average_pool,
     layer_batch_norm,
     layer_binary_cross_entropy,
+    layer_combine,
     layer_concat,
     layer_convolution,
     layer_cross,
@@ -163,7 +167,9 @@ extern const struct layer_kind
     layer_mlp,
     layer_numbers,
     layer_picture,
+    layer_products,
     layer_relu,
+    layer_router,
     layer_row_sum,
     layer_sum,
     layer_tables,
@@ -313,6 +319,33 @@ struct layer_choices {
     size_t count;
 };
 struct layer_choices layer_choices(const struct layer *layer, const void *saved);
+
+// Whether a layer is of experts, or a part of one that is cut. It has their matrices, or it chooses them and keeps
+// their counts; one that is not cut does both.
+static inline bool layer_is_of_experts(const struct layer *layer)
+{
+    return layer->shape.experts.router.experts > 0;
+}
+
+static inline bool layer_has_experts(const struct layer *layer)
+{
+    return layer->kind == &layer_experts || layer->kind == &layer_products;
+}
+
+static inline bool layer_chooses_experts(const struct layer *layer)
+{
+    return layer->kind == &layer_experts || layer->kind == &layer_router;
+}
+
+// The name of the layer whose experts these are: "block1.experts" also for "block1.router".
+void layer_experts_name(const struct layer *layer, char name[LAYER_NAME_SIZE]);
+
+// What `router` and `products` hand on: the bytes at which rows begin in it, the room for them, and where the counts of
+// all members begin. The rows of a member's experts are `most` at most.
+struct carried_rows {
+    uint64_t rows_at, rows_bytes, counts_at, row_bytes, most;
+};
+struct carried_rows layer_carried_rows(const struct layer *layer);
 
 // --- parameters --------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ struct layer_kind {
     void (*initialize_state)(const struct layer *layer, struct queue *queue, void *state);
     void (*fold)(const struct layer *layer, const struct weir_fold *fold);
     size_t (*states)(const struct layer *layer, struct weir_tensor *states);
+    struct layer_choices (*choices)(const struct layer *layer, const void *saved);  // if it chooses experts
 };
 
 // The loss as the members that own rows exchange it, and the end of its way to the host.

@@ -161,7 +161,7 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
         { "cross", clicks->cross > 0, is_dlrm },
         { "rank", clicks->rank > 0, is_dlrm },
         { "mean, weighted", clicks->is_mean || clicks->is_weighted, is_clicks },
-        { "exchange", clicks->has_exchange, is_clicks },
+        { "exchange", asked->has_exchange, is_clicks || has_experts },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].is_asked && !rows[i].exists)
@@ -342,6 +342,7 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
         .precision = asked->precision,
         .tying = asked->tying != TYING_OWN ? asked->tying : kind->sizes.tying,
         .padded = asked->padded,
+        .has_exchange = asked->has_exchange,
     };
     if (family == FAMILY_CLICKS)
         click_sizes_choose(&kind->sizes.clicks, &asked->clicks, &sizes->clicks);

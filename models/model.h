@@ -34,7 +34,6 @@ struct click_sizes {
     size_t cross, rank;  // crosses in place of the interaction, and the width of what is between their two products
     bool is_mean;        // vectors of a slot are averaged, not summed
     bool is_weighted;    // ids have weights
-    bool has_exchange;   // vectors are exchanged by a layer behind the tables
     uint32_t rows[LAYER_TABLES];  // of each slot's table
     size_t row_count;    // 1: all tables have as many
 };
@@ -73,6 +72,7 @@ struct model_sizes {  // 0: the model's default
     struct click_sizes clicks;
     enum precision precision;  // of the device that the model is to run on
     enum tying { TYING_OWN, TYING_TIED, TYING_UNTIED } tying;  // head's words: by default, the embedding's, its own
+    bool has_exchange;  // layers are cut where devices exchange: vectors of tables, or rows of experts
     bool padded;  // words padded to a multiple of 128, for the tensor cores of GPUs; no token names the added ones
 };
 

@@ -18,7 +18,7 @@ bool layer_can_be_split(const struct layer *layer, struct sharding sharding)
     if (sharding.room > 0 && !sharding.owns_rows)
         return layer->kind->data == DATA_IDS;
     if (sharding.owns_rows)
-        return !layer->kind->fold || layer->kind == &layer_experts;
+        return !layer->kind->fold || layer_chooses_experts(layer);
     return kind_can_be_split(layer->kind)
         && (!has_words(layer) || sharding.shares_rows || layer_can_split_words(layer, sharding.shards));
 }
@@ -33,7 +33,7 @@ static bool is_even(const struct layer *layer, size_t shards, struct error *erro
 
 static bool has_places(const struct layer *layer, struct sharding sharding)
 {
-    return (layer->kind->data == DATA_IDS || layer->kind == &layer_experts) && sharding.places;
+    return (layer->kind->data == DATA_IDS || layer_has_experts(layer)) && sharding.places;
 }
 
 static bool exchanges_vectors(const struct layer *layer)
@@ -51,6 +51,8 @@ uint64_t layer_exchanged_bytes(const struct layer *shard)
 {
     const bool exchanges = exchanges_vectors(shard) || !shard->shape.tables.has_exchange;
     const struct expert_shape *experts = &shard->shape.experts;
+    if (shard->kind == &layer_router)
+        return 0;
     if (experts->have_places) {
         const double pairs = expert_sent_pairs((double)router_slots(shard), (double)experts->router.experts,
                                                (double)experts->copies);
@@ -66,6 +68,9 @@ static bool expert_rows_fit(const struct layer *layer, struct error *error)
     const struct expert_shape *experts = &layer->shape.experts;
     const size_t choices = layer->shape.whole_batch * layer->shape.sequence * experts->router.top;
     const size_t even = (choices + layer->shape.members - 1) / layer->shape.members, most = router_most_rows(layer);
+    if (experts->most_rows > 0 && experts->is_cut)
+        return error_set(error, "layer %s: a layer of experts that is cut has room for all rows that there can be:"
+                         " leave out --most-rows, or exchange", layer->name);
     return experts->most_rows == 0 || (experts->most_rows >= even && experts->most_rows < most)
         || error_set(error, "layer %s: room for %zu rows of experts on each device is not between an even share, %zu,"
                      " and the most that there can be, %zu: give --most-rows a number between these", layer->name,
@@ -84,7 +89,7 @@ static bool own_rows(const struct layer *whole, struct sharding sharding, size_t
     layer->shape.batch = (batch + members - 1) / members;
     layer->shape.members = members;
     layer->shape.member = member;
-    if (whole->kind == &layer_experts)
+    if (layer_is_of_experts(whole))
         return sharding.places
             ? expert_places_read(sharding.places, members, whole->name, &layer->shape.experts, error)
                 && expert_rows_fit(layer, error)

@@ -44,8 +44,15 @@ static void add_experts(struct building *building, long block)
                     experts->scale },
         .inner = inner, .shared = experts->shared * inner, .is_swiglu = experts->is_swiglu,
         .capacity = experts->capacity, .auxiliary = experts->auxiliary, .z = experts->z, .speed = experts->speed,
+        .is_cut = sizes->has_exchange,
     };
-    add(building, &layer_experts, "experts", block)->shape.experts = shape;
+    if (!sizes->has_exchange) {
+        add(building, &layer_experts, "experts", block)->shape.experts = shape;
+        return;
+    }
+    add(building, &layer_router, "router", block)->shape.experts = shape;
+    add(building, &layer_products, "experts", block)->shape.experts = shape;
+    add(building, &layer_combine, "combine", block)->shape.experts = shape;
 }
 
 // Adds the way up behind the way down, which has two layers per block. Each block adds the input of the block that it

@@ -10,7 +10,7 @@ static size_t layers_of_experts(const struct model *model)
 {
     size_t count = 0;
     for (size_t l = 0; l < model->layer_count; l++)
-        count += model->layers[l].kind == &layer_experts;
+        count += layer_chooses_experts(&model->layers[l]);
     return count;
 }
 
@@ -30,7 +30,7 @@ static bool take(struct expert_counts *to, const struct layer *layer, const void
     *to = (struct expert_counts){ .experts = experts, .counts = calloc(experts, sizeof *to->counts) };
     if (!to->counts)
         return error_no_memory(error, "the counts of experts");
-    snprintf(to->layer, sizeof to->layer, "%s", layer->name);
+    layer_experts_name(layer, to->layer);
     memcpy(to->counts, sums.counts, experts * sizeof *to->counts);
     for (size_t e = 0; e < experts; e++)
         all += (double)sums.counts[e];
@@ -63,7 +63,7 @@ bool expert_counts_read(const struct pipeline *pipeline, const struct model *mod
     if (!*all)
         return error_no_memory(error, "the counts of experts");
     for (size_t l = 0; good && l < model->layer_count; l++)
-        if (model->layers[l].kind == &layer_experts)
+        if (layer_chooses_experts(&model->layers[l]))
             good = read_one(pipeline, &model->layers[l], &(*all)[(*count)++], error);
     return good;
 }

@@ -40,6 +40,8 @@ static void reprice(struct profile_variant *variant, const struct layer *shard, 
     layer->backward_ns = layer->has_backward ? changed(layer->backward_ns, by.products)
                                              : layer->backward_input_ns + layer->backward_weight_ns;
     variant->communication_ns = changed(variant->communication_ns, by.exchanges);
+    if (!layer_has_experts(shard))
+        return;
     variant->slowest_milli = (uint64_t)llround(1000 * share.slowest);
     variant->dropped_ppm = (uint64_t)llround(1e6 * share.dropped);
 }
@@ -51,7 +53,9 @@ static bool reroute_layer(struct profile_layer *layer, const struct layer *whole
     struct error ignored = { 0 };
     struct change base = { 1, 1 };
     struct layer shard;
-    if (routing_find(after, whole->name)->experts != whole->shape.experts.router.experts)
+    char name[LAYER_NAME_SIZE];
+    layer_experts_name(whole, name);
+    if (routing_find(after, name)->experts != whole->shape.experts.router.experts)
         return error_set(error, "the run has counted other experts than layer %s has", whole->name);
     if (ran && find_shard(whole, ran, &shard, &ignored))
         base = change_of(&shard, before, after);
@@ -74,7 +78,9 @@ bool expert_reroute(struct profile *profile, const struct model *model, const ch
     for (size_t l = 0; good && l < model->layer_count; l++) {
         const struct layer *layer = &model->layers[l];
         const size_t found = profile_find_layer(profile, layer->name);
-        if (layer->kind == &layer_experts && found < profile->layer_count && routing_find(routing, layer->name))
+        char name[LAYER_NAME_SIZE];
+        layer_experts_name(layer, name);
+        if (layer_is_of_experts(layer) && found < profile->layer_count && routing_find(routing, name))
             good = reroute_layer(&profile->layers[found], layer, ran, profile->routing, routing, error);
     }
     if (!good) {

@@ -17,12 +17,16 @@ static uint64_t others_of(const struct expert_shape *experts)
 struct expert_share expert_share_of(const struct layer *shard, const struct profile_routing *routing)
 {
     const struct expert_shape *experts = &shard->shape.experts;
-    const struct layer_routing *counted = routing_find(routing, shard->name);
+    char name[LAYER_NAME_SIZE];
+    layer_experts_name(shard, name);
+    const struct layer_routing *counted = routing_find(routing, name);
     const uint64_t rows = shard->shape.whole_batch * shard->shape.sequence, members = shard->shape.members;
     const uint64_t pairs = rows * experts->router.top, capacity = router_capacity(shard, rows);
-    const double own = (double)(inner_operations(shard, experts->inner) * pairs);
-    const double beside = (double)(rows * (2 * shard->shape.out * experts->router.experts
-                                           + inner_operations(shard, experts->shared)));
+    const bool has_products = layer_has_experts(shard);
+    const double own = has_products ? (double)(inner_operations(shard, experts->inner) * pairs) : 0;
+    const double beside = shard->kind == &layer_products ? 0
+                              : (double)(rows * (2 * shard->shape.out * experts->router.experts
+                                                 + inner_operations(shard, experts->shared)));
     struct expert_share share = { .products = own / (own + beside),
                                   .sent = (double)(others_of(experts) * members) / (double)experts->router.experts };
     share.slowest = share.sent + (double)experts->copies / (double)experts->router.experts;

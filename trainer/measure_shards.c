@@ -209,9 +209,11 @@ static bool time_exchange(const struct collective_place *place, const struct lay
     if (!good || !layer->shape.experts.have_places)
         return good;
     if (bytes > 0)  // of an even share, if all experts are chosen alike
-        times->sum_ns = (uint64_t)(2 * (double)times->sum_ns * expert_share_of(layer, routing).sent
+        times->sum_ns = (uint64_t)((layer->shape.experts.is_cut ? 1 : 2) * (double)times->sum_ns
+                                   * expert_share_of(layer, routing).sent
                                    / expert_sent_pairs(1, (double)experts, (double)copies));
-    return time_collective(place, sharding.shards * routing_block_bytes(experts), sharding.shards, false,
+    return !layer_chooses_experts(layer)
+        || time_collective(place, sharding.shards * routing_block_bytes(experts), sharding.shards, false,
                            &times->counts_ns, error);
 }
 
@@ -236,7 +238,7 @@ static void price_experts(struct profile_layer *layer, const struct layer *shard
 static void note_experts(struct profile_layer *layer, const struct layer *shard, const struct profile_routing *routing)
 {
     struct profile_variant *variant = &layer->variants[layer->variant_count - 1];
-    if (!shard->shape.experts.have_places || !routing)
+    if (!shard->shape.experts.have_places || !routing || !layer_has_experts(shard))
         return;
     const struct expert_share share = expert_share_of(shard, routing);
     variant->slowest_milli = (uint64_t)llround(1000 * share.slowest);
@@ -266,7 +268,7 @@ static bool add_variants(struct profile *profile, struct profile *of_shard, cons
 static bool has_experts(const struct model *model)
 {
     for (size_t l = 0; l < model->layer_count; l++)
-        if (model->layers[l].kind == &layer_experts)
+        if (layer_is_of_experts(&model->layers[l]))
             return true;
     return false;
 }

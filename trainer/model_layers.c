@@ -574,7 +574,8 @@ static bool split(struct layer_binding *binding, const struct model *model, stru
         return binding_open_shards(binding, model, device, sharding, error);
     if (!layer_shard(whole, sharding, splitting->shard, &binding->layer, error))
         return false;
-    binding->layer.shape.tables.is_message = splitting->messages && splitting->messages[whole->index];
+    binding->layer.shape.tables.is_message = binding->layer.shape.experts.is_message
+        = splitting->messages && splitting->messages[whole->index];
     return open_sums(binding, splitting, error);
 }
 

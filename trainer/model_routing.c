@@ -38,7 +38,9 @@ static struct profile_routing *begin(const struct model_routing_request *request
             continue;
         const struct router *router = &layer->shape.experts.router;
         struct layer_routing *to = &routing->layers[next++];
-        *to = (struct layer_routing){ .layer = strdup(layer->name), .experts = (uint32_t)router->experts,
+        char name[LAYER_NAME_SIZE];
+        layer_experts_name(layer, name);
+        *to = (struct layer_routing){ .layer = strdup(name), .experts = (uint32_t)router->experts,
                                       .top = (uint32_t)router->top, .pairs = choices.count };
         const uint64_t capacity = router_capacity(layer, choices.count / router->top);
         to->capacity = min_u64(capacity, to->pairs);

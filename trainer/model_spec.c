@@ -258,7 +258,7 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         return take_note(key, 1u << 20, given, error) && takes_no_value(key, value, error);
     }
     if (strcmp(key, "exchange") == 0) {
-        sizes->clicks.has_exchange = true;
+        sizes->has_exchange = true;
         return take_note(key, 1u << 19, given, error) && takes_no_value(key, value, error);
     }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -276,9 +276,9 @@ static bool set_size(struct model_sizes *sizes, const char *key, const char *val
         return is_set;
     return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, window,"
                      " global, stride, dropout, tied, untied, padded; of experts: experts, top, router, capacity, aux,"
-                     " z, inner, shared, swiglu, groups, scale, speed; of pictures: pixels, channels, classes,"
-                     " smoothing, stem, fused; of clicks: numbers, slots, rows, columns, ids, bottom, top, cross, rank,"
-                     " mean, weighted, exchange)", key);
+                     " z, inner, shared, swiglu, groups, scale, speed, exchange; of pictures: pixels, channels,"
+                     " classes, smoothing, stem, fused; of clicks: numbers, slots, rows, columns, ids, bottom, top,"
+                     " cross, rank, mean, weighted, exchange)", key);
 }
 
 char *model_spec_named(const char *name, bool padded, struct error *error)

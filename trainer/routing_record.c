@@ -33,7 +33,7 @@ struct routing_record *routing_record_create(const struct model *model, uint32_t
         record->places = micro_batches > KEPT_BATCHES ? micro_batches : KEPT_BATCHES / micro_batches * micro_batches;
     }
     for (size_t l = 0; good && l < model->layer_count; l++) {
-        if (model->layers[l].kind != &layer_experts)
+        if (!layer_chooses_experts(&model->layers[l]))
             continue;
         struct record_layer *to = &record->layers[record->layer_count++];
         to->layer = &model->layers[l];
@@ -58,6 +58,12 @@ void routing_record_free(struct routing_record *record)
     if (record)
         free(record->layers);
     free(record);
+}
+
+// The layer of a record's choices that exchanges their rows.
+static uint32_t exchanging(const struct record_layer *of)
+{
+    return of->layer->index + (of->layer->shape.experts.is_cut ? 1 : 0);
 }
 
 // --- while ranks run -----------------------------------------------------------------------
@@ -95,9 +101,9 @@ void routing_record_keep(struct routing_record *record)
 
 void routing_record_time(struct routing_record *record, uint32_t layer, struct exchange_time exchanges)
 {
-    struct record_layer *to = find(record, layer);
-    if (to)
-        to->exchanges = exchanges;
+    for (size_t l = 0; record && l < record->layer_count; l++)
+        if (exchanging(&record->layers[l]) == layer)
+            record->layers[l].exchanges = exchanges;
 }
 
 // --- afterwards ------------------------------------------------------------------------------
@@ -161,7 +167,9 @@ static bool read_layer(const struct record_layer *from, struct sharding sharding
 {
     const struct layer *layer = from->layer;
     const struct router *router = &layer->shape.experts.router;
-    *to = (struct layer_routing){ .layer = strdup(layer->name), .experts = (uint32_t)router->experts,
+    char name[LAYER_NAME_SIZE];
+    layer_experts_name(layer, name);
+    *to = (struct layer_routing){ .layer = strdup(name), .experts = (uint32_t)router->experts,
                                   .top = (uint32_t)router->top, .pairs = pairs_of(layer),
                                   .capacity = router_capacity(layer, layer->shape.batch * layer->shape.sequence) };
     to->capacity = to->capacity < to->pairs ? to->capacity : to->pairs;

@@ -186,7 +186,7 @@ static uint32_t most_runs(const struct split_layers *layers)
     uint32_t most = 0;
     for (uint32_t l = 0; l < layers->model->layer_count; l++) {
         const struct layer *layer = &layers->model->layers[l];
-        const struct expert_shape shape = is_split((void *)(uintptr_t)layers, l) && layer->kind == &layer_experts
+        const struct expert_shape shape = is_split((void *)(uintptr_t)layers, l) && layer_is_of_experts(layer)
             ? shard_of(layers, l, 0).shape.experts : (struct expert_shape){ .most = 0 };
         most = max_u64(most, shape.router.experts + (shape.most - shape.copies) * layers->members);
     }
@@ -323,9 +323,9 @@ static void note_split(struct split_layers *layers, uint32_t layer, uint32_t pla
     struct split_layer *split = &layers->splits[place];
     *split = (struct split_layer){ .members = layers->how.owns_rows ? layers->members : 1,
                                    .adds_up = layers->how.owns_rows };
+    split->sets_alike = layers->how.places && layer_chooses_experts(&layers->model->layers[layer]);
     if (!is_split(layers, layer))
         return;
-    split->sets_alike = layers->model->layers[layer].kind == &layer_experts;
     const struct layer shard = shard_of(layers, layer, 0);
     split->members = layers->shards[layer];
     shard_own_range(&shard, &split->first, &split->end);
