@@ -337,6 +337,12 @@ static inline bool layer_chooses_experts(const struct layer *layer)
     return layer->kind == &layer_experts || layer->kind == &layer_router;
 }
 
+// Whether the runtime may exchange what the layer reads, in front of it: vectors of tables, or rows of experts.
+static inline bool layer_takes_exchanged(const struct layer *layer)
+{
+    return layer->kind == &layer_exchange || layer->kind == &layer_products || layer->kind == &layer_combine;
+}
+
 // The name of the layer whose experts these are: "block1.experts" also for "block1.router".
 void layer_experts_name(const struct layer *layer, char name[LAYER_NAME_SIZE]);
 

@@ -239,10 +239,26 @@ static uint32_t last_reader(const struct split_layers *layers, const struct plan
             if (reader->inputs[i] != layer)
                 continue;
             last = max_u64(last, stage_of(plan, (uint32_t)l));
-            *exchange = reader->kind == &layer_exchange ? reader : NULL;
+            *exchange = layer_takes_exchanged(reader) ? reader : NULL;
         }
     }
     return last;
+}
+
+// What members exchange of an output that is `first` bytes behind the begin of a message.
+static struct exchange_part part_of(const struct layer *shard, const struct layer *exchange, uint32_t stage,
+                                    uint64_t first)
+{
+    if (!layer_is_of_experts(shard))
+        return (struct exchange_part){ stage, first, placed_share(shard) * sizeof(float), { 0 } };
+    const struct carried_rows rows = layer_carried_rows(shard);
+    struct exchange_part part = {
+        .boundary = stage, .first = first + rows.rows_at, .share = rows.rows_bytes,
+        .rows = { .experts = (uint32_t)shard->shape.experts.router.experts, .counts_at = first + rows.counts_at,
+                  .row_bytes = rows.row_bytes, .room = rows.most, .is_back = exchange->kind == &layer_combine },
+    };
+    memcpy(part.rows.owners, shard->shape.experts.owners, sizeof part.rows.owners);
+    return part;
 }
 
 // What members exchange of the message behind a stage. Outputs are in the order of the plan.
@@ -257,15 +273,15 @@ static void note_parts(struct split_layers *layers, const struct plan *plan, uin
         if (last <= stage)
             continue;
         if (exchange && stage_of(plan, exchange->index) == stage + 1) {
-            parts[(*count)++] = (struct exchange_part){ stage, first, placed_share(&shard) * sizeof(float) };
+            parts[(*count)++] = part_of(&shard, exchange, stage, first);
             layers->messages[exchange->index] = true;
         }
         first += round_to_256(layer_sizes(&shard).output_bytes);
     }
 }
 
-// If stages on one rank send each other messages, and tables have places, those that lie between tables and their
-// exchange are the exchange.
+// If stages on one rank send each other messages, and tables or experts have places, those in front of a layer that
+// takes what is exchanged are the exchange.
 static bool open_exchange(struct split_layers *layers, const struct plan *plan, struct device *device,
                           const struct run_place *place, struct error *error)
 {

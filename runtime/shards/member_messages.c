@@ -102,33 +102,82 @@ struct ordering {
     struct schedule *order;
 };
 
-// A part's share of a message from a rank to itself, at both of its ends: `is` is the SEND, or the RECV.
-static bool add_share(const struct ordering *with, uint32_t rank, struct action is, size_t part, uint32_t from,
-                      uint32_t to, struct error *error)
+// A message from a rank to itself.
+struct own_message {
+    uint32_t rank, channel, micro_batch;
+};
+
+// One end of what goes from one member to another of a part.
+static bool add_end(const struct ordering *with, const struct own_message *message, bool sends, size_t part,
+                    uint32_t from, uint32_t to, struct error *error)
 {
     const struct member_messages *messages = with->messages;
     const uint32_t first =
-        channel_of(with->schedule, is) * numbers_of(messages->parts, messages->part_count, messages->members);
+        message->channel * numbers_of(messages->parts, messages->part_count, messages->members);
     const uint32_t stage = (first + exchange_channel(part, messages->members, from, to)) / 2;
-    const uint32_t sender = rank_grid_place(messages->grid, rank, from);
-    const uint32_t receiver = rank_grid_place(messages->grid, rank, to);
-    const struct action share = { .stage = is_send(is) ? stage : stage + 1, .micro_batch = is.micro_batch,
-                                  .kind = is_send(is) ? ACTION_SEND_F : ACTION_RECV_F };
+    const uint32_t sender = rank_grid_place(messages->grid, message->rank, from);
+    const uint32_t receiver = rank_grid_place(messages->grid, message->rank, to);
+    const struct action end = { .stage = sends ? stage : stage + 1, .micro_batch = message->micro_batch,
+                                .kind = sends ? ACTION_SEND_F : ACTION_RECV_F };
     with->order->routes[stage] = sender;
     with->order->routes[stage + 1] = receiver;
-    return schedule_add(with->order, is_send(is) ? sender : receiver, share, error);
+    return schedule_add(with->order, sends ? sender : receiver, end, error);
 }
 
-static bool add_shares(const struct ordering *with, uint32_t rank, struct action is, struct error *error)
+static bool add_shares(const struct ordering *with, const struct own_message *message, bool sends, size_t part,
+                       struct error *error)
+{
+    const uint32_t members = with->messages->members;
+    bool good = true;
+    for (uint32_t from = 0; good && from < members; from++)
+        for (uint32_t to = 0; good && to < members; to++)
+            good = from == to || add_end(with, message, sends, part, from, to, error);
+    return good;
+}
+
+static bool add_runs(const struct ordering *with, const struct own_message *message, const struct exchange_part *rows,
+                     size_t part, struct error *error)
+{
+    const uint32_t members = with->messages->members;
+    uint32_t from, to;
+    bool good = true;
+    for (size_t run = 0; good && exchange_run(rows, members, message->channel % 2 == 1, run, &from, &to); run++)
+        good = from == to || (add_end(with, message, true, part, from, to, error)
+                              && add_end(with, message, false, part, from, to, error));
+    return good;
+}
+
+// Equal shares are posted where their end is. Rows are posted from both ends, at the later one.
+static bool add_message(const struct ordering *with, const struct own_message *message, bool sends, bool is_later,
+                        struct error *error)
 {
     const struct member_messages *messages = with->messages;
     const struct exchange_range range =
-        parts_of_channel(with->schedule, messages->parts, messages->part_count, channel_of(with->schedule, is));
+        parts_of_channel(with->schedule, messages->parts, messages->part_count, message->channel);
     bool good = true;
-    for (size_t part = 0; good && part < range.end - range.first; part++)
-        for (uint32_t from = 0; good && from < messages->members; from++)
-            for (uint32_t to = 0; good && to < messages->members; to++)
-                good = from == to || add_share(with, rank, is, part, from, to, error);
+    for (size_t i = range.first; good && i < range.end; i++)
+        good = messages->parts[i].rows.experts > 0 || add_shares(with, message, sends, i - range.first, error);
+    for (size_t i = range.first; good && is_later && i < range.end; i++)
+        good = messages->parts[i].rows.experts == 0
+            || add_runs(with, message, &messages->parts[i], i - range.first, error);
+    return good;
+}
+
+static bool add_messages(const struct ordering *with, uint32_t rank, struct error *error)
+{
+    const struct action_list *list = &with->schedule->lists[rank];
+    uint64_t(*posted)[2] = calloc(channel_count(with->schedule) + 1u, sizeof *posted);  // receives, sends
+    bool good = posted || error_no_memory(error, "the messages between members");
+    for (size_t i = 0; good && i < list->count; i++) {
+        const struct action is = list->at[i];
+        if (!is_message(is) || channel_peer(with->schedule, is) != rank)
+            continue;
+        const bool sends = is_send(is);
+        const struct own_message message = { rank, channel_of(with->schedule, is), is.micro_batch };
+        const uint64_t number = posted[message.channel][sends]++;
+        good = add_message(with, &message, sends, number < posted[message.channel][!sends], error);
+    }
+    free(posted);
     return good;
 }
 
@@ -141,12 +190,8 @@ static struct schedule *order_of_members(const struct member_messages *messages,
                                    schedule_create("members", WEIGHTS_FLUSH, messages->grid->group->ranks, stages,
                                                    schedule->micro_batches, error) };
     bool good = with.order != NULL;
-    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++) {
-        const struct action_list *list = &schedule->lists[rank];
-        for (size_t i = 0; good && i < list->count; i++)
-            if (is_message(list->at[i]) && channel_peer(schedule, list->at[i]) == rank)
-                good = add_shares(&with, rank, list->at[i], error);
-    }
+    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++)
+        good = add_messages(&with, rank, error);
     if (!good) {
         schedule_free(with.order);
         return NULL;

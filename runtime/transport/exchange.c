@@ -10,7 +10,8 @@
 // One end of a message from the rank to itself.
 struct post_end {
     struct ticket *ticket;  // of the rank; NULL: it was cancelled, or is done
-    struct ticket *shares;  // for those that go to other members, or come from them
+    struct ticket *shares;  // for those that go to other members, or come from them; runs of rows come last
+    size_t posted;          // how many of these
     struct message_header header;
     void *data;
     uint64_t bytes;
@@ -58,11 +59,45 @@ static uint32_t boundary_of(const struct exchange *exchange, uint32_t channel)
     return channel / 2 % (exchange->settings.schedule->stages - 1);
 }
 
-// The number of shares of a message, with those that stay.
-static size_t shares_of(const struct exchange *exchange, uint32_t channel)
+bool exchange_run(const struct exchange_part *part, uint32_t members, bool is_gradient, size_t number, uint32_t *from,
+                  uint32_t *to)
+{
+    if (number >= (size_t)part->rows.experts * members)
+        return false;
+    const uint32_t member = (uint32_t)(number % members), owner = part->rows.owners[number / members];
+    const uint32_t expert = owner == ROW_COPIED ? member : owner;
+    const bool is_back = part->rows.is_back != is_gradient;
+    *from = is_back ? expert : member;
+    *to = is_back ? member : expert;
+    return true;
+}
+
+static bool is_gradient(uint32_t channel)
+{
+    return channel % 2 == 1;
+}
+
+// The runs of rows that this member sends to others, or receives from them.
+static size_t runs_of(const struct exchange *exchange, const struct exchange_part *part, uint32_t channel, bool sends)
+{
+    const uint32_t member = exchange->settings.member, members = exchange->settings.members;
+    uint32_t from, to;
+    size_t runs = 0;
+    for (size_t i = 0; exchange_run(part, members, is_gradient(channel), i, &from, &to); i++)
+        runs += from != to && (sends ? from : to) == member;
+    return runs;
+}
+
+// The number of shares and runs that this member sends to others, or receives from them.
+static size_t shares_of(const struct exchange *exchange, uint32_t channel, bool sends)
 {
     const struct exchange_range *parts = &exchange->lanes[channel].parts;
-    return (parts->end - parts->first) * exchange->settings.members;
+    size_t shares = 0;
+    for (size_t i = parts->first; i < parts->end; i++) {
+        const struct exchange_part *part = &exchange->settings.parts[i];
+        shares += part->rows.experts > 0 ? runs_of(exchange, part, channel, sends) : exchange->settings.members - 1;
+    }
+    return shares;
 }
 
 static bool open_lane(const struct exchange *exchange, uint32_t channel, uint64_t room, struct error *error)
@@ -75,7 +110,7 @@ static bool open_lane(const struct exchange *exchange, uint32_t channel, uint64_
         lane->ends[sends] = calloc(room, sizeof *lane->ends[sends]);
         for (uint64_t i = 0; i < room; i++) {
             struct post_end *end = lane->ends[sends] ? &lane->ends[sends][i] : NULL;
-            if (!end || !(end->shares = calloc(shares_of(exchange, channel) + 1, sizeof *end->shares)))
+            if (!end || !(end->shares = calloc(shares_of(exchange, channel, sends) + 1, sizeof *end->shares)))
                 return error_no_memory(error, "the messages of a rank to itself");
             if (!(end->moved = event_create(exchange->settings.device, error)))
                 return false;
@@ -156,7 +191,7 @@ static void copy_range(const struct exchange *exchange, const struct post_end *t
         queue_copy(exchange->queue, (char *)to->data + first, (const char *)from->data + first, end - first);
 }
 
-// All but the shares of other members.
+// All but the shares of other members, and rows.
 static void copy_rest(const struct exchange *exchange, const struct exchange_range *parts, const struct post_end *to,
                       const struct post_end *from)
 {
@@ -166,8 +201,9 @@ static void copy_rest(const struct exchange *exchange, const struct exchange_ran
         const struct exchange_part *part = &settings->parts[i];
         const uint64_t own = part->first + settings->member * part->share;
         copy_range(exchange, to, from, done, part->first);
-        copy_range(exchange, to, from, own, own + part->share);
-        done = part->first + settings->members * part->share;
+        if (part->rows.experts == 0)
+            copy_range(exchange, to, from, own, own + part->share);
+        done = part->first + (part->rows.experts > 0 ? 1 : settings->members) * part->share;
     }
     copy_range(exchange, to, from, done, to->bytes);
 }
@@ -184,8 +220,70 @@ static bool is_expected(const struct exchange *exchange, const struct post_end *
                           (unsigned long long)met->step, want->micro_batch, (unsigned long long)want->step);
 }
 
-// Copies once both ends are posted.
-static bool copy_own(struct exchange *exchange, uint32_t channel, uint64_t number, struct error *error)
+// --- posting -----------------------------------------------------------------------------
+
+// Bytes for another member, or from it, `number` parts behind the first of the message.
+static bool post_bytes(struct exchange *exchange, uint32_t channel, struct post_end *end, bool sends, size_t number,
+                       uint32_t peer, uint64_t first, uint64_t bytes, struct error *error)
+{
+    const struct exchange_settings *settings = &exchange->settings;
+    struct transport *between = settings->between[channel].transport;
+    struct ticket *ticket = &end->shares[end->posted++];
+    char *data = (char *)end->data + first;
+    const uint32_t there = settings->between[channel].first
+        + exchange_channel(number, settings->members, sends ? settings->member : peer, sends ? peer : settings->member);
+    const struct transport_functions *functions = between->functions;
+    return sends ? functions->post_send(between, there, data, bytes, end->header, end->after, ticket, error)
+                 : functions->post_receive(between, there, data, bytes, end->header, end->after, ticket, error);
+}
+
+static bool post_shares(struct exchange *exchange, uint32_t channel, struct post_end *end, bool sends,
+                        struct error *error)
+{
+    const struct exchange_settings *settings = &exchange->settings;
+    const struct exchange_range *parts = &exchange->lanes[channel].parts;
+    bool good = true;
+    for (size_t i = parts->first; i < parts->end; i++) {
+        const struct exchange_part *part = &settings->parts[i];
+        for (uint32_t peer = 0; good && part->rows.experts == 0 && peer < settings->members; peer++)
+            good = peer == settings->member
+                || post_bytes(exchange, channel, end, sends, i - parts->first, peer, part->first + peer * part->share,
+                              part->share, error);
+    }
+    return good;
+}
+
+// Empty runs are posted, too, so that the order of messages does not depend on counts.
+static bool post_rows(struct exchange *exchange, uint32_t channel, size_t number, struct post_end *to,
+                      struct post_end *from, struct error *error)
+{
+    const struct exchange_settings *settings = &exchange->settings;
+    const struct exchange_part *part = &settings->parts[exchange->lanes[channel].parts.first + number];
+    const struct exchange_rows *rows = &part->rows;
+    const struct row_exchange how = {
+        .kept = (const int32_t *)(const void *)((const char *)from->data + rows->counts_at), .owners = rows->owners,
+        .experts = rows->experts, .members = settings->members, .is_back = rows->is_back != is_gradient(channel),
+        .room = rows->room, .member = settings->member,
+    };
+    struct row_walk walk;
+    struct row_run run;
+    bool good = row_walk_begin(&walk, exchange->queue, &how, error);
+    while (good && row_walk_next(&walk, &run)) {
+        const uint64_t bytes = run.count * rows->row_bytes;
+        const uint64_t sent = part->first + run.from_row * rows->row_bytes;
+        const uint64_t received = part->first + run.to_row * rows->row_bytes;
+        if (run.from == settings->member && run.to == settings->member)
+            queue_copy(exchange->queue, (char *)to->data + received, (const char *)from->data + sent, bytes);
+        else if (run.from == settings->member)
+            good = post_bytes(exchange, channel, from, true, number, run.to, sent, bytes, error);
+        else if (run.to == settings->member)
+            good = post_bytes(exchange, channel, to, false, number, run.from, received, bytes, error);
+    }
+    return good;
+}
+
+// Copies what stays once both ends are posted, and posts rows.
+static bool post_both(struct exchange *exchange, uint32_t channel, uint64_t number, struct error *error)
 {
     const struct lane *lane = &exchange->lanes[channel];
     if (number >= lane->posted[0] || number >= lane->posted[1])
@@ -198,40 +296,13 @@ static bool copy_own(struct exchange *exchange, uint32_t channel, uint64_t numbe
     if (from->after)
         queue_wait_event(exchange->queue, from->after);
     copy_rest(exchange, &lane->parts, to, from);
+    bool good = true;
+    for (size_t i = lane->parts.first; good && i < lane->parts.end; i++)
+        if (exchange->settings.parts[i].rows.experts > 0)
+            good = post_rows(exchange, channel, i - lane->parts.first, to, from, error);
     event_record(to->moved, exchange->queue);
     event_record(from->moved, exchange->queue);
     to->is_copied = from->is_copied = true;
-    return true;
-}
-
-// --- posting -----------------------------------------------------------------------------
-
-static bool post_share(struct exchange *exchange, uint32_t channel, const struct post_end *end, bool sends,
-                       size_t number, uint32_t peer, struct ticket *ticket, struct error *error)
-{
-    const struct exchange_settings *settings = &exchange->settings;
-    const size_t first = exchange->lanes[channel].parts.first;
-    const struct exchange_part *part = &settings->parts[first + number];
-    struct transport *between = settings->between[channel].transport;
-    char *data = (char *)end->data + part->first + peer * part->share;
-    const uint32_t there = settings->between[channel].first
-        + exchange_channel(number, settings->members, sends ? settings->member : peer, sends ? peer : settings->member);
-    return sends ? between->functions->post_send(between, there, data, part->share, end->header, end->after, ticket,
-                                                 error)
-                 : between->functions->post_receive(between, there, data, part->share, end->header, end->after, ticket,
-                                                    error);
-}
-
-static bool post_shares(struct exchange *exchange, uint32_t channel, const struct post_end *end, bool sends,
-                        struct error *error)
-{
-    const struct exchange_settings *settings = &exchange->settings;
-    bool good = true;
-    for (size_t i = 0; good && i < shares_of(exchange, channel); i++) {
-        const uint32_t peer = (uint32_t)(i % settings->members);
-        good = peer == settings->member
-            || post_share(exchange, channel, end, sends, i / settings->members, peer, &end->shares[i], error);
-    }
     return good;
 }
 
@@ -251,7 +322,7 @@ static bool post(struct exchange *exchange, uint32_t channel, bool sends, const 
     end->ticket = ticket;
     end->shares = shares;
     end->moved = moved;
-    return post_shares(exchange, channel, end, sends, error) && copy_own(exchange, channel, number, error);
+    return post_shares(exchange, channel, end, sends, error) && post_both(exchange, channel, number, error);
 }
 
 static struct exchange *of(struct transport *transport)
@@ -333,10 +404,9 @@ static bool check_all(const struct exchange *exchange, bool *held, struct error 
     return good;
 }
 
-static bool test_shares(struct transport *between, const struct post_end *end, size_t count, bool *done,
-                        struct error *error)
+static bool test_shares(struct transport *between, const struct post_end *end, bool *done, struct error *error)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < end->posted; i++) {
         if (end->shares[i].active && !between->functions->test(between, &end->shares[i], error))
             return false;
         *done &= !end->shares[i].active;
@@ -348,12 +418,11 @@ static bool test_shares(struct transport *between, const struct post_end *end, s
 static void finish(struct exchange *exchange, struct post_end *end)
 {
     struct ticket *ticket = end->ticket;
-    const size_t shares = shares_of(exchange, channel_of_ticket(exchange, ticket));
     const bool runs_ahead = device_runs_ahead(exchange->settings.device);
     ticket->done = true;
     ticket->active = false;
-    ticket->done_ns = exchange->settings.part_count > 0 ? 0 : clock_now_ns();
-    for (size_t i = 0; i < shares; i++) {
+    ticket->done_ns = end->posted > 0 ? 0 : clock_now_ns();
+    for (size_t i = 0; i < end->posted; i++) {
         ticket->done_ns = max_u64(ticket->done_ns, end->shares[i].done_ns);
         if (end->shares[i].event)
             queue_wait_event(exchange->queue, end->shares[i].event);
@@ -374,7 +443,7 @@ static bool exchange_test(struct transport *transport, struct ticket *ticket, st
     struct transport *between = end ? between_of(exchange, channel) : NULL;
     bool done = true;
     if (!check_all(exchange, &transport->is_held, error)
-        || !(end ? test_shares(between, end, shares_of(exchange, channel), &done, error) : others->functions->test(others, ticket, error)))
+        || !(end ? test_shares(between, end, &done, error) : others->functions->test(others, ticket, error)))
         return false;
     exchange->awaited = done ? NULL : between;
     if (end && done && end->is_copied)
@@ -400,7 +469,7 @@ static void exchange_cancel(struct transport *transport, struct ticket *ticket)
         others->functions->cancel(others, ticket);
         return;
     }
-    for (size_t i = 0; i < shares_of(exchange, channel); i++)
+    for (size_t i = 0; i < end->posted; i++)
         if (end->shares[i].active)
             between->functions->cancel(between, &end->shares[i]);
     end->ticket = NULL;

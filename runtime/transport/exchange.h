@@ -8,16 +8,30 @@
 //     member 1   sends     | b0 | b1 |  rest 1         member 1   receives   | a1 | b1 |  rest 1
 //
 // Shares for other members take a transport between members, and what stays is copied on a queue of its own.
+//
+// Or a part has rows of tokens, which go to the members that have their experts, or back (device/row_exchange.h). There
+// are as many as the counts say that the message itself carries. The host fetches them as soon as both ends are posted.
 #ifndef RUNTIME_TRANSPORT_EXCHANGE_H
 #define RUNTIME_TRANSPORT_EXCHANGE_H
 
+#include "device/row_exchange.h"
 #include "runtime/transport/channels.h"
 #include "runtime/transport/transport.h"
 
-// Bytes of a message between two stages, which begin at `first`: a share for each member.
+// Rows in the place of equal shares: packed by expert, before the exchange and behind it.
+struct exchange_rows {
+    uint32_t experts;     // 0: shares are equal
+    uint64_t counts_at;   // where counts begin in the message, [members][experts] of int32_t
+    uint64_t row_bytes, room;  // room: the most rows that a member's experts take
+    bool is_back;         // outputs come back from the experts, and gradients go to them; else the other way
+    uint8_t owners[ROUTER_EXPERTS];
+};
+
+// Bytes of a message between two stages, which begin at `first`: a share for each member, or one share with all rows.
 struct exchange_part {
     uint32_t boundary;  // the lower stage
     uint64_t first, share;
+    struct exchange_rows rows;
 };
 
 // What takes a channel's shares from member to member. Its channels are numbered by exchange_channel(), from `first`
@@ -52,9 +66,14 @@ struct exchange_range {
 };
 struct exchange_range exchange_parts_of(const struct exchange_part *parts, size_t part_count, uint32_t boundary);
 
-// The channel between members of a share. `part` counts from the first part of its message. Two stages are its ends,
-// which no other channel has: 0 and 1, 2 and 3, and so on. So its number is that of channels.h, in a schedule of all
-// these stages.
+// The order in which runs of rows are posted: by expert, and then by the member that has the tokens. Runs of copied
+// experts stay. `from` and `to` are the members of run `number`; false behind the last.
+bool exchange_run(const struct exchange_part *part, uint32_t members, bool is_gradient, size_t number, uint32_t *from,
+                  uint32_t *to);
+
+// The channel between members of a share, or of all runs of rows from one to the other. `part` counts from the first
+// part of its message. Two stages are its ends, which no other channel has: 0 and 1, 2 and 3, and so on. So its number
+// is that of channels.h, in a schedule of all these stages.
 static inline uint32_t exchange_channel(size_t part, uint32_t members, uint32_t from, uint32_t to)
 {
     return 4 * (((uint32_t)part * members + from) * members + to);

@@ -1,5 +1,5 @@
 // A layer of experts that is cut into three (models/cut_experts.c) computes what the one layer does, to the bit. It
-// does so on one device and on members, with B at once and as I and W. Rows are exchanged by the layers, or by the test.
+// does so on one device and on members, with B at once and as I and W. Rows are exchanged by layers, or by the test.
 #include <stdlib.h>
 #include <string.h>
 

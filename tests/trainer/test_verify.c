@@ -456,8 +456,8 @@ static void a_size_that_no_model_has_is_refused(void **state)
     assert_error(error, "model \"gpt-nano,depth=3\": \"depth\" is no size of a model (micro_batch, sequence, width,"
                         " blocks, heads, window, global, stride, dropout, tied, untied, padded; of experts: experts,"
                         " top, router, capacity, aux, z, inner, shared, swiglu, groups, scale, speed, exchange; of"
-                        " pictures: pixels, channels, classes, smoothing, stem, fused; of clicks: numbers, slots, rows, columns,"
-                        " ids, bottom, top, cross, rank, mean, weighted, exchange)");
+                        " pictures: pixels, channels, classes, smoothing, stem, fused; of clicks: numbers, slots, rows,"
+                        " columns, ids, bottom, top, cross, rank, mean, weighted, exchange)");
     error = (struct error){ 0 };
     assert_null(model_from_spec("gpt-nano,dropout=1", PRECISION_FP32, &error));
     assert_error(error, "model \"gpt-nano,dropout=1\": dropout: \"1\" is not a fraction from 0 to below 1");

@@ -40,7 +40,8 @@ static void issue(struct lane_end *end, struct posted *posted)
 {
     if (posted->after)
         queue_wait_event(end->queue, posted->after);
-    communicator_exchange(end->communicator, end->queue, &posted->end, 1);
+    if (posted->end.bytes > 0)  // else neither end has anything to do
+        communicator_exchange(end->communicator, end->queue, &posted->end, 1);
     end->issuing = posted;
 }
 

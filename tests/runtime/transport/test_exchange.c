@@ -197,6 +197,171 @@ static void pass_all(const char *device, uint64_t seed)
     world_close(&world);
 }
 
+// --- rows of experts -----------------------------------------------------------------------
+
+enum { MOST_EXPERTS = 6, MOST_RUN = 3, ROW = 5 };
+
+// Counts of a message, and where each row is with the member that has its token, and with the one that has its expert:
+// by member, expert and number.
+struct routed {
+    uint32_t members, experts;
+    int32_t counts[MOST_MEMBERS * MOST_EXPERTS];
+    uint32_t given[MOST_MEMBERS][MOST_EXPERTS][MOST_RUN], taken[MOST_MEMBERS][MOST_EXPERTS][MOST_RUN];
+    uint32_t most;
+};
+
+// Copied experts come first, and take the rows of their own member alone.
+static void place_rows(struct routed *routed, const uint8_t *owners)
+{
+    for (uint32_t m = 0; m < routed->members; m++) {
+        uint32_t given = 0, taken = 0;
+        for (uint32_t e = 0; e < routed->experts; e++)
+            for (int32_t k = 0; k < routed->counts[m * routed->experts + e]; k++)
+                routed->given[m][e][k] = given++;
+        for (uint32_t e = 0; e < routed->experts; e++)
+            for (int32_t k = 0; owners[e] == ROW_COPIED && k < routed->counts[m * routed->experts + e]; k++)
+                routed->taken[m][e][k] = taken++;
+        for (uint32_t e = 0; e < routed->experts; e++)
+            for (uint32_t from = 0; owners[e] == m && from < routed->members; from++)
+                for (int32_t k = 0; k < routed->counts[from * routed->experts + e]; k++)
+                    routed->taken[from][e][k] = taken++;
+        routed->most = (uint32_t)max_u64(routed->most, max_u64(given, taken));
+    }
+}
+
+static struct routed routed_draw(uint32_t members, uint32_t experts, const uint8_t *owners, uint64_t *seed)
+{
+    struct routed routed = { .members = members, .experts = experts };
+    for (uint32_t i = 0; i < members * experts; i++)
+        routed.counts[i] = (int32_t)random_below(seed, MOST_RUN + 1);
+    place_rows(&routed, owners);
+    return routed;
+}
+
+static uint8_t row_byte(uint32_t member, uint32_t expert, uint32_t number, uint32_t micro_batch, uint32_t at)
+{
+    return (uint8_t)(1 + member * 43 + expert * 17 + number * 7 + micro_batch * 91 + at);
+}
+
+// Writes the rows that a member has in front of an exchange, or compares those that it has behind it.
+static void visit_rows(const struct routed *routed, const struct exchange_part *part, uint32_t member, bool at_experts,
+                       uint32_t micro_batch, uint8_t *message, bool writes)
+{
+    for (uint32_t m = 0; m < routed->members; m++)
+        for (uint32_t e = 0; e < routed->experts; e++) {
+            const uint32_t expert_at = part->rows.owners[e] == ROW_COPIED ? m : part->rows.owners[e];
+            const uint32_t here = at_experts ? expert_at : m;
+            for (int32_t k = 0; here == member && k < routed->counts[m * routed->experts + e]; k++) {
+                const uint32_t row = at_experts ? routed->taken[m][e][k] : routed->given[m][e][k];
+                for (uint32_t at = 0; at < ROW; at++) {
+                    uint8_t *byte = message + part->first + row * ROW + at;
+                    const uint8_t want = row_byte(m, e, (uint32_t)k, micro_batch, at);
+                    if (writes)
+                        *byte = want;
+                    assert_int_equal(*byte, want);
+                }
+            }
+        }
+}
+
+// Messages of three segments carry rows to the experts and back. All members post them before anybody looks.
+static void pass_rows(const char *device, uint64_t seed)
+{
+    enum { MOST_ROWS = MOST_MEMBERS * MOST_EXPERTS * MOST_RUN, MOST_BYTES = 64 + MOST_ROWS * ROW + 4 * MOST_ROWS };
+    const uint32_t members = 2 + (uint32_t)random_below(&seed, MOST_MEMBERS - 1);
+    const uint32_t experts = 1 + (uint32_t)random_below(&seed, MOST_EXPERTS);
+    struct exchange_part parts[2] = { { .boundary = 0 }, { .boundary = 1 } };
+    for (uint32_t i = 0; i < 2; i++) {
+        parts[i].first = random_below(&seed, 20);
+        parts[i].share = MOST_ROWS * ROW;
+        parts[i].rows = (struct exchange_rows){ .experts = experts, .counts_at = round_to_256(parts[i].first
+                                                + parts[i].share), .row_bytes = ROW, .room = MOST_ROWS,
+                                                .is_back = i == 1 };
+        for (uint32_t e = 0; e < experts; e++) {
+            const uint32_t owner = (uint32_t)random_below(&seed, members + 1);
+            parts[i].rows.owners[e] = owner == members ? ROW_COPIED : (uint8_t)owner;
+        }
+    }
+    const uint64_t bytes = parts[0].rows.counts_at + parts[1].rows.counts_at + 4 * MOST_ROWS + 9;
+    struct world world = world_open(device, members, bytes, parts, 2);
+    static uint8_t sent[MOST_MEMBERS][CHANNELS][MICRO_BATCHES][4096], got[MOST_MEMBERS][CHANNELS][MICRO_BATCHES][4096];
+    static struct ticket sends[MOST_MEMBERS][CHANNELS][MICRO_BATCHES], receives[MOST_MEMBERS][CHANNELS][MICRO_BATCHES];
+    struct routed routed[CHANNELS][MICRO_BATCHES];
+    assert_true(bytes <= 4096 && MOST_BYTES <= 4096);
+    memset(sends, 0, sizeof sends);
+    memset(receives, 0, sizeof receives);
+    for (uint32_t channel = 0; channel < CHANNELS; channel++)
+        for (uint32_t k = 0; k < MICRO_BATCHES; k++) {
+            const struct exchange_part *part = &parts[channel / 2];
+            routed[channel][k] = routed_draw(members, experts, part->rows.owners, &seed);
+            for (uint32_t m = 0; m < members; m++) {
+                memset(sent[m][channel][k], (int)(m + 100 + channel), bytes);
+                memset(got[m][channel][k], 0, bytes);
+                memcpy(sent[m][channel][k] + part->rows.counts_at, routed[channel][k].counts,
+                       members * experts * sizeof(int32_t));
+                visit_rows(&routed[channel][k], part, m, part->rows.is_back == (channel % 2 == 0), k,
+                           sent[m][channel][k], true);
+            }
+        }
+    // A member has an order of its own between channels, and between the ends of one.
+    uint32_t posted[MOST_MEMBERS][CHANNELS][2] = { 0 };
+    for (uint32_t left = members * CHANNELS * 2 * MICRO_BATCHES; left > 0;) {
+        const uint32_t m = (uint32_t)random_below(&seed, members), channel = (uint32_t)random_below(&seed, CHANNELS);
+        const bool sends_now = random_below(&seed, 2);
+        const uint32_t k = posted[m][channel][sends_now];
+        struct error error = { 0 };
+        if (k == MICRO_BATCHES)
+            continue;
+        assert_good(sends_now ? send(&world, m, channel, sent[m][channel][k], k, &sends[m][channel][k], &error)
+                              : receive(&world, m, channel, got[m][channel][k], k, &receives[m][channel][k], &error),
+                    error);
+        posted[m][channel][sends_now]++;
+        left--;
+    }
+    for (uint32_t m = 0; m < members; m++)
+        for (uint32_t channel = 0; channel < CHANNELS; channel++)
+            for (uint32_t k = 0; k < MICRO_BATCHES; k++) {
+                const struct exchange_part *part = &parts[channel / 2];
+                finish(&world, m, &sends[m][channel][k]);
+                finish(&world, m, &receives[m][channel][k]);
+                visit_rows(&routed[channel][k], part, m, part->rows.is_back != (channel % 2 == 0), k,
+                           got[m][channel][k], false);
+                assert_memory_equal(got[m][channel][k], sent[m][channel][k], part->first);
+                assert_memory_equal(got[m][channel][k] + part->first + part->share,
+                                    sent[m][channel][k] + part->first + part->share,
+                                    bytes - part->first - part->share);
+            }
+    world_close(&world);
+}
+
+static void rows_come_to_their_experts_and_back(void **state)
+{
+    (void)state;
+    for (uint64_t trial = 0; trial < test_trials(30, 1000); trial++) {
+        pass_rows("cpu", trial);
+        pass_rows("cpu:queued", trial);
+    }
+}
+
+// Members with room for fewer rows than there are end the run.
+static void rows_without_room_are_refused(void **state)
+{
+    (void)state;
+    const struct exchange_part part = { .share = 2 * ROW, .rows = { .experts = 1, .counts_at = 256, .row_bytes = ROW,
+                                                                    .room = 2 } };
+    struct error error = { 0 };
+    struct world world = world_open("cpu", 2, 300, &part, 1);
+    const int32_t counts[2] = { 1, 2 };
+    static uint8_t from[300], to[300];
+    struct ticket out = { 0 }, in = { 0 };
+    memcpy(from + 256, counts, sizeof counts);
+    assert_good(send(&world, 0, FORWARDS, from, 0, &out, &error), error);
+    assert_false(receive(&world, 0, FORWARDS, to, 0, &in, &error));
+    assert_error(error, "the experts of device 0 of its group take 3 rows of a micro-batch, and there is room for 2:"
+                        " plan with a larger --most-rows, or without it");
+    world_close(&world);
+}
+
 static void every_byte_comes_to_its_member(void **state)
 {
     (void)state;
@@ -242,6 +407,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_byte_comes_to_its_member),
+        cmocka_unit_test(rows_come_to_their_experts_and_back),
+        cmocka_unit_test(rows_without_room_are_refused),
         cmocka_unit_test(another_micro_batch_than_expected_is_named),
         cmocka_unit_test(what_is_cancelled_is_not_waited_for),
     };
