@@ -264,8 +264,9 @@ static struct plan *search_whole(const struct search_request *request, struct er
 {
     if (profile_has_one_order(request->profile))
         return search_one_order(request, error);
-    // Pins, and a cut in front of an exchange, are for the profile's own order.
-    if (request->wanted.own_order || request->pinned.count > 0 || search_exchange_cut(request) > 0)
+    // Pins, and cuts in front of exchanges, are for the profile's own order.
+    if (request->wanted.own_order || request->pinned.count > 0 || search_exchange_cut(request) > 0
+        || search_has_segments(request))
         return search_own_of_several(request, error);
     return search_orders(request, error);
 }

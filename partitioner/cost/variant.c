@@ -141,13 +141,28 @@ static bool reads_only_before(const struct profile *profile, uint32_t layer, uin
     return true;
 }
 
+bool profile_layer_reads_rows(const struct profile_layer *layer)
+{
+    return layer->kind && (strcmp(layer->kind, "products") == 0 || strcmp(layer->kind, "combine") == 0);
+}
+
+bool profile_layer_has_experts(const struct profile_layer *layer)
+{
+    return layer->kind && (strcmp(layer->kind, "experts") == 0 || strcmp(layer->kind, "products") == 0);
+}
+
+bool profile_layer_reads_exchanged(const struct profile_layer *layer)
+{
+    return layer->kind && (strcmp(layer->kind, "exchange") == 0 || profile_layer_reads_rows(layer));
+}
+
 uint64_t variant_exchange(struct profile *view, const char *name, uint32_t first, uint32_t end)
 {
     uint64_t sum = 0;
     for (uint32_t l = first; first > 0 && l < end; l++) {
         struct profile_layer *layer = &view->layers[l];
         const struct profile_variant *variant = find(layer, name);
-        if (!variant || strcmp(layer->kind, "exchange") != 0 || !reads_only_before(view, l, first))
+        if (!variant || !profile_layer_reads_exchanged(layer) || !reads_only_before(view, l, first))
             continue;
         layer->forward_ns = variant->layer.forward_ns;
         layer->recompute_ns = variant->layer.recompute_ns;

@@ -28,8 +28,15 @@
 struct profile *variant_of(const struct profile *profile, const char *name, struct error *error);
 void variant_free(struct profile *variant);
 
-// In an order that exchanges (schedules/schedule.h): layers [first, end) of kind `exchange` whose producers are all in
-// front of `first` find their vectors exchanged by a message. Takes the communication of the stage's variant out of
+// Whether a layer reads what devices exchange in front of it: vectors of tables (`exchange`), or rows of experts, in
+// models whose layers of experts are cut (`products` and `combine`).
+bool profile_layer_reads_rows(const struct profile_layer *layer);
+bool profile_layer_reads_exchanged(const struct profile_layer *layer);
+// Whether the layer has experts, whose rows a routing tells of.
+bool profile_layer_has_experts(const struct profile_layer *layer);
+
+// In an order that exchanges (schedules/schedule.h): such layers [first, end) whose producers are all in front of
+// `first` find what they read exchanged by a message. Takes the communication of the stage's variant out of
 // the times of these layers of a view, and returns its sum in ns, which the message takes.
 uint64_t variant_exchange(struct profile *view, const char *name, uint32_t first, uint32_t end);
 

@@ -217,8 +217,8 @@ bool cut_may_end(const struct cut_problem *problem, uint32_t stage, uint32_t pla
 {
     if ((place == problem->places->full) != (stage + 1 == problem->stages))
         return false;
-    return problem->request->pinned.count == 0
-        || search_pins_allow(problem->request, stage + 1, places_size(problem->places, place));
+    return (problem->request->pinned.count == 0 && !search_has_segments(problem->request))
+        || search_may_begin(problem->request, stage + 1, places_size(problem->places, place));
 }
 
 // --- what stages take ---------------------------------------------------------------------
@@ -280,7 +280,8 @@ struct cost_row cut_row(const struct cut_problem *problem, uint32_t stage, uint3
         .backward_weight_ns = stage_scaled_ns(view->sums[SUM_WEIGHT][to] - view->sums[SUM_WEIGHT][from], speed),
         .recompute_ns = stage_scaled_ns(recompute_ns, speed),
         .reduce_ns = reduce_ns(problem, stage, from, to, states.weights),
-        .exchange_ns = stage + 1 < problem->stages ? problem->views[problem->view_of[stage + 1]].exchange_ns : 0,
+        .exchange_ns = stage + 1 < problem->stages ? problem->views[problem->view_of[stage + 1]]
+                                                         .exchange_ns[places_size(problem->places, to)] : 0,
         .output_bytes = view->cut_bytes[to],
     };
     storage_add_times(&view->intervals->storage, &problem->devices.places[stage], &states, &row);

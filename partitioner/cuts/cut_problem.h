@@ -89,7 +89,7 @@ struct stage_view {
     double price[VIEW_PRICES];
     uint64_t *sums[VIEW_SUMS];    // of each place
     uint64_t *cut_bytes;          // of each place: the message to the layers behind it
-    uint64_t exchange_ns;         // the message between stages of one rank, in an order that exchanges
+    uint64_t *exchange_ns;        // in an order that exchanges: the message to a stage that begins with each layer
     uint32_t known, capacity;     // places that have sums, and places there is room for
     uint32_t *apart, *counted;    // scratch: layers in which two places differ; the place for which a layer was counted
 };

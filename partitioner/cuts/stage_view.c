@@ -50,13 +50,29 @@ static bool choose_prices(struct stage_view *view, struct error *error)
     return true;
 }
 
+// No other cuts are tried than in front of the layers that read what is exchanged.
+static bool find_exchanges(const struct cut_problem *problem, uint32_t stage, struct stage_view *view,
+                           struct error *error)
+{
+    const struct search_request *request = problem->request;
+    const uint32_t layers = (uint32_t)request->profile->layer_count, cut = search_exchange_cut(request);
+    const char *variant = cut_variant(problem, stage);
+    view->exchange_ns = calloc(layers + 1, sizeof view->exchange_ns[0]);
+    if (!view->exchange_ns)
+        return error_no_memory(error, "a search");
+    view->exchange_ns[cut] = variant_exchange(view->profile, variant, cut, layers);
+    for (uint32_t l = 1; search_has_segments(request) && l < layers; l++)
+        if (profile_layer_reads_rows(&request->profile->layers[l]))
+            view->exchange_ns[l] = variant_exchange(view->profile, variant, l, l + 1);
+    return true;
+}
+
 static bool create_view(struct cut_problem *problem, uint32_t stage, struct stage_view *view, struct error *error)
 {
     const struct search_request *request = problem->request;
     view->profile = variant_of(request->profile, cut_variant(problem, stage), error);
-    if (view->profile)  // which no other cut is tried of
-        view->exchange_ns = variant_exchange(view->profile, cut_variant(problem, stage), search_exchange_cut(request),
-                                             (uint32_t)request->profile->layer_count);
+    if (view->profile && !find_exchanges(problem, stage, view, error))
+        return false;
     view->intervals = view->profile ? intervals_create(view->profile, &request->storage, error) : NULL;
     if (!view->intervals)
         return false;
@@ -93,6 +109,7 @@ void stage_views_free(struct cut_problem *problem)
         for (size_t sum = 0; sum < VIEW_SUMS; sum++)
             free(view->sums[sum]);
         free(view->cut_bytes);
+        free(view->exchange_ns);
         free(view->apart);
         free(view->counted);
     }

@@ -7,6 +7,7 @@
 
 #include "common/number.h"
 #include "partitioner/cost/predict.h"
+#include "partitioner/cost/variant.h"
 #include "partitioner/evaluate/belonging.h"
 #include "partitioner/evaluate/evaluate_storage.h"
 #include "partitioner/evaluate/evaluate_slots.h"
@@ -68,7 +69,7 @@ static bool is_exchanged(const struct evaluation *evaluation, size_t s, uint32_t
     const struct plan_stage *stage = &evaluation->plan->stages[s];
     const struct placement *placement = evaluation->replay.placement;
     bool is_read_across = evaluation->replay.lowered->exchanges && s > 0
-        && l >= stage->first && l < stage->end && strcmp(profile->layers[l].kind, "exchange") == 0
+        && l >= stage->first && l < stage->end && profile_layer_reads_exchanged(&profile->layers[l])
         && placement_rank(placement, (uint32_t)s, 0) == placement_rank(placement, (uint32_t)s - 1, 0);
     for (uint32_t from = stage->first; from < l && is_read_across; from++) {
         is_read_across = !(profile->is_chain && from + 1 == l);

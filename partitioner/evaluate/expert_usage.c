@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/cost/variant.h"
 #include "partitioner/cost/within.h"
 
 bool expert_routing_of(const struct measured_run *run, const char *file, struct profile_routing **routing,
@@ -28,7 +29,7 @@ bool expert_routing_of(const struct measured_run *run, const char *file, struct 
 bool expert_layers_are_in(const struct profile *profile)
 {
     for (size_t l = 0; profile && l < profile->layer_count; l++)
-        if (strcmp(profile->layers[l].kind, "experts") == 0)
+        if (profile_layer_has_experts(&profile->layers[l]))
             return true;
     return false;
 }

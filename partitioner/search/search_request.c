@@ -99,7 +99,8 @@ static bool experts_have_variants(const struct search_request *request, struct e
 {
     for (size_t l = 0; l < request->profile->layer_count; l++) {
         const struct profile_layer *layer = &request->profile->layers[l];
-        const char *name = layer->kind && strcmp(layer->kind, "experts") == 0 ? lacks(request, layer) : NULL;
+        const bool chooses = layer->kind && (strcmp(layer->kind, "experts") == 0 || strcmp(layer->kind, "router") == 0);
+        const char *name = chooses ? lacks(request, layer) : NULL;
         if (name && layer->state_bytes > 0)
             return error_set(error, "layer %.60s has experts, which the variant \"%.60s\" does not split: measure the"
                              " profile with places of experts (rows2:blocks), or plan without variants",
@@ -251,6 +252,75 @@ static bool keep_to_exchange(const struct search_request *request, bool *can_cut
                           can_cut[cut] ? "leaves two stages, of one rank" : "no_cut_after or a tied layer forbids");
 }
 
+// --- segments -----------------------------------------------------------------------------
+
+static uint32_t rows_read(const struct search_request *request)
+{
+    uint32_t count = 0;
+    for (size_t l = 0; l < request->profile->layer_count; l++)
+        count += profile_layer_reads_rows(&request->profile->layers[l]);
+    return count;
+}
+
+bool search_has_segments(const struct search_request *request)
+{
+    return request->given && request->given->exchanges && rows_read(request) > 0;
+}
+
+// The layer that is number `number` of those that read rows; the number of layers behind the last.
+static uint32_t reader_of_rows(const struct search_request *request, uint32_t number)
+{
+    const uint32_t layers = (uint32_t)request->profile->layer_count;
+    uint32_t l = 0;
+    for (; l < layers; l++)
+        if (profile_layer_reads_rows(&request->profile->layers[l]) && number-- == 0)
+            break;
+    return l;
+}
+
+// The segments of each stage of the uncut order: one more than its layers that read rows. A layer of experts has two of
+// these. 0: there is no such number.
+static uint32_t segments_of(const struct search_request *request)
+{
+    const uint32_t readers = rows_read(request), stages = request->given->stages;
+    const uint32_t uncut = stages > readers ? stages - readers : 0;
+    return uncut > 0 && readers % (2 * uncut) == 0 ? readers / uncut + 1 : 0;
+}
+
+static bool segments_may_begin(const struct search_request *request, uint32_t stage, uint32_t first)
+{
+    const uint32_t segments = segments_of(request), before = stage / segments * (segments - 1);
+    if (stage == 0 || stage >= request->given->stages)
+        return true;
+    if (stage % segments > 0)
+        return first == reader_of_rows(request, before + stage % segments - 1);
+    return first > reader_of_rows(request, before - 1) && first < reader_of_rows(request, before);
+}
+
+// Rows come by messages from a rank to itself.
+static bool keep_to_segments(const struct search_request *request, const bool *can_cut, struct error *error)
+{
+    const uint32_t readers = rows_read(request), stages = request->given->stages, segments = segments_of(request);
+    if (segments == 0)
+        return error_set(error, "%s has %u stages, and %u layers of the model read rows of experts, in front of which"
+                         " it is cut: take an order whose stages have the same number N of layers of experts each, and"
+                         " are cut into 2 N + 1 segments",
+                         request->schedule, stages, readers);
+    for (uint32_t i = 0; i < readers; i++) {
+        const uint32_t layer = reader_of_rows(request, i);
+        const uint32_t stage = i / (segments - 1) * segments + i % (segments - 1) + 1;
+        if (schedule_rank(request->given, stage, 0) != schedule_rank(request->given, stage - 1, 0))
+            return error_set(error, "layer %.80s begins stage %u of %s, and its rows come from another rank: cut its"
+                             " stages into %u segments each", request->profile->layers[layer].name, stage,
+                             request->schedule, segments);
+        if (!can_cut[layer])
+            return error_set_kind(error, ERROR_ANSWER, "%s exchanges, so that the model is cut in front of its layer"
+                                  " %.80s, which no_cut_after or a tied layer forbids; take another schedule",
+                                  request->schedule, request->profile->layers[layer].name);
+    }
+    return true;
+}
+
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error)
 {
     bool *can_cut = calloc(request->profile->layer_count + 1, sizeof can_cut[0]);
@@ -261,7 +331,9 @@ bool *search_cuts(const struct search_request *request, uint32_t stages, struct 
     find_cuts(request->profile, request->storage.tied_apart, can_cut);
     for (size_t l = 1; request->units && l < request->profile->layer_count; l++)
         can_cut[l] &= request->units->of[l] != request->units->of[l - 1];
-    if (keep_to_exchange(request, can_cut, stages, error) && check_cuts(request, can_cut, stages, error))
+    if (keep_to_exchange(request, can_cut, stages, error)
+        && (!search_has_segments(request) || keep_to_segments(request, can_cut, error))
+        && check_cuts(request, can_cut, stages, error))
         return can_cut;
     free(can_cut);
     return NULL;
@@ -269,8 +341,10 @@ bool *search_cuts(const struct search_request *request, uint32_t stages, struct 
 
 // --- pinned layers ----------------------------------------------------------------------
 
-bool search_pins_allow(const struct search_request *request, uint32_t stage, uint32_t first)
+bool search_may_begin(const struct search_request *request, uint32_t stage, uint32_t first)
 {
+    if (search_has_segments(request) && !segments_may_begin(request, stage, first))
+        return false;
     for (size_t i = 0; i < request->pinned.count; i++) {
         const struct search_pin *pin = &request->pinned.at[i];
         if (stage <= pin->stage ? first > pin->layer : first <= pin->layer)
@@ -296,11 +370,13 @@ bool search_check_pins(const struct search_request *request, const bool *can_cut
         do
             first++;
         while (first <= layers
-               && !(can_cut[first] && (first == layers) == (s == stages) && search_pins_allow(request, s, first)));
+               && !(can_cut[first] && (first == layers) == (s == stages) && search_may_begin(request, s, first)));
         if (first > layers)
             return error_set_kind(error, ERROR_ANSWER,
-                                  "with the layers that are pinned no cut is left between stages %u and %u; pin fewer,"
-                                  " or in the order of the layers", s - 1, s);
+                                  "with the layers that are pinned%s no cut is left between stages %u and %u; pin"
+                                  " fewer, or in the order of the layers",
+                                  search_has_segments(request) ? ", and those in front of which the model is cut," : "",
+                                  s - 1, s);
     }
     return true;
 }

@@ -41,8 +41,8 @@ bool search_check(const struct search_request *request, struct error *error);
 // Whether the cluster's hosts have the least memory that all stages together need there (ERROR_ANSWER if not).
 bool search_check_host(const struct search_request *request, struct error *error);
 
-// Whether the pins allow a stage to begin with this layer.
-bool search_pins_allow(const struct search_request *request, uint32_t stage, uint32_t first);
+// Whether pins, and what ranks exchange, allow a stage to begin with this layer.
+bool search_may_begin(const struct search_request *request, uint32_t stage, uint32_t first);
 
 // Whether there are stages that all pins allow.
 bool search_check_pins(const struct search_request *request, const bool *can_cut, uint32_t stages,
@@ -51,6 +51,10 @@ bool search_check_pins(const struct search_request *request, const bool *can_cut
 // The first layer of kind `exchange`, if the order exchanges: in front of it the model is cut, so that vectors are
 // exchanged by messages. 0: there is none.
 uint32_t search_exchange_cut(const struct search_request *request);
+
+// Whether the order exchanges and layers of experts are cut. Then each stage of the order from which this one was cut
+// (schedules/segments.h) has as many layers that read rows, and each of these begins a stage.
+bool search_has_segments(const struct search_request *request);
 
 // In front of which layers a model can be cut, layers + 1 entries. The caller frees them by free(). NULL if it cannot
 // be cut into so many stages.

@@ -8,6 +8,8 @@
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/plan/plan_path.h"
 #include "partitioner/plan_search.h"
+#include "schedules/generators/generate.h"
+#include "schedules/generators/given_order.h"
 #include "tests/partitioner/small_dag.h"
 
 enum { LAYERS = 8 };
@@ -187,12 +189,185 @@ static void a_cut_that_is_forbidden_is_named(void **state)
     profile_free(profile);
 }
 
+// --- layers of experts that are cut ----------------------------------------------------------
+
+enum { MOST_EXPERTS = 6, PER_BLOCK = 5, MOST_STAGES = 3 * MOST_EXPERTS };
+
+// Blocks of an attention, a router, products, a sum, and an MLP.
+static struct profile *with_experts(uint64_t *seed, size_t blocks)
+{
+    static const char *const kinds[PER_BLOCK] = { "attention", "router", "products", "combine", "mlp" };
+    struct error error = { 0 };
+    struct profile *profile = small_random_chain(seed, blocks * PER_BLOCK, 1000);
+    for (size_t l = 0; l < profile->layer_count; l++) {
+        struct profile_layer *layer = &profile->layers[l];
+        const char *kind = kinds[l % PER_BLOCK];
+        free(layer->kind);
+        layer->kind = strdup(kind);
+        add_variant(layer, l % PER_BLOCK == 2 || l % PER_BLOCK == 3 ? random_below(seed, 400) : 0);
+    }
+    assert_good(profile_rehash(profile, &error), error);
+    return profile;
+}
+
+static struct schedule *segmented(const char *name, uint32_t ranks, uint32_t segments)
+{
+    struct error error = { 0 };
+    const struct generate_request generate = { .ranks = ranks, .micro_batches = 4, .into = { .segments = segments } };
+    struct schedule *whole = schedule_generate_as(name, &generate, &error);
+    assert_good(whole, error);
+    struct schedule *order = given_order(whole, &error);
+    assert_good(order, error);
+    schedule_free(whole);
+    return order;
+}
+
+// All cuts in which each layer that reads rows begins a stage. Its rank has the stage before it, too. Each stage of the
+// uncut order has as many such layers.
+struct cutting {
+    const struct search_request *request;
+    const struct profile *profile;
+    uint32_t segments, ends[MOST_STAGES + 1];
+    uint64_t best_ns, plans;
+};
+
+static bool reads_rows(const struct profile *profile, uint32_t layer)
+{
+    const char *kind = layer < profile->layer_count ? profile->layers[layer].kind : "";
+    return strcmp(kind, "products") == 0 || strcmp(kind, "combine") == 0;
+}
+
+// With each layer pinned there is one plan. The evaluator has loops of its own.
+static void price(struct cutting *cutting)
+{
+    struct error error = { 0 };
+    struct search_pin pins[MOST_EXPERTS * PER_BLOCK];
+    struct search_request request = *cutting->request;
+    request.pinned = (struct search_pins){ .at = pins, .count = cutting->profile->layer_count };
+    for (uint32_t s = 0; s < cutting->request->given->stages; s++)
+        for (uint32_t l = cutting->ends[s]; l < cutting->ends[s + 1]; l++)
+            pins[l] = (struct search_pin){ l, s };
+    struct plan *plan = plan_search(&request, &error);
+    assert_good(plan, error);
+    for (uint32_t s = 0; s < plan->stage_count; s++)
+        assert_int_equal(plan->stages[s].end, cutting->ends[s + 1]);
+    assert_good(plan_evaluate(plan, cutting->profile, &error), error);
+    cutting->best_ns = plan->iteration_ns < cutting->best_ns ? plan->iteration_ns : cutting->best_ns;
+    cutting->plans++;
+    plan_free(plan);
+}
+
+static void try_ends(struct cutting *cutting, uint32_t stage)
+{
+    const struct schedule *order = cutting->request->given;
+    const uint32_t layers = (uint32_t)cutting->profile->layer_count;
+    if (stage == order->stages) {
+        if (cutting->ends[stage] == layers)
+            price(cutting);
+        return;
+    }
+    for (uint32_t end = cutting->ends[stage] + 1; end <= layers; end++) {
+        const bool within = (stage + 1) % cutting->segments > 0;
+        if (reads_rows(cutting->profile, end) == (within && stage + 1 < order->stages)) {
+            cutting->ends[stage + 1] = end;
+            try_ends(cutting, stage + 1);
+        }
+        if (reads_rows(cutting->profile, end))
+            break;
+    }
+}
+
+static void rows_of_experts_are_messages_of_each_cut(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t ranks, segments;
+        size_t experts;
+    } rows[] = { { "gpipe", 1, 3, 1 }, { "1f1b", 2, 3, 2 }, { "zb-h1", 2, 3, 2 }, { "dualpipe", 2, 3, 2 },
+                 { "gpipe", 2, 5, 4 }, { "interleaved", 2, 3, 4 }, { "zb-v", 2, 3, 4 }, { "1f1b", 4, 3, 4 } };
+    uint64_t seed = 12, tried = 0;
+    for (uint64_t trial = 0; trial < test_trials(16, 600); trial++) {
+        const size_t row = trial % (sizeof rows / sizeof rows[0]);
+        const char *names[MOST_STAGES];
+        struct error error = { 0 };
+        struct profile *profile = with_experts(&seed, rows[row].experts);
+        struct schedule *order = segmented(rows[row].name, rows[row].ranks, rows[row].segments);
+        struct cluster *cluster = cluster_uniform(8, 1 << 20, 100, 1000000000, &error);
+        assert_true(order->stages <= MOST_STAGES);
+        for (size_t s = 0; s < MOST_STAGES; s++)
+            names[s] = "rows2";
+        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = rows[row].name,
+                                                .given = order, .ranks = rows[row].ranks, .micro_batches = 4,
+                                                .layout = { .variants = names, .stages = order->stages } };
+        struct plan *plan = plan_search(&request, &error);
+        assert_good(plan, error);
+        struct cutting cutting = { .segments = rows[row].segments, .request = &request, .profile = profile,
+                                   .best_ns = UINT64_MAX };
+        try_ends(&cutting, 0);
+        tried += cutting.plans;
+        if (plan->iteration_ns != cutting.best_ns)
+            fail_msg("trial %d by %s: %d ns, the best cut takes %d", (int)trial, rows[row].name,
+                     (int)plan->iteration_ns, (int)cutting.best_ns);
+        for (uint32_t s = 0; s < plan->stage_count; s++) {
+            const uint32_t end = plan->stages[s].end;
+            const uint64_t exchange_ns = reads_rows(profile, end) ? profile->layers[end].variants[0].communication_ns
+                                                                  : 0;
+            assert_int_equal(plan->stages[s].costs.exchange_ns, exchange_ns);
+            assert_int_equal(within_ns(plan, profile, s), 0);
+        }
+        assert_good(plan_evaluate(plan, profile, &error), error);
+        plan_free(plan);
+        cluster_free(cluster);
+        schedule_free(order);
+        profile_free(profile);
+    }
+    assert_true(tried > 16);
+}
+
+static void segments_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t ranks, segments;
+        size_t experts;
+        const char *error;
+    } rows[] = {
+        { "1f1b", 2, 3, 4, "1f1b has 6 stages, and 8 layers of the model read rows of experts, in front of which it is"
+                           " cut: take an order whose stages have the same number N of layers of experts each, and are"
+                           " cut into 2 N + 1 segments" },
+        { "1f1b", 5, 3, 6, "layer l7 begins stage 3 of 1f1b, and its rows come from another rank: cut its stages"
+                           " into 5 segments each" },
+    };
+    uint64_t seed = 13;
+    const char *names[MOST_STAGES];
+    for (size_t s = 0; s < MOST_STAGES; s++)
+        names[s] = "rows2";
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct error error = { 0 };
+        struct profile *profile = with_experts(&seed, rows[i].experts);
+        struct schedule *order = segmented(rows[i].name, rows[i].ranks, rows[i].segments);
+        struct cluster *cluster = cluster_uniform(8, 1 << 20, 100, 1000000000, &error);
+        const struct search_request request = { .profile = profile, .cluster = cluster, .schedule = rows[i].name,
+                                                .given = order, .ranks = rows[i].ranks, .micro_batches = 4,
+                                                .layout = { .variants = names, .stages = order->stages } };
+        assert_null(plan_search(&request, &error));
+        assert_error(error, rows[i].error);
+        cluster_free(cluster);
+        schedule_free(order);
+        profile_free(profile);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exchanges_are_messages_of_the_only_cut),
         cmocka_unit_test(other_orders_have_them_within_their_stages),
         cmocka_unit_test(a_cut_that_is_forbidden_is_named),
+        cmocka_unit_test(rows_of_experts_are_messages_of_each_cut),
+        cmocka_unit_test(segments_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests_name("exchange_plan", tests, NULL, NULL);
 }
