@@ -103,9 +103,12 @@ struct stage_exchange *expert_exchanges_find(const struct plan *plan, const stru
         const struct profile_variant *variant = stage ? variant_in(profile, stage, layer->layer) : NULL;
         if (!variant || layer->exchanges == 0)
             continue;
-        // Each action exchanges twice: to the experts, and back.
+        // Each action exchanges twice, to the experts and back. Those of a layer that is cut do so once.
+        const uint64_t times = strcmp(profile->layers[profile_find_layer(profile, layer->layer)].kind, "products") == 0
+            ? 1 : 2;
         all[stage - plan->stages].planned_ns += within_scaled_ns(plan, stage, variant->communication_ns);
-        all[stage - plan->stages].measured_ns += (2 * layer->exchange_ns + layer->exchanges / 2) / layer->exchanges;
+        all[stage - plan->stages].measured_ns += (times * layer->exchange_ns + layer->exchanges / 2)
+            / layer->exchanges;
     }
     return all;
 }

@@ -320,8 +320,8 @@ bool second_opinion_ask(const struct search_request *request, const struct plan 
         || (uint64_t)cutting.layers * (cutting.ranks - 1) > MOST_VARIABLES)
         good = error_set(error, "a second opinion is for 2 ranks or more and up to %d layers times ranks",
                          MOST_VARIABLES);
-    if (good && request->pinned.count > 0)
-        good = error_set(error, "a second opinion knows nothing of pinned layers");
+    if (good && (request->pinned.count > 0 || search_has_segments(request)))
+        good = error_set(error, "a second opinion knows nothing of pinned layers, and of cuts in front of exchanges");
     cutting.can_cut = good ? search_cuts(&one, problem->stages, error) : NULL;
     good = good && cutting.can_cut && find_least(&cutting, &opinion->ours_ns, error)
         && ask(&cutting, plan, limits, opinion, error);

@@ -264,7 +264,7 @@ static uint32_t rows_read(const struct search_request *request)
 
 bool search_has_segments(const struct search_request *request)
 {
-    return request->given && request->given->exchanges && rows_read(request) > 0;
+    return search_generator(request)->exchanges && rows_read(request) > 0;
 }
 
 // The layer that is number `number` of those that read rows; the number of layers behind the last.
@@ -278,11 +278,16 @@ static uint32_t reader_of_rows(const struct search_request *request, uint32_t nu
     return l;
 }
 
+static uint32_t stages_of(const struct search_request *request)
+{
+    return request->given ? request->given->stages : search_generator(request)->usual_chunks * request->ranks;
+}
+
 // The segments of each stage of the uncut order: one more than its layers that read rows. A layer of experts has two of
 // these. 0: there is no such number.
 static uint32_t segments_of(const struct search_request *request)
 {
-    const uint32_t readers = rows_read(request), stages = request->given->stages;
+    const uint32_t readers = rows_read(request), stages = stages_of(request);
     const uint32_t uncut = stages > readers ? stages - readers : 0;
     return uncut > 0 && readers % (2 * uncut) == 0 ? readers / uncut + 1 : 0;
 }
@@ -290,7 +295,7 @@ static uint32_t segments_of(const struct search_request *request)
 static bool segments_may_begin(const struct search_request *request, uint32_t stage, uint32_t first)
 {
     const uint32_t segments = segments_of(request), before = stage / segments * (segments - 1);
-    if (stage == 0 || stage >= request->given->stages)
+    if (stage == 0 || stage >= stages_of(request))
         return true;
     if (stage % segments > 0)
         return first == reader_of_rows(request, before + stage % segments - 1);
@@ -300,8 +305,8 @@ static bool segments_may_begin(const struct search_request *request, uint32_t st
 // Rows come by messages from a rank to itself.
 static bool keep_to_segments(const struct search_request *request, const bool *can_cut, struct error *error)
 {
-    const uint32_t readers = rows_read(request), stages = request->given->stages, segments = segments_of(request);
-    if (segments == 0)
+    const uint32_t readers = rows_read(request), stages = stages_of(request), segments = segments_of(request);
+    if (segments == 0 || !request->given)
         return error_set(error, "%s has %u stages, and %u layers of the model read rows of experts, in front of which"
                          " it is cut: take an order whose stages have the same number N of layers of experts each, and"
                          " are cut into 2 N + 1 segments",
