@@ -9,8 +9,8 @@
 //
 // Members choose for their own tokens, and gather what all of them have counted. Capacity, positions, shares and losses
 // are therefore those of the whole micro-batch. An expert takes its rows in the order of the tokens, wherever they come
-// from and wherever it is. So its bits, and those of its gradient, do not depend on the places. The gradient of a
-// copied expert is a sum of the members' parts, as that of the router is.
+// from and wherever it is. So its bits, and those of its gradient, do not depend on the places. Copied experts are the
+// exception: each member adds up a gradient of its own rows, and these are added up, as those of the router are.
 #ifndef MODELS_EXPERT_PLACES_H
 #define MODELS_EXPERT_PLACES_H
 

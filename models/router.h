@@ -11,7 +11,9 @@
 
 // How many pairs one expert takes of so many tokens; 0: no limit.
 size_t router_capacity(const struct layer *layer, size_t tokens);
-// Room for the slots of this layer's tokens, and for the rows that its experts take: without places they are the same.
+// A slot is the place of a pair of a token and a chosen expert, among rows that are sorted by expert. The first is the
+// most slots that this layer's tokens have. The second is the most rows that its experts take, which may be those of
+// other members' tokens.
 size_t router_slots(const struct layer *layer);
 size_t router_taken(const struct layer *layer);
 // With places: what the experts of the member with most of them may take in the worst case.

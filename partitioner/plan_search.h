@@ -15,8 +15,8 @@
 //
 // Stages whose data only goes forward are intervals of some order of the layers. For a graph, the profile's own order
 // is searched first, then all of them. The plan has an order if it is quicker in another one. With `wanted.own_order`
-// the search stops after the first. Either way `proved` says that no quicker plan fits: with no order of the layers,
-// no cuts of it, and no segments of the layers that then follow each other.
+// the search stops after the first. `proved` says that no quicker plan fits, in any order of the layers, with any cuts
+// and any choice of what is recomputed. It says so of all orders even if the search stopped after the first.
 //
 // `wanted.never_worse`: a larger budget does all that a smaller one does, and then more. And a plan that is found
 // with more memory than it needs is also found with what it needs (decision 087).

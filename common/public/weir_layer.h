@@ -55,8 +55,8 @@ enum { WEIR_MOST_INPUTS = 8 };
 // micro-batch's mean loss by `share`. The shares of an update add up to 1, whatever plan it runs by. So no layer needs
 // to know how many micro-batches there are. If the last micro-batch of a step has fewer samples
 // (weir_runtime_options.batch), its share is smaller, and `samples` says how many there are. The sizes of layers stay
-// the same in such a micro-batch. What stands in the places of missing samples is up to the layers, as data are, and
-// must give no gradient.
+// the same in such a micro-batch. The layer that reads the data decides what stands
+// for missing samples. The layer that computes the loss gives them no gradient, and leaves them out of the loss.
 //
 // The field `loss` is the micro-batch's own loss; struct weir_result has the mean.
 //

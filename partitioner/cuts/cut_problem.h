@@ -145,7 +145,7 @@ static inline bool cut_problem_keeps_budget(const struct cut_problem *problem)
 // at the full place.
 bool cut_may_end(const struct cut_problem *problem, uint32_t stage, uint32_t place);
 
-// The sum over the layers between two places, as a stage sees it.
+// The sum over the layers between two places, of the numbers that they have with the stage's variant and replicas.
 static inline uint64_t cut_sum(const struct cut_problem *problem, uint32_t stage, enum view_sum sum, uint32_t from,
                                uint32_t to)
 {

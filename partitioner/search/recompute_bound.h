@@ -9,7 +9,8 @@
 
 struct recompute_bounds;
 
-// Bounds for stages with these slots, which are borrowed, and with `capacities` bytes of memory. NULL with an error.
+// Bounds for `stages` stages. Each has an entry in both arrays, which are borrowed: how many micro-batches' buffers it
+// holds at once, and the bytes of memory of its device. NULL with an error.
 struct recompute_bounds *recompute_bounds_create(struct intervals *intervals, const struct slots *slots,
                                                  const uint64_t *capacities, uint32_t stages, struct error *error);
 void recompute_bounds_free(struct recompute_bounds *bounds);

@@ -170,8 +170,8 @@ double phase_estimate_ns(const struct phase_estimate *phase);
 // Removes from the model what the request leaves out of it.
 void estimate_leave_out(const struct estimate_request *request, struct transformer *model);
 
-// Estimates all layers. False with an error if the degrees do not divide the model, or the device has no such
-// products.
+// Estimates all layers. False with an error if the degrees of parallelism do not divide what they split, such as heads
+// or experts. So it is if the device has no rate for matrix products of the request's precision.
 bool estimate_model(const struct transformer *model, const struct rated_device *device,
                     const struct estimate_request *request, struct estimate *estimate, struct error *error);
 
