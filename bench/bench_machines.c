@@ -18,9 +18,9 @@
 #include "common/number.h"
 #include "device/device.h"
 #include "runtime/groups/rank_places.h"
-#include "runtime/stages/synthetic.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
+#include "tests/runtime/synthetic.h"
 
 enum { REPEATS = 5, MOST_RANKS = 16, MICRO_BATCHES = 8 };
 static const uint64_t milliseconds[] = { 1, 5, 20 };  // of a message

@@ -11,7 +11,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
-#include "models/sequential.h"
+#include "tests/models/sequential.h"
 
 enum { MICRO_BATCHES = 16, STEPS_MOST = 200 };
 

@@ -1,11 +1,11 @@
-// A lowered schedule, run with stages that only take time (runtime/stages/synthetic.h).
+// A lowered schedule, run with stages that only take time (tests/runtime/synthetic.h).
 #ifndef BENCH_SYNTHETIC_RUN_H
 #define BENCH_SYNTHETIC_RUN_H
 
 #include <stdlib.h>
 
 #include "runtime/run.h"
-#include "runtime/stages/synthetic.h"
+#include "tests/runtime/synthetic.h"
 
 struct synthetic_run {
     const struct schedule *lowered;

@@ -425,25 +425,12 @@ uint64_t model_parameter_bytes(const struct model *model)
     return sum;
 }
 
-uint64_t model_gradient_bytes(const struct model *model)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < model->layer_count; i++)
-        sum += layer_sizes(&model->layers[i]).gradient_bytes;
-    return sum;
-}
-
 uint64_t model_flops(const struct model *model)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < model->layer_count; i++)
         sum += layer_sizes(&model->layers[i]).flops;
     return sum;
-}
-
-size_t model_tokens(const struct model *model)
-{
-    return model->sizes.micro_batch * model->sizes.sequence;
 }
 
 static size_t click_fields(const struct click_sizes *sizes, struct model_field fields[MODEL_FIELDS])

@@ -124,8 +124,6 @@ const struct layer *model_differs(const struct model *a, const struct model *b);
 
 uint64_t model_parameter_count(const struct model *model);  // without padding, like flops
 uint64_t model_flops(const struct model *model);            // of a micro-batch's forward
-size_t model_tokens(const struct model *model);             // targets of a micro-batch: tokens, or labels
 uint64_t model_parameter_bytes(const struct model *model);  // of all layers, one after the other
-uint64_t model_gradient_bytes(const struct model *model);   // of all parameters: floats
 
 #endif

@@ -1,4 +1,4 @@
-#include "models/sequential.h"
+#include "tests/models/sequential.h"
 
 #include <math.h>
 #include <string.h>

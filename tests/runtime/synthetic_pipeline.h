@@ -7,9 +7,9 @@
 
 #include "partitioner/plan/placement.h"
 #include "runtime/run.h"
-#include "runtime/stages/synthetic.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
+#include "tests/runtime/synthetic.h"
 #include "tests/test.h"
 
 enum { MOST_STAGES = 64 };

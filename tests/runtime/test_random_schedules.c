@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "runtime/run.h"
-#include "runtime/stages/synthetic.h"
 #include "schedules/check.h"
 #include "tests/random_order.h"
+#include "tests/runtime/synthetic.h"
 
 // --- and what becomes of them ----------------------------------------------------------------
 

@@ -11,9 +11,9 @@
 #include "common/clock.h"
 #include "runtime/groups/processes/control.h"
 #include "runtime/run.h"
-#include "runtime/stages/synthetic.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
+#include "tests/runtime/synthetic.h"
 #include "tests/test.h"
 
 enum { RANKS = 3, SIDE_BY_SIDE = 8 };

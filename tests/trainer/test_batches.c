@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/sequential.h"
 #include "runtime/twin/twin.h"
 #include "schedules/generators/generate.h"
+#include "tests/models/sequential.h"
 #include "tests/test.h"
 #include "trainer/held_out.h"
 #include "trainer/model_spec.h"

@@ -8,9 +8,9 @@
 
 #include "runtime/groups/thread_group.h"
 #include "runtime/run.h"
-#include "runtime/stages/synthetic.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
+#include "tests/runtime/synthetic.h"
 #include "tests/test.h"
 
 enum { RANKS = 2, MEMBERS = 2, PLACES = RANKS * MEMBERS, SEGMENTS = 3, MOST_STAGES = 12, STEPS = 3, FIRST = 64 };

@@ -1,4 +1,4 @@
-#include "models/sequential.h"
+#include "tests/models/sequential.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -32,6 +32,19 @@ struct sequential {
     int32_t *tokens, *targets;
     struct station stations[];
 };
+
+uint64_t model_gradient_bytes(const struct model *model)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < model->layer_count; i++)
+        sum += layer_sizes(&model->layers[i]).gradient_bytes;
+    return sum;
+}
+
+size_t model_tokens(const struct model *model)
+{
+    return model->sizes.micro_batch * model->sizes.sequence;
+}
 
 // Lays everything out from `base`; for NULL it only counts bytes.
 static uint64_t lay_out(struct sequential *s, void *base)

@@ -7,8 +7,8 @@
 // first gradient.
 //
 // Durations below about 2 ms are lost in the time that a thread needs to wake up.
-#ifndef RUNTIME_STAGES_SYNTHETIC_H
-#define RUNTIME_STAGES_SYNTHETIC_H
+#ifndef TESTS_RUNTIME_SYNTHETIC_H
+#define TESTS_RUNTIME_SYNTHETIC_H
 
 #include "runtime/stages/stage.h"
 

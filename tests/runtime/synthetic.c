@@ -1,4 +1,4 @@
-#include "runtime/stages/synthetic.h"
+#include "tests/runtime/synthetic.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,11 +8,14 @@
 //
 // Gradients are added in the order of the micro-batches. Loss and gradients are divided once, by the number of all
 // tokens of the step. All memory is one allocation, made at the start.
-#ifndef MODELS_SEQUENTIAL_H
-#define MODELS_SEQUENTIAL_H
+#ifndef TESTS_MODELS_SEQUENTIAL_H
+#define TESTS_MODELS_SEQUENTIAL_H
 
 #include "device/kernels.h"
 #include "models/model.h"
+
+size_t model_tokens(const struct model *model);            // of a micro-batch
+uint64_t model_gradient_bytes(const struct model *model);  // of all parameters: floats
 
 struct sequential;
 
