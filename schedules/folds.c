@@ -68,19 +68,3 @@ void folds_close(struct folds *folds)
     free(folds->update_of);
     *folds = (struct folds){ 0 };
 }
-
-uint32_t folds_count_on(const struct folds *folds, uint32_t stage, uint32_t update, uint32_t rank)
-{
-    uint32_t count = 0;
-    for (uint32_t m = 0; m < folds->schedule->micro_batches; m++)
-        count += folds_takes(folds, stage, update, m) && schedule_rank(folds->schedule, stage, m) == rank;
-    return count;
-}
-
-uint32_t folds_count(const struct folds *folds, uint32_t stage, uint32_t update)
-{
-    uint32_t count = 0;
-    for (uint32_t m = 0; m < folds->schedule->micro_batches; m++)
-        count += folds_takes(folds, stage, update, m);
-    return count;
-}

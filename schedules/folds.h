@@ -27,8 +27,4 @@ static inline bool folds_takes(const struct folds *folds, uint32_t stage, uint32
     return folds->update_of[(size_t)stage * folds->schedule->micro_batches + micro_batch] == update;
 }
 
-// How many micro-batches an update takes in: those that ran on one rank, and on any.
-uint32_t folds_count_on(const struct folds *folds, uint32_t stage, uint32_t update, uint32_t rank);
-uint32_t folds_count(const struct folds *folds, uint32_t stage, uint32_t update);
-
 #endif

@@ -127,8 +127,9 @@ static void read_set(struct reading *reading, struct json *root)
     json_end(root);
 }
 
-static struct table_set *read_document(struct json_document *document, struct error *error)
+struct table_set *table_set_read(const char *text, size_t length, const char *name, struct error *error)
 {
+    struct json_document *document = json_parse(text, length, name, error);
     if (!document)
         return NULL;
     struct reading reading = { .set = calloc(1, sizeof *reading.set) };
@@ -143,16 +144,6 @@ static struct table_set *read_document(struct json_document *document, struct er
     }
     json_free(document);
     return reading.set;
-}
-
-struct table_set *table_set_load(const char *path, struct error *error)
-{
-    return read_document(json_load(path, error), error);
-}
-
-struct table_set *table_set_read(const char *text, size_t length, const char *name, struct error *error)
-{
-    return read_document(json_parse(text, length, name, error), error);
 }
 
 void table_set_free(struct table_set *set)

@@ -44,8 +44,7 @@ struct table_set {
     char *notes;  // or NULL
 };
 
-// Loads a document from a file's path, or "-". NULL with an error. table_set_free() frees the result.
-struct table_set *table_set_load(const char *path, struct error *error);
+// Reads a document. NULL with an error. table_set_free() frees the result.
 struct table_set *table_set_read(const char *text, size_t length, const char *name, struct error *error);
 void table_set_free(struct table_set *set);
 

@@ -54,11 +54,6 @@ static double scan_flops(const struct transformer *model, double over)
     }
 }
 
-double recurrence_flops(const struct transformer *model)
-{
-    return scan_flops(model, 1);
-}
-
 // --- kernels ------------------------------------------------------------------------
 
 static double inner_of(const struct layer_maker *maker)

@@ -21,7 +21,4 @@ void add_recurrence(struct layer_maker *maker);
 // scan, and back behind it. It is added after what tensor parallelism hides.
 void add_recurrence_exchange(struct layer_maker *maker);
 
-// Operations of a scan's forward, of each token and over all heads.
-double recurrence_flops(const struct transformer *transformer);
-
 #endif

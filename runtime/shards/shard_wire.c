@@ -305,8 +305,3 @@ uint32_t shard_wire_member(const struct shard_wire *wire)
 {
     return wire->member;
 }
-
-uint64_t shard_wire_room_bytes(const struct shard_wire *wire)
-{
-    return wire->room_bytes;
-}

@@ -88,7 +88,4 @@ void shard_wire_abort(struct shard_wire *wire);
 // Which member of its group this place has.
 uint32_t shard_wire_member(const struct shard_wire *wire);
 
-// Device memory of its own.
-uint64_t shard_wire_room_bytes(const struct shard_wire *wire);
-
 #endif

@@ -150,14 +150,6 @@ static struct click_reads reads_of(const struct counts *counts, uint64_t batch, 
     return found;
 }
 
-size_t click_reads_runs(uint64_t batches)
-{
-    size_t runs = 0;
-    for (; runs < CLICK_RUNS && batches > 0; batches /= 2)
-        runs++;
-    return runs;
-}
-
 static void hash_to_rows(uint32_t *ids, uint64_t count, uint32_t rows)
 {
     for (uint64_t i = 0; i < count; i++)

@@ -19,8 +19,6 @@ struct click_reads {
 struct click_batches {
     uint64_t seed, samples, count;
 };
-// How many numbers of `unique` there are: one more than so many batches can be halved.
-size_t click_reads_runs(uint64_t batches);
 // Counts each slot over all batches. `rows` are those of each slot's table; NULL: ids are counted, not rows.
 bool click_reads_count(const struct sample_data *data, const struct click_batches *batches, const uint32_t *rows,
                        struct click_reads *slots, struct error *error);

@@ -129,11 +129,6 @@ void control_abandon(struct control *control, const struct error *reason)
 
 // --- lines ------------------------------------------------------------------------------
 
-_Atomic uint64_t *control_board(struct control *control)
-{
-    return control->lines;
-}
-
 static void beat(struct control *control)
 {
     if (!is_first(control)) {

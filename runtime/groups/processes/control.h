@@ -50,9 +50,6 @@ bool control_is_well(struct control *control, struct error *error);
 // Tells all ranks that this one has failed.
 void control_abandon(struct control *control, const struct error *reason);
 
-// A word per rank: this rank writes its own, and finds what the others wrote, at most a second old.
-_Atomic uint64_t *control_board(struct control *control);
-
 // All this as a rank's process group. It borrows the control.
 struct process_group control_group(struct control *control);
 

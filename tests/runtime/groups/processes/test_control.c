@@ -58,7 +58,7 @@ static int sees_lines(struct control *control, uint32_t rank, const struct error
 {
     struct error own_error = { 0 }, *error = &own_error;
     EXPECT(control && met->kind == ERROR_NONE);
-    _Atomic uint64_t *lines = control_board(control);
+    _Atomic uint64_t *lines = control_group(control).board;
     lines[rank] = 100 + rank;
     const uint64_t until = clock_now_ns() + 30 * second_ns;
     while (clock_now_ns() < until && !(lines[0] == 100 && lines[1] == 101 && lines[2] == 102))
