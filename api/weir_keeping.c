@@ -48,8 +48,7 @@ struct lasting_model *keeping_lasting(const struct weir_layer *layers, size_t co
     }
     if (!lasting || !lasting->layers || !lasting->tensors) {
         lasting_model_free(lasting);
-        error_no_memory(error, "a model's tensors");
-        return NULL;
+        return error_null(error_no_memory(error, "a model's tensors"));
     }
     struct lasting_tensor *to = lasting->tensors;
     for (size_t l = 0; l < count; l++) {

@@ -71,8 +71,7 @@ struct random_cuts *random_cuts_create(const struct search_request *request, str
     struct random_cuts *random = calloc(1, sizeof *random);
     if (!random || request->ranks > MOST_STAGES) {
         free(random);
-        error_set(error, "random cuts are for %u stages at most", (unsigned)MOST_STAGES);
-        return NULL;
+        return error_null(error_set(error, "random cuts are for %u stages at most", (unsigned)MOST_STAGES));
     }
     random->request = request;
     random->layers = (uint32_t)request->profile->layer_count;

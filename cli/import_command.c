@@ -33,8 +33,7 @@ static struct profile *import_graph(const char *path, uint64_t micro_batch, stru
 {
     if (!cluster)
         return import_pipedream(path, micro_batch, error);
-    error_set(error, "--cluster-output: a graph of PipeDream does not say which machine it is for");
-    return NULL;
+    return error_null(error_set(error, "--cluster-output: a graph of PipeDream does not say which machine it is for"));
 }
 
 static const struct format formats[] = {

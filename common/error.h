@@ -12,6 +12,7 @@
 #define COMMON_ERROR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 // The exit code of a program.
 enum error_kind {
@@ -51,5 +52,12 @@ bool error_at(struct error *error, const char *format, ...) __attribute__((forma
 
 // The same for a file or option, unless the sentence names its own already.
 bool error_name(struct error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// For functions that return a pointer: `return error_null(error_set(...))`. Returns NULL.
+static inline void *error_null(bool is_good)
+{
+    (void)is_good;
+    return NULL;
+}
 
 #endif

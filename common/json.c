@@ -185,10 +185,8 @@ struct json_document *json_parse(const char *text, size_t length, const char *na
     if (!json_syntax_check(text, length, name, error))
         return NULL;
     struct json_document *document = calloc(1, sizeof *document + strlen(name) + 1);
-    if (!document) {
-        error_no_memory(error, name);
-        return NULL;
-    }
+    if (!document)
+        return error_null(error_no_memory(error, name));
     strcpy(document->name, name);
     document->root = cJSON_ParseWithLengthOpts(text, length, NULL, false);
     const bool good = document->root ? check_document(document, error) : error_no_memory(error, name);

@@ -137,10 +137,8 @@ void listener_call(struct listener *listener)
 struct listener *listener_create(struct error *error)
 {
     struct listener *listener = calloc(1, sizeof *listener);
-    if (!listener) {
-        error_no_memory(error, "what waits for connections");
-        return NULL;
-    }
+    if (!listener)
+        return error_null(error_no_memory(error, "what waits for connections"));
     listener->watched[0] = (struct pollfd){ .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .events = POLLIN };
     if (listener->watched[0].fd >= 0) {
         listener->waits_ns = clock_now_ns();

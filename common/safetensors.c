@@ -356,10 +356,8 @@ static bool open_file(struct safe_file *file, struct error *error)
 struct safe_file *safe_file_open(const char *path, struct error *error)
 {
     struct safe_file *file = calloc(1, sizeof *file);
-    if (!file) {
-        error_no_memory(error, path);
-        return NULL;
-    }
+    if (!file)
+        return error_null(error_no_memory(error, path));
     file->file = -1;
     file->path = strdup(path);
     file->hash = hash_create();

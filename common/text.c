@@ -166,10 +166,8 @@ char *text_load(const char *path, size_t *length, struct error *error)
     const bool standard = strcmp(path, "-") == 0;
     const char *name = standard ? "standard input" : path;
     const int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        error_named(error, "%s: cannot be read: %s", name, strerror(errno));
-        return NULL;
-    }
+    if (file < 0)
+        return error_null(error_named(error, "%s: cannot be read: %s", name, strerror(errno)));
     struct text text = { 0 };
     const bool good = read_all(file, &text, name, error);
     if (!standard)

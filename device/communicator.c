@@ -26,10 +26,8 @@ struct communicator *communicator_open(struct device *device, const struct commu
     if (!device_communication(device, &communication, error))
         return NULL;
     struct communicator *communicator = calloc(1, sizeof *communicator);
-    if (!communicator) {
-        error_no_memory(error, "a communicator");
-        return NULL;
-    }
+    if (!communicator)
+        return error_null(error_no_memory(error, "a communicator"));
     *communicator = (struct communicator){ .device = device, .ranks = ranks, .rank = rank };
     if (!device->communicators->open(communicator, name, error)) {
         free(communicator);

@@ -191,8 +191,7 @@ struct cpu_convolution *cpu_convolution_create(const struct convolution *shape, 
     struct cpu_convolution *convolution = calloc(1, sizeof *convolution);
     if (!convolution || !(convolution->zeros = calloc(shape->out, sizeof(float)))) {
         free(convolution);
-        error_no_memory(error, "a convolution");
-        return NULL;
+        return error_null(error_no_memory(error, "a convolution"));
     }
     convolution->shape = *shape;
     const int threads = cpu_begin_alone();

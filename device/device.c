@@ -89,10 +89,8 @@ static void count_block(struct device_memory *memory, const struct block *block)
 static void *allocate(struct device *device, uint64_t bytes, bool on_host, struct error *error)
 {
     struct block *block = malloc(sizeof *block);
-    if (!block) {
-        error_no_memory(error, "a block of device memory");
-        return NULL;
-    }
+    if (!block)
+        return error_null(error_no_memory(error, "a block of device memory"));
     const struct device_functions *functions = device->functions;
     void *memory = (on_host ? functions->allocate_host : functions->allocate)(device, bytes, error);
     if (!memory) {
@@ -163,10 +161,8 @@ static void cut(struct queue *queue, const struct call *what)
 struct queue *queue_create(struct device *device, struct error *error)
 {
     struct queue *queue = calloc(1, sizeof *queue);
-    if (!queue) {
-        error_no_memory(error, "a queue");
-        return NULL;
-    }
+    if (!queue)
+        return error_null(error_no_memory(error, "a queue"));
     queue->device = device;
     if (!device->functions->open_queue(queue, error)) {
         free(queue);
@@ -245,10 +241,8 @@ bool queue_report(const struct queue *queue, struct error *error)
 struct event *event_create(struct device *device, struct error *error)
 {
     struct event *event = calloc(1, sizeof *event);
-    if (!event) {
-        error_no_memory(error, "an event");
-        return NULL;
-    }
+    if (!event)
+        return error_null(error_no_memory(error, "an event"));
     event->device = device;
     if (!device->functions->open_event(event, error)) {
         free(event);

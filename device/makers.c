@@ -60,10 +60,8 @@ struct device *device_open(const char *name, struct error *error)
     if (!functions)
         return NULL;
     struct device *device = calloc(1, sizeof *device);
-    if (!device) {
-        error_no_memory(error, "a device");
-        return NULL;
-    }
+    if (!device)
+        return error_null(error_no_memory(error, "a device"));
     device->name = maker->name;
     device->functions = functions;
     pthread_mutex_init(&device->lock, NULL);

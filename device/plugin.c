@@ -77,10 +77,8 @@ static const struct plugin *open_at(const char *path, const char *name, struct e
 {
     // Never closed: CUDA's libraries have threads and exit handlers of their own.
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!object) {
-        error_set_kind(error, ERROR_MACHINE, "weir-%s.so cannot be opened: %s", name, dlerror());
-        return NULL;
-    }
+    if (!object)
+        return error_null(error_set_kind(error, ERROR_MACHINE, "weir-%s.so cannot be opened: %s", name, dlerror()));
     const struct plugin *plugin = ask(object, name);
     if (!plugin)
         error_set_kind(error, ERROR_MACHINE, "%s is no plug-in of Weir's", path);

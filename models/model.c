@@ -385,10 +385,8 @@ struct model *model_create(const char *name, const struct model_sizes *sizes, st
         [FAMILY_TEXT] = build_text_model, [FAMILY_PICTURES] = build_picture_model, [FAMILY_CLICKS] = build_click_model,
     };
     struct building building = { .model = calloc(1, sizeof *building.model), .error = error };
-    if (!building.model) {
-        error_no_memory(error, "a model");
-        return NULL;
-    }
+    if (!building.model)
+        return error_null(error_no_memory(error, "a model"));
     struct model *model = building.model;
     model->name = kind->name;
     model->family = model_kind_family(kind);

@@ -45,8 +45,7 @@ struct cluster *cluster_copy(const struct cluster *cluster, struct error *error)
         copy->levels[l] = cluster->levels[l];
     if (!good) {
         cluster_free(copy);
-        error_no_memory(error, "a cluster");
-        return NULL;
+        return error_null(error_no_memory(error, "a cluster"));
     }
     copy->has_host = cluster->has_host;
     copy->host_memory_bytes = cluster->host_memory_bytes;
@@ -78,10 +77,8 @@ struct cluster *cluster_uniform(size_t devices, uint64_t memory_bytes, uint64_t 
 {
     assert(devices > 0 && devices <= CLUSTER_MOST_DEVICES && bytes_per_second > 0);
     struct cluster *cluster = cluster_create(devices, 1);
-    if (!cluster) {
-        error_no_memory(error, "a cluster");
-        return NULL;
-    }
+    if (!cluster)
+        return error_null(error_no_memory(error, "a cluster"));
     for (size_t i = 0; i < devices; i++)
         cluster->devices[i] = (struct cluster_device){ NULL, memory_bytes, 1000 };
     cluster->levels[0] = (struct cluster_level){ devices, latency_ns, bytes_per_second };

@@ -88,10 +88,8 @@ static const char *read_noun(const char *text, char noun[NOUN_SIZE], struct erro
     size_t length = 0;
     while (isalpha((unsigned char)text[length]) && !skip_times(text))
         length++;
-    if (length >= NOUN_SIZE) {
-        error_set(error, "the word \"%s\" is longer than %d letters", text, NOUN_SIZE - 1);
-        return NULL;
-    }
+    if (length >= NOUN_SIZE)
+        return error_null(error_set(error, "the word \"%s\" is longer than %d letters", text, NOUN_SIZE - 1));
     memcpy(noun, text, length);
     noun[length - (length > 1 && text[length - 1] == 's')] = '\0';
     return skip_spaces(text + length);
@@ -251,10 +249,8 @@ static struct cluster *build(const struct synopsis *synopsis, struct error *erro
         nouns[i] = synopsis->nouns[i];
     }
     struct cluster *cluster = cluster_create(count, synopsis->link_count);
-    if (!cluster) {
-        error_no_memory(error, "a cluster");
-        return NULL;
-    }
+    if (!cluster)
+        return error_null(error_no_memory(error, "a cluster"));
     for (size_t i = 0; i < count; i++)
         cluster->devices[i] = (struct cluster_device){ NULL, synopsis->memory_bytes, 1000 };
     for (size_t i = 0; i < synopsis->link_count; i++) {

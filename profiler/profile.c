@@ -61,8 +61,7 @@ struct profile *profile_create(const char *model, const char *dtype, uint64_t mi
             return profile;
     }
     profile_free(profile);
-    error_no_memory(error, "a profile");
-    return NULL;
+    return error_null(error_no_memory(error, "a profile"));
 }
 
 int edges_compare(const void *a, const void *b)

@@ -218,6 +218,5 @@ struct profile *profile_reorder(const struct profile *profile, const uint32_t *o
     if (good)
         return made;
     profile_free(made);
-    error_no_memory(error, "a profile in another order");
-    return NULL;
+    return error_null(error_no_memory(error, "a profile in another order"));
 }

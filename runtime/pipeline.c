@@ -177,8 +177,7 @@ static struct pipeline *create(struct schedule *schedule, const struct plan *pla
     struct pipeline *pipeline = schedule ? calloc(1, sizeof *pipeline) : NULL;
     if (!pipeline) {
         schedule_free(schedule);
-        error_no_memory(error, "a pipeline");
-        return NULL;
+        return error_null(error_no_memory(error, "a pipeline"));
     }
     pipeline->plan = plan;
     pipeline->number_bytes = precision_bytes(device_precision(device));

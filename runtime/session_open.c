@@ -252,10 +252,8 @@ static struct session *create(const struct schedule *lowered, const struct stage
     if (!fits_together(lowered, stages, error))
         return NULL;
     struct session *session = calloc(1, sizeof *session);
-    if (!session) {
-        error_no_memory(error, "a session");
-        return NULL;
-    }
+    if (!session)
+        return error_null(error_no_memory(error, "a session"));
     session->device = device;
     session->settings = *settings;
     session->settings.network = NULL;
@@ -283,6 +281,5 @@ struct session *session_create(const struct schedule *lowered, const struct stag
         return session;
     if (settings->group)
         settings->group->abandon(settings->group->self, &reason);
-    error_hand_on(error, &reason);
-    return NULL;
+    return error_null(error_hand_on(error, &reason));
 }

@@ -260,10 +260,8 @@ static struct schedule *create(struct reader reader, const struct sizes *sizes, 
 {
     struct schedule *schedule =
         schedule_create("", WEIGHTS_FLUSH, sizes->ranks, sizes->stages, sizes->micro_batches, error);
-    if (!schedule) {
-        error_at(error, "%s", reader.name);
-        return NULL;
-    }
+    if (!schedule)
+        return error_null(error_at(error, "%s", reader.name));
     name_after_file(schedule, reader.name);
     memcpy(schedule->routes, sizes->home, sizes->stages * sizeof sizes->home[0]);
     if (add_all(reader, schedule, error))

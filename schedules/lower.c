@@ -179,10 +179,8 @@ struct schedule *schedule_lower_to(const struct schedule *order, size_t *positio
 struct schedule *schedule_lower(const struct schedule *order, struct error *error)
 {
     size_t *positions = calloc(order->ranks, sizeof *positions);
-    if (!positions) {
-        error_no_memory(error, "lowering a schedule");
-        return NULL;
-    }
+    if (!positions)
+        return error_null(error_no_memory(error, "lowering a schedule"));
     struct schedule *lowered = schedule_lower_to(order, positions, error);
     free(positions);
     return lowered;

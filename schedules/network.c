@@ -13,8 +13,7 @@ struct network *network_uniform(uint32_t ranks, struct link link, struct error *
     }
     if (!network || !network->links || !network->link_of) {
         network_free(network);
-        error_no_memory(error, "the links between all ranks");
-        return NULL;
+        return error_null(error_no_memory(error, "the links between all ranks"));
     }
     network->ranks = ranks;
     network->link_count = (uint32_t)pairs;

@@ -36,8 +36,7 @@ struct schedule *schedule_create(const char *name, enum weights weights, uint32_
     }
     if (!schedule || !schedule->routes || !schedule->route_of || !schedule->lists) {
         schedule_free(schedule);
-        error_no_memory(error, "a schedule");
-        return NULL;
+        return error_null(error_no_memory(error, "a schedule"));
     }
     strncpy(schedule->name, name, sizeof schedule->name - 1);
     schedule->weights = weights;
@@ -121,8 +120,7 @@ struct schedule *schedule_copy(const struct schedule *schedule, struct error *er
     if (!copy->routes || (schedule->costs && !copy->costs) || (schedule->notes && !copy->notes)
         || !copy_lists(copy, schedule)) {
         schedule_free(copy);
-        error_no_memory(error, "a copy of a schedule");
-        return NULL;
+        return error_null(error_no_memory(error, "a copy of a schedule"));
     }
     return copy;
 }

@@ -12,10 +12,8 @@ struct simulator *simulator_create(const struct schedule *schedule, const struct
                                    struct error *error)
 {
     struct simulator *simulator = calloc(1, sizeof *simulator);
-    if (!simulator) {
-        error_no_memory(error, "a simulator");
-        return NULL;
-    }
+    if (!simulator)
+        return error_null(error_no_memory(error, "a simulator"));
     if (order_create(&simulator->order, schedule, network, false, error)
         && timing_create(&simulator->timing, &simulator->order, error))
         return simulator;

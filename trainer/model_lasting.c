@@ -83,8 +83,7 @@ struct lasting_model *lasting_model_create(const struct model *model, enum optim
     }
     if (!lasting || !lasting->layers || !lasting->tensors || (has_names && !names)) {
         lasting_model_free(lasting);
-        error_no_memory(error, "a model's tensors");
-        return NULL;
+        return error_null(error_no_memory(error, "a model's tensors"));
     }
     struct lasting_tensor *tensors = lasting->tensors;
     lasting->layer_count = model->layer_count;

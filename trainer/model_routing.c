@@ -49,8 +49,7 @@ static struct profile_routing *begin(const struct model_routing_request *request
     }
     if (!good) {
         routing_free(routing);
-        error_no_memory(error, "the routing of experts");
-        return NULL;
+        return error_null(error_no_memory(error, "the routing of experts"));
     }
     text_data_hash(request->text, routing->data);
     routing->seed = request->seed;

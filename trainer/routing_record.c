@@ -45,8 +45,7 @@ struct routing_record *routing_record_create(const struct model *model, uint32_t
     if (good)
         return record;
     routing_record_free(record);
-    error_no_memory(error, "the counts of experts");
-    return NULL;
+    return error_null(error_no_memory(error, "the counts of experts"));
 }
 
 void routing_record_free(struct routing_record *record)

@@ -284,10 +284,8 @@ static bool open_file(struct run_log *log, struct error *error)
 struct run_log *run_log_open(const struct run_log_request *request, struct error *error)
 {
     struct run_log *log = calloc(1, sizeof *log);
-    if (!log) {
-        error_no_memory(error, "the log of a run");
-        return NULL;
-    }
+    if (!log)
+        return error_null(error_no_memory(error, "the log of a run"));
     log->request = *request;
     if (open_file(log, error))
         return log;

@@ -61,10 +61,8 @@ static struct attention_plan *open_plan(const struct device *device, const struc
                                         struct error *error)
 {
     struct attention_plan *plan = malloc(sizeof *plan);
-    if (!plan) {
-        error_no_memory(error, "attention");
-        return NULL;
-    }
+    if (!plan)
+        return error_null(error_no_memory(error, "attention"));
     *plan = (struct attention_plan){ .ordinal = cuda_device_of(device)->ordinal, .precision = device->precision,
                                      .shape = *shape, .is_backward = is_backward,
                                      .running = PTHREAD_MUTEX_INITIALIZER };

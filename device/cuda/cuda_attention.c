@@ -47,10 +47,8 @@ static struct attention_answer *tell(struct device *device, const struct attenti
                                    const bool is_wanted[ATTENTION_DIRECTIONS], struct error *error)
 {
     struct attention_answer *answer = malloc(sizeof *answer);
-    if (!answer) {
-        error_no_memory(error, "attention");
-        return NULL;
-    }
+    if (!answer)
+        return error_null(error_no_memory(error, "attention"));
     *answer = (struct attention_answer){ .shape = *shape };
     if (!attention_plans_take(device, shape, is_wanted, answer->plans, error)) {
         free(answer);

@@ -70,10 +70,8 @@ static struct cuda_convolution *make_convolution(struct device *device, const st
                                                  struct error *error)
 {
     struct cuda_convolution *made = malloc(sizeof *made);
-    if (!made) {
-        error_no_memory(error, "a convolution");
-        return NULL;
-    }
+    if (!made)
+        return error_null(error_no_memory(error, "a convolution"));
     *made = (struct cuda_convolution){ .shape = *shape, .running = PTHREAD_MUTEX_INITIALIZER };
     if (make_plans(made, cuda_device_of(device)->tf32, error))
         return made;

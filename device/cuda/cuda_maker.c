@@ -212,10 +212,9 @@ static void *cuda_allocate(struct device *device, uint64_t bytes, struct error *
     char size[NUMBER_SIZE], there[NUMBER_SIZE];
     size_t free_bytes = 0, all_bytes = 0;
     cudaMemGetInfo(&free_bytes, &all_bytes);
-    error_set_kind(error, ERROR_MACHINE, "no memory for %s on device %s:%d: %s (%s are free)",
-                   bytes_format(bytes, size), device->name, cuda_device_of(device)->ordinal,
-                   cudaGetErrorString(status), bytes_format(free_bytes, there));
-    return NULL;
+    return error_null(error_set_kind(error, ERROR_MACHINE, "no memory for %s on device %s:%d: %s (%s are free)",
+                                     bytes_format(bytes, size), device->name, cuda_device_of(device)->ordinal,
+                                     cudaGetErrorString(status), bytes_format(free_bytes, there)));
 }
 
 // cudaFree() waits for the whole GPU, so nothing is released during a run.

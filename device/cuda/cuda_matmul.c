@@ -48,10 +48,8 @@ static bool good(cublasStatus_t status, const char *what, struct error *error)
 struct cublas *cublas_create(struct device *device, struct error *error)
 {
     struct cublas *cublas = calloc(1, sizeof *cublas);
-    if (!cublas) {
-        error_no_memory(error, "a queue");
-        return NULL;
-    }
+    if (!cublas)
+        return error_null(error_no_memory(error, "a queue"));
     const bool tf32 = cuda_device_of(device)->tf32;
     cublas->device = device;
     static const cudaDataType_t types[] = { [PRECISION_FP32] = CUDA_R_32F, [PRECISION_BF16] = CUDA_R_16BF,

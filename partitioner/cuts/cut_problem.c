@@ -173,10 +173,8 @@ struct cut_problem *cut_problem_create(const struct search_request *request, enu
                                        struct search_context *context, struct error *error)
 {
     struct cut_problem *problem = calloc(1, sizeof *problem);
-    if (!problem) {
-        error_no_memory(error, "a search");
-        return NULL;
-    }
+    if (!problem)
+        return error_null(error_no_memory(error, "a search"));
     problem->request = request;
     problem->context = context;
     if (cut_schedule_create(problem, error) && find_places(problem, orders, error)

@@ -30,8 +30,7 @@ struct places *places_of_order(const struct profile *profile, const bool *can_cu
     }
     if (!places || !places->block_of || !places->first_of) {
         places_free(places);
-        error_no_memory(error, "the places to cut a model");
-        return NULL;
+        return error_null(error_no_memory(error, "the places to cut a model"));
     }
     for (uint32_t l = 0; l < places->layers; l++) {
         if (can_cut[l])
@@ -116,8 +115,7 @@ struct places *places_of_graph(const struct profile *profile, bool together, uin
             return places;
     }
     places_free(places);
-    error_no_memory(error, "the places to cut a model");
-    return NULL;
+    return error_null(error_no_memory(error, "the places to cut a model"));
 }
 
 void places_free(struct places *places)

@@ -8,10 +8,8 @@ struct stage_memo *stage_memo_create(const struct cut_problem *problem, struct e
 {
     const size_t places = problem->places->count, rows = problem->stages * places;
     struct stage_memo *memo = calloc(1, sizeof *memo + rows * sizeof memo->rows[0]);
-    if (!memo) {
-        error_no_memory(error, "a search");
-        return NULL;
-    }
+    if (!memo)
+        return error_null(error_no_memory(error, "a search"));
     memo->problem = problem;
     memo->places = places;
     memo->row_count = rows;

@@ -131,8 +131,7 @@ struct stage_price *stage_price_of(struct cut_problem *problem, struct stage_tab
     price = calloc(1, sizeof *price);
     if (!price || !stage_table_add(table, stage, from, to, price)) {
         free(price);
-        error_no_memory(error, "a search");
-        return NULL;
+        return error_null(error_no_memory(error, "a search"));
     }
     price->stage = stage;
     price->from = from;

@@ -69,10 +69,8 @@ static void take_whole(struct handmade *handmade, struct plan *whole)
 struct handmade *handmade_read(const char *text, size_t length, const char *name, struct error *error)
 {
     struct handmade *handmade = calloc(1, sizeof *handmade);
-    if (!handmade) {
-        error_no_memory(error, "a plan");
-        return NULL;
-    }
+    if (!handmade)
+        return error_null(error_no_memory(error, "a plan"));
     handmade->document = json_parse(text, length, name, error);
     struct error why = { 0 };
     struct plan *whole = handmade->document ? plan_read(text, length, name, &why) : NULL;

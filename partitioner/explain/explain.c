@@ -268,10 +268,8 @@ struct explanation *explain_plan(const struct explain_request *request, struct e
     if (!plan_evaluate(request->plan, request->profile, error))
         return NULL;
     struct explanation *explanation = calloc(1, sizeof *explanation);
-    if (!explanation) {
-        error_no_memory(error, "an explanation");
-        return NULL;
-    }
+    if (!explanation)
+        return error_null(error_no_memory(error, "an explanation"));
     explanation->plan = request->plan;
     explanation->budget = request->budget ? request->budget : EXPLAIN_DEFAULT_BUDGET;
     if (fill(request, explanation, error))

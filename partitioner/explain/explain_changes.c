@@ -52,10 +52,8 @@ static struct what_if *add(struct changing *changing, const struct what_if *chan
 {
     struct explanation *explanation = changing->explanation;
     if (!array_reserve(&explanation->changes, &changing->capacity, explanation->change_count + 1,
-                       sizeof explanation->changes[0])) {
-        error_no_memory(changing->error, "an explanation");
-        return NULL;
-    }
+                       sizeof explanation->changes[0]))
+        return error_null(error_no_memory(changing->error, "an explanation"));
     explanation->changes[explanation->change_count++] = *change;
     return &explanation->changes[explanation->change_count - 1];
 }

@@ -178,10 +178,8 @@ struct layout_bounds *layout_bounds_create(const struct search_request *request,
                                                      const struct layout_names *names, struct error *error)
 {
     struct layout_bounds *bounds = calloc(1, sizeof *bounds);
-    if (!bounds) {
-        error_no_memory(error, "the bounds of a plan");
-        return NULL;
-    }
+    if (!bounds)
+        return error_null(error_no_memory(error, "the bounds of a plan"));
     bounds->request = request;
     bounds->names = names;
     bounds->generator = search_generator(request);

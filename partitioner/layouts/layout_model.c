@@ -98,10 +98,8 @@ struct layout_model *layout_model_create(const struct search_request *request, c
                                          struct error *error)
 {
     struct layout_model *model = calloc(1, sizeof *model);
-    if (!model) {
-        error_no_memory(error, "the layouts of a plan");
-        return NULL;
-    }
+    if (!model)
+        return error_null(error_no_memory(error, "the layouts of a plan"));
     model->request = request;
     model->names = names;
     model->layers = (uint32_t)request->profile->layer_count;

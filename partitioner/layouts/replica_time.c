@@ -60,8 +60,7 @@ struct replica_clock *replica_clock_create(enum generator_order order, uint32_t 
     }
     if (!clock || !clock->stages || !clock->times) {
         replica_clock_free(clock);
-        error_no_memory(error, "the times of a plan");
-        return NULL;
+        return error_null(error_no_memory(error, "the times of a plan"));
     }
     for (uint32_t s = 0; s < stages; s++) {
         uint64_t *times = clock->times + TIMES * s * most;

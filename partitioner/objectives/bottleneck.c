@@ -17,10 +17,8 @@ struct bottleneck_result *bottleneck_create(const struct bottleneck_request *req
                                             struct error *error)
 {
     struct bottleneck_result *result = calloc(1, sizeof *result);
-    if (!result) {
-        error_no_memory(error, "a plan");
-        return NULL;
-    }
+    if (!result)
+        return error_null(error_no_memory(error, "a plan"));
     result->model = request->model;
     result->layer_count = request->profile->layer_count;
     result->stage_count = stage_count;
@@ -168,10 +166,8 @@ static struct bottleneck_result *make_result(struct pricing *pricing, const stru
     const struct objective *objective = pricing->objective;
     struct graph_view *view = &pricing->view;
     struct found_stage *stages = arrays_add(&view->arrays, view->graph.node_count, sizeof stages[0]);
-    if (!stages) {
-        error_no_memory(error, "the stages of a plan");
-        return NULL;
-    }
+    if (!stages)
+        return error_null(error_no_memory(error, "the stages of a plan"));
     struct bottleneck_result *result =
         bottleneck_create(view->request, objective->stages(pricing->prices, found, stages), error);
     if (result && place_layers(view, stages, result, error)

@@ -63,8 +63,7 @@ struct placement *placement_read(const struct schedule *schedule, struct error *
     }
     if (!placement || !placement->copy_at || !placement->copies || !placement->stage_at || !placement->held) {
         placement_free(placement);
-        error_no_memory(error, "the placement of stages");
-        return NULL;
+        return error_null(error_no_memory(error, "the placement of stages"));
     }
     read_copies(placement, schedule);
     turn_round(placement);

@@ -21,8 +21,7 @@ struct plan *plan_create(size_t stage_count, struct error *error)
     }
     if (!plan || !plan->stages) {
         plan_free(plan);
-        error_no_memory(error, "a plan");
-        return NULL;
+        return error_null(error_no_memory(error, "a plan"));
     }
     return plan;
 }

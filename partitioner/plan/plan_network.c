@@ -62,8 +62,7 @@ struct network *cluster_network(const struct cluster *cluster, const uint32_t *d
     links.shared = links.network ? calloc((size_t)ranks * ranks, sizeof links.shared[0]) : NULL;
     if (!links.shared) {
         network_free(links.network);
-        error_no_memory(error, "the links of a plan");
-        return NULL;
+        return error_null(error_no_memory(error, "the links of a plan"));
     }
     links.network->link_count = 0;
     uint32_t *link_of = links.network->link_of;

@@ -246,8 +246,7 @@ static struct downsets *create(const struct downset_graph *graph, size_t most, s
     if (!downsets || !store) {
         free(downsets);
         free(store);
-        error_no_memory(error, "the downsets of a graph");
-        return NULL;
+        return error_null(error_no_memory(error, "the downsets of a graph"));
     }
     store->most = most;
     *downsets = (struct downsets){ .node_count = graph->node_count, .words = (graph->node_count + 63) / 64,
@@ -299,10 +298,8 @@ struct edge *downsets_edges(const struct profile *profile, const uint32_t *node_
     const size_t all = !profile->is_chain ? profile->edge_count : profile->layer_count ? profile->layer_count - 1 : 0;
     struct edge *edges = calloc(all + 1, sizeof edges[0]);
     *edge_count = 0;
-    if (!edges) {
-        error_no_memory(error, "the edges of a graph");
-        return NULL;
-    }
+    if (!edges)
+        return error_null(error_no_memory(error, "the edges of a graph"));
     for (uint32_t i = 0; i < all; i++) {
         const struct edge layers = profile->is_chain ? (struct edge){ i, i + 1 } : profile->edges[i];
         const struct edge nodes =
@@ -316,10 +313,8 @@ struct edge *downsets_edges(const struct profile *profile, const uint32_t *node_
 uint64_t *downsets_sum(const struct downsets *downsets, const uint64_t *value, struct error *error)
 {
     uint64_t *sum = calloc(downsets->count, sizeof sum[0]);
-    if (!sum) {
-        error_no_memory(error, "the sums of a graph's downsets");
-        return NULL;
-    }
+    if (!sum)
+        return error_null(error_no_memory(error, "the sums of a graph's downsets"));
     for (size_t d = 1; d < downsets->count; d++) {
         const struct downset_link link = downsets->below[downsets->below_at[d]];
         sum[d] = sum[link.downset] + value[link.node];

@@ -110,8 +110,7 @@ struct intervals *intervals_create(const struct profile *profile, const struct s
     }
     if (!intervals || !allocate(intervals, edge_count)) {
         intervals_free(intervals);
-        error_no_memory(error, "the prices of a model");
-        return NULL;
+        return error_null(error_no_memory(error, "the prices of a model"));
     }
     index_edges(intervals, edge_count);
     sum_layers(intervals);

@@ -160,10 +160,8 @@ struct pattern_room *pattern_room_create(uint32_t ranks, uint32_t micro_batches,
 {
     const size_t states = ranks * sizeof(struct rank_state), messages = (size_t)ranks * micro_batches;
     struct pattern_room *room = calloc(1, sizeof *room + states + 2 * messages * sizeof(int64_t));
-    if (!room) {
-        error_no_memory(error, "the timing of a schedule");
-        return NULL;
-    }
+    if (!room)
+        return error_null(error_no_memory(error, "the timing of a schedule"));
     room->ranks = ranks;
     room->micro_batches = micro_batches;
     room->states = (struct rank_state *)(room + 1);

@@ -37,8 +37,7 @@ struct recompute_bounds *recompute_bounds_create(struct intervals *intervals, co
     }
     if (!bounds || !bounds->capacities || !bounds->rows) {
         recompute_bounds_free(bounds);
-        error_no_memory(error, "the choice of what to recompute");
-        return NULL;
+        return error_null(error_no_memory(error, "the choice of what to recompute"));
     }
     memcpy(bounds->capacities, capacities, stages * sizeof capacities[0]);
     return bounds;

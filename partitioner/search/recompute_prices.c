@@ -178,10 +178,8 @@ struct recompute_prices *recompute_prices_create(struct intervals *intervals, ui
     const size_t cells = ((size_t)end - first + 1) * limit_count * (price_count + 1);
     struct recompute_prices *prices = malloc(sizeof *prices + 2 * cells * sizeof prices->cells[0]);
     uint64_t all_units = 0;
-    if (!prices) {
-        error_no_memory(error, "the choice of what to recompute");
-        return NULL;
-    }
+    if (!prices)
+        return error_null(error_no_memory(error, "the choice of what to recompute"));
     *prices = (struct recompute_prices){ .intervals = intervals, .begin = first, .end = end,
                                          .price_count = price_count, .limit_count = limit_count };
     prices->cheapest = prices->cells;

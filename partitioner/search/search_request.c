@@ -329,10 +329,8 @@ static bool keep_to_segments(const struct search_request *request, const bool *c
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error)
 {
     bool *can_cut = calloc(request->profile->layer_count + 1, sizeof can_cut[0]);
-    if (!can_cut) {
-        error_no_memory(error, "a search");
-        return NULL;
-    }
+    if (!can_cut)
+        return error_null(error_no_memory(error, "a search"));
     find_cuts(request->profile, request->storage.tied_apart, can_cut);
     for (size_t l = 1; request->units && l < request->profile->layer_count; l++)
         can_cut[l] &= request->units->of[l] != request->units->of[l - 1];

@@ -124,10 +124,8 @@ struct cluster *config_cluster(const struct config_request *request, const struc
     static const char *const nouns[] = { "device", "group", "group", "group" };
     const struct config_hops hops = config_hops(request, row);
     struct cluster *cluster = cluster_create(row->ranks, hops.count);
-    if (!cluster) {
-        error_no_memory(error, "a cluster");
-        return NULL;
-    }
+    if (!cluster)
+        return error_null(error_no_memory(error, "a cluster"));
     for (uint32_t i = 0; i < row->ranks; i++)
         cluster->devices[i] = (struct cluster_device){ NULL, memory_bytes, config_permille(request, row, i) };
     for (size_t i = 0; i < hops.count; i++)

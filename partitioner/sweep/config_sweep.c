@@ -330,10 +330,8 @@ static struct config_sweep *run_one(const struct config_request *given, struct e
 {
     const uint64_t since = clock_now_ns();
     struct config_sweep *sweep = calloc(1, sizeof *sweep);
-    if (!sweep) {
-        error_no_memory(error, "a sweep");
-        return NULL;
-    }
+    if (!sweep)
+        return error_null(error_no_memory(error, "a sweep"));
     sweep->request = *given;
     struct config_request *request = &sweep->request;
     const struct rated_device *device = request->device;

@@ -229,10 +229,8 @@ static struct descent *list_descents(const struct front_request *request, size_t
     const uint32_t most = request->search->ranks;
     struct descent *list = calloc(request->rank_count + 34, sizeof list[0]);
     *count = 0;
-    if (!list) {
-        error_no_memory(error, "a front");
-        return NULL;
-    }
+    if (!list)
+        return error_null(error_no_memory(error, "a front"));
     for (size_t i = 0; i < request->rank_count; i++)
         list[(*count)++].ranks = request->ranks[i];
     for (uint64_t ranks = 1; request->rank_count == 0 && ranks < 2 * (uint64_t)most; ranks *= 2)
@@ -273,10 +271,8 @@ static bool descend_all(struct finding *finding, struct descent *list, size_t co
 static struct plan_front *begin(const struct front_request *request, struct error *error)
 {
     struct plan_front *front = calloc(1, sizeof *front);
-    if (!front) {
-        error_no_memory(error, "a front");
-        return NULL;
-    }
+    if (!front)
+        return error_null(error_no_memory(error, "a front"));
     front->request = request;
     front->budget = request->search->limits.budget ? request->search->limits.budget : FRONT_DEFAULT_BUDGET;
     return front;

@@ -400,10 +400,8 @@ static bool judge(struct judgement *judgement, struct error *error)
 struct judgement *stated_judge(const struct stated_request *request, struct error *error)
 {
     struct judgement *judgement = calloc(1, sizeof *judgement);
-    if (!judgement) {
-        error_no_memory(error, "a judgement");
-        return NULL;
-    }
+    if (!judgement)
+        return error_null(error_no_memory(error, "a judgement"));
     judgement->request = *request;
     if (request->ranks == 1)
         judgement->request.chunks = 1;

@@ -237,10 +237,8 @@ struct stated_stage *stated_stages(const struct stated_request *request, struct 
     const size_t count = (size_t)request->ranks * request->chunks;
     struct stated_stage *stages = calloc(count, sizeof *stages);
     struct giving giving = { .request = request, .stages = stages };
-    if (!stages) {
-        error_no_memory(error, "stages");
-        return NULL;
-    }
+    if (!stages)
+        return error_null(error_no_memory(error, "stages"));
     if (request->plan) {
         take_plan(request, stages);
         return stages;

@@ -293,10 +293,8 @@ static bool run_rows(const struct sweep_request *request, struct sweep *sweep, s
 static struct sweep *begin(const struct sweep_request *request, struct error *error)
 {
     struct sweep *sweep = calloc(1, sizeof *sweep);
-    if (!sweep) {
-        error_no_memory(error, "a sweep");
-        return NULL;
-    }
+    if (!sweep)
+        return error_null(error_no_memory(error, "a sweep"));
     sweep->model = request->profile->model;
     sweep->cluster = request->cluster;
     sweep->storage = request->storage;

@@ -122,10 +122,8 @@ static bool fill(struct table_plan *plan, const struct table_request *request, s
 struct table_plan *table_plan_make(const struct table_request *request, struct error *error)
 {
     struct table_plan *plan = calloc(1, sizeof *plan);
-    if (!plan) {
-        error_no_memory(error, "a placement of tables");
-        return NULL;
-    }
+    if (!plan)
+        return error_null(error_no_memory(error, "a placement of tables"));
     struct table_search search = { 0 };
     const uint64_t pairs = request->set->table_count * request->cluster->device_count;
     const uint64_t work = min_u64(SEARCH_WORK, pairs * SEARCH_WORK_EACH);

@@ -125,8 +125,7 @@ static const struct rated_product *find_product(const struct rated_device *devic
     char known[160] = "";
     for (size_t i = 0; i < device->product_count; i++)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", device->products[i].dtype);
-    error_named(error, "%s has no products of %.40s (it has %s)", device->name, dtype, known);
-    return NULL;
+    return error_null(error_named(error, "%s has no products of %.40s (it has %s)", device->name, dtype, known));
 }
 
 static bool check_attention(const struct rated_device *device, enum attention_how how, struct error *error)

@@ -275,8 +275,7 @@ struct manifest *manifest_read(const char *json, size_t length, const char *name
     char hash[HASH_SIZE] = "";
     if (!manifest) {
         json_free(document);
-        error_no_memory(error, "a checkpoint");
-        return NULL;
+        return error_null(error_no_memory(error, "a checkpoint"));
     }
     struct json root = json_root(document);
     const bool good = read_all(&root, manifest, hash, error) && json_ok(document, error)

@@ -168,10 +168,8 @@ struct places *places_open(const struct places_request *request, const struct la
     if (devices > 1 && !are_as_many(request, launch, devices, error))
         return NULL;
     struct places *places = calloc(1, sizeof *places + devices * sizeof places->members[0]);
-    if (!places) {
-        error_no_memory(error, "the ranks of a process");
-        return NULL;
-    }
+    if (!places)
+        return error_null(error_no_memory(error, "the ranks of a process"));
     places->count = devices;
     if (open_all(places, request, launch, error))
         return places;

@@ -154,8 +154,7 @@ struct thread_group *thread_group_create(uint32_t ranks, uint64_t deadline_ns, s
     }
     if (!group || !group->board || !group->members) {
         thread_group_free(group);
-        error_no_memory(error, "the ranks of a process");
-        return NULL;
+        return error_null(error_no_memory(error, "the ranks of a process"));
     }
     for (uint32_t rank = 0; rank < ranks; rank++) {
         atomic_init(&group->board[rank], 0);

@@ -187,10 +187,8 @@ struct interpreter *interpreter_create(const struct interpreter_needs *needs, st
     if (!can_run(needs, error))
         return NULL;
     struct interpreter *interpreter = calloc(1, sizeof *interpreter);
-    if (!interpreter) {
-        error_no_memory(error, "a rank");
-        return NULL;
-    }
+    if (!interpreter)
+        return error_null(error_no_memory(error, "a rank"));
     interpreter->needs = *needs;
     interpreter->scaling = needs->scaling;
     replays_open(&interpreter->replays, needs->queue, needs->captures_at_once);

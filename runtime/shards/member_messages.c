@@ -55,10 +55,8 @@ static struct channel *channels_of_members(const struct member_messages_settings
     const uint32_t members = settings->members, each = numbers_of(settings->parts, settings->part_count, members);
     *count = channel_count(schedule) * each;
     struct channel *channels = calloc(*count + 1u, sizeof *channels);
-    if (!channels) {
-        error_no_memory(error, "the messages between members");
-        return NULL;
-    }
+    if (!channels)
+        return error_null(error_no_memory(error, "the messages between members"));
     for (uint32_t channel = 0; channel < channel_count(schedule); channel++) {
         const struct channel_ends ends = channel_ends(schedule, channel);
         const struct exchange_range range = parts_of_channel(schedule, settings->parts, settings->part_count, channel);
@@ -224,8 +222,7 @@ struct member_messages *member_messages_create(const struct member_messages_sett
                                               .grid = settings->grid };
     if (!messages || !messages->parts) {
         member_messages_free(messages);
-        error_no_memory(error, "the messages between members");
-        return NULL;
+        return error_null(error_no_memory(error, "the messages between members"));
     }
     for (size_t i = 0; i < settings->part_count; i++)
         messages->parts[i] = settings->parts[i];

@@ -58,8 +58,7 @@ struct shard_group *shard_group_create(struct device *device, uint32_t members, 
     if (!group || !all) {
         free(group);
         free(all);
-        error_no_memory(error, "the sums over shards");
-        return NULL;
+        return error_null(error_no_memory(error, "the sums over shards"));
     }
     *group = (struct shard_group){ .device = device, .members = members, .place_count = places, .places = all,
                                        .deadline_ns = deadline_ns > 0 ? deadline_ns : usual_deadline_ns };

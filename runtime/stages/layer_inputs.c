@@ -110,8 +110,7 @@ struct weir_layer *layers_copy(const struct weir_layer *layers, const uint32_t *
     if (!copies || !place) {
         free(copies);
         free(place);
-        error_no_memory(error, "the layers of a model");
-        return NULL;
+        return error_null(error_no_memory(error, "the layers of a model"));
     }
     for (size_t p = 0; p < layer_count; p++)
         place[order ? order[p] : p] = p;

@@ -231,10 +231,8 @@ struct measured_chain *measured_chain_create(const struct weir_layer *layers, si
                                              struct device *device, struct error *error)
 {
     struct measured_chain *chain = calloc(1, sizeof *chain + layer_count * sizeof chain->own[0]);
-    if (!chain) {
-        error_no_memory(error, "layers to measure");
-        return NULL;
-    }
+    if (!chain)
+        return error_null(error_no_memory(error, "layers to measure"));
     chain->callbacks = (struct measured){ .self = chain, .layer_count = layer_count, .run = run, .wait = wait,
                                           .describe = describe, .note = note };
     if (device_runs_ahead(device)) {

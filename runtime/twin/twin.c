@@ -157,10 +157,8 @@ struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, st
                          const struct twin_settings *settings, struct error *error)
 {
     struct twin *twin = calloc(1, sizeof *twin + layer_count * sizeof twin->own[0]);
-    if (!twin) {
-        error_no_memory(error, "the sequential twin");
-        return NULL;
-    }
+    if (!twin)
+        return error_null(error_no_memory(error, "the sequential twin"));
     twin->layers = layers;
     twin->layer_count = layer_count;
     twin->settings = *settings;

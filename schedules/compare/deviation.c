@@ -270,10 +270,8 @@ static struct cost_row *other_exchanges(const struct aligned *aligned, uint32_t 
 {
     const uint32_t stages = aligned->schedule->stages;
     struct cost_row *costs = malloc((stages + 1u) * sizeof *costs);
-    if (!costs) {
-        error_no_memory(error, "a comparison");
-        return NULL;
-    }
+    if (!costs)
+        return error_null(error_no_memory(error, "a comparison"));
     memcpy(costs, aligned->schedule->costs, stages * sizeof *costs);
     for (uint32_t stage = first; stage < end; stage++)
         if (differs(aligned, stage))

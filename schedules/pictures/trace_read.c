@@ -35,10 +35,8 @@ static struct trace_process *find_process(struct trace_reader *reader, const cha
         if (strcmp(reader->processes[i].id, id) == 0)
             return &reader->processes[i];
     }
-    if (reader->process_count >= MOST_RANKS) {
-        error_set(error, "more than %d processes act in it", MOST_RANKS);
-        return NULL;
-    }
+    if (reader->process_count >= MOST_RANKS)
+        return error_null(error_set(error, "more than %d processes act in it", MOST_RANKS));
     if (!has_room(&reader->processes, sizeof reader->processes[0], reader->process_count, &reader->process_capacity,
                   error))
         return NULL;

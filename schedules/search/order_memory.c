@@ -36,8 +36,7 @@ struct order_memory *order_memory_create(const struct order_problem *problem, si
         return memory;
     }
     order_memory_free(memory);
-    error_no_memory(error, "the search for an order");
-    return NULL;
+    return error_null(error_no_memory(error, "the search for an order"));
 }
 
 void order_memory_free(struct order_memory *memory)

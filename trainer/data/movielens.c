@@ -49,10 +49,8 @@ static size_t *index_rows(struct movielens *all, const struct atomic_file *file,
 {
     size_t *rows = arrays_add(&all->arrays, names->count, sizeof *rows);
     bool *is_met = arrays_add(&all->arrays, names->count, sizeof *is_met);
-    if (all->arrays.failed) {
-        error_no_memory(error, "the rows of a file");
-        return NULL;
-    }
+    if (all->arrays.failed)
+        return error_null(error_no_memory(error, "the rows of a file"));
     for (size_t r = 0; r < file->rows; r++) {
         const uint32_t name = vocabulary_find(names, atomic_file_cell(file, r, 0));
         if (name == VOCABULARY_NONE || is_met[name]) {

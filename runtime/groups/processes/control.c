@@ -488,10 +488,8 @@ static struct control *create(const struct launch *launch, const struct control_
                               struct error *error)
 {
     struct control *control = calloc(1, sizeof *control);
-    if (!control) {
-        error_no_memory(error, "the connection between ranks");
-        return NULL;
-    }
+    if (!control)
+        return error_null(error_no_memory(error, "the connection between ranks"));
     control->launch = *launch;
     control->settings = *settings;
     control->settings.deadline_ns = settings->deadline_ns ? settings->deadline_ns : 300 * second_ns;

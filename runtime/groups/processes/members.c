@@ -200,8 +200,7 @@ struct members *members_join(const char *folder, struct error *error)
     struct members *members = calloc(1, sizeof *members);
     if (!members || snprintf(members->folder, sizeof members->folder, "%s", folder) >= PATH_MAX) {
         free(members);
-        error_no_memory(error, "a member of a run");
-        return NULL;
+        return error_null(error_no_memory(error, "a member of a run"));
     }
     members->file = members->directory = -1;
     if (gethostname(members->host, sizeof members->host - 1) != 0 || !*members->host)
