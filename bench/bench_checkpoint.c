@@ -11,13 +11,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/ascending.h"
 #include "common/clock.h"
 #include "common/json.h"
 #include "partitioner/plan_search.h"
 #include "runtime/checkpoint/run_folder.h"
 #include "runtime/checkpoint/saver.h"
-#include "trainer/model_lasting.h"
 #include "trainer/measure_model.h"
+#include "trainer/model_lasting.h"
 #include "trainer/model_layers.h"
 #include "trainer/model_spec.h"
 
@@ -120,15 +121,9 @@ static bool take_round(struct subject *subject, size_t round, struct times *time
     return good && (!saver_has_failed(subject->saver) || error_set(error, "a checkpoint could not be written"));
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static double median_ms(uint64_t *times, size_t count)
 {
-    qsort(times, count, sizeof *times, by_size);
+    qsort(times, count, sizeof *times, ascending_u64s);
     return (double)times[count / 2] / 1e6;
 }
 

@@ -141,7 +141,7 @@ static bool run(struct bench *bench, uint64_t *iteration_ns, struct error *error
     }
     if (good && bench->link.bytes_per_second == 0)
         take_costs(bench, &sums);
-    qsort(times, STEPS, sizeof times[0], times_compare);
+    qsort(times, STEPS, sizeof times[0], ascending_u64s);
     *iteration_ns = times[STEPS / 2];
     if (bench->link.bytes_per_second == 0)
         printf("%-20s exchanges at once: %.2f ms\n", bench->plan->schedule, (double)*iteration_ns / 1e6);

@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 
 #include "bench/member_run.h"
+#include "common/ascending.h"
 #include "schedules/generators/generate.h"
 
 enum { SEGMENTS = 3, MOST_RANKS = 32, MOST_ROUNDS = 32, SHARE = 12 };
@@ -43,12 +44,6 @@ static void prepare(struct overlap *overlap, uint32_t ranks, uint32_t members)
                                         .link = { .bytes_per_second = SHARE * UINT64_C(1000000000) / EXCHANGE_NS } };
 }
 
-static int compare_ratios(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static bool measure(const struct overlap *overlap, const char *name, uint32_t open, uint64_t *ns, double *ratio,
                     struct error *error)
 {
@@ -71,8 +66,8 @@ static bool compare(const struct overlap *overlap, const char *name, uint32_t ro
     }
     if (!good)
         return false;
-    qsort(ratios, rounds, sizeof ratios[0], compare_ratios);
-    qsort(gains, rounds, sizeof gains[0], compare_ratios);
+    qsort(ratios, rounds, sizeof ratios[0], ascending_doubles);
+    qsort(gains, rounds, sizeof gains[0], ascending_doubles);
     const double ratio = ratios[rounds / 2], gain = gains[rounds / 2];
     printf("%s: measured over simulated %.4f (%.4f to %.4f), %.3f times as quick as in turn (%.3f to %.3f)\n", name,
            ratio, ratios[0], ratios[rounds - 1], gain, gains[0], gains[rounds - 1]);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/ascending.h"
 #include "partitioner/plan_search.h"
 #include "runtime/pipeline.h"
 #include "trainer/measure_model.h"
@@ -65,15 +66,9 @@ static bool take_turn(struct side *side, size_t round, struct error *error)
     return true;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(struct side *side, size_t rounds)
 {
-    qsort(side->times, rounds * TURN, sizeof side->times[0], by_size);
+    qsort(side->times, rounds * TURN, sizeof side->times[0], ascending_u64s);
     return (double)side->times[rounds * TURN / 2];
 }
 

@@ -22,6 +22,7 @@
 #include <sys/prctl.h>
 
 #include "bench/synthetic_run.h"
+#include "common/ascending.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/search/search_request.h"
@@ -136,7 +137,7 @@ static bool run_turn(const struct computed *computed, struct turn *turn, struct 
         good = session_step(session, error);
         times[i] = session_last(session)->iteration_ns;
     }
-    qsort(times, STEPS, sizeof times[0], times_compare);
+    qsort(times, STEPS, sizeof times[0], ascending_u64s);
     turn->iteration_ns = (times[STEPS / 2 - 1] + times[STEPS / 2]) / 2;
     return good;
 }
@@ -159,12 +160,6 @@ static bool simulate(const struct computed *computed, const struct profile *prof
     simulation_clear(&simulation);
     plan_free(plan);
     return good;
-}
-
-static int ratios_compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static bool take_turns(struct computed *computed, double *ratios, size_t count, struct error *error)
@@ -202,7 +197,7 @@ static bool compute(const char *name, struct device *device, bool *is_good, stru
     computed.model = model_from_spec(name, PRECISION_FP32, error);
     const bool good = computed.model && take_turns(&computed, ratios, count, error);
     if (good) {
-        qsort(ratios, count, sizeof ratios[0], ratios_compare);
+        qsort(ratios, count, sizeof ratios[0], ascending_doubles);
         printf("%-12.*s two stages, computed, median of %zu turns:", family(name), name, count);
         *is_good &= is_near(ratios[count / 2]);
         printf("  (%.4f to %.4f)\n", ratios[0], ratios[count - 1]);

@@ -19,6 +19,7 @@
 
 #include "bench/random_cuts.h"
 #include "bench/real_profiles.h"
+#include "common/ascending.h"
 #include "common/random.h"
 #include "partitioner/plan_search.h"
 
@@ -116,12 +117,6 @@ static bool plan_steps(struct bench *bench, struct error *error)
     return good;
 }
 
-static int compare_bytes(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 // Ascending, so that a plan that is slower than one with less memory is detected.
 static bool plan_random(struct bench *bench, struct error *error)
 {
@@ -133,7 +128,7 @@ static bool plan_random(struct bench *bench, struct error *error)
     for (unsigned i = 0; good && i < count; i++)
         limits[i] = bench->least_bytes + random_below(&seed, bench->least_bytes + 1);
     if (good)
-        qsort(limits, count, sizeof limits[0], compare_bytes);
+        qsort(limits, count, sizeof limits[0], ascending_u64s);
     for (unsigned i = 0; good && i < count; i++) {
         uint64_t ours = 0, twin = 0;
         good = plan_ours(bench, limits[i], &ours, error)

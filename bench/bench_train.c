@@ -9,17 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/ascending.h"
 #include "common/clock.h"
 #include "common/random.h"
 #include "tests/models/sequential.h"
 
 enum { MICRO_BATCHES = 16, STEPS_MOST = 200 };
-
-static int by_size(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
 
 // Bytes that a model can learn something about: mostly, each follows from the one before.
 static void make_text(int32_t *tokens, int32_t *targets, size_t count)
@@ -54,7 +49,7 @@ static bool time_steps(const struct model *model, struct sequential *run, size_t
     free(targets);
     if (!good)
         return false;
-    qsort(times, steps, sizeof times[0], by_size);
+    qsort(times, steps, sizeof times[0], ascending_u64s);
     const double median = (double)times[steps / 2];
     printf("%-10s %9.1f ms/step %9.0f tokens/s %7.1f GFLOP/s   loss %.4f\n", model->name, median / 1e6,
            (double)count * 1e9 / median, 3.0 * MICRO_BATCHES * (double)model_flops(model) / median, loss);

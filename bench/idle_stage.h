@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "common/ascending.h"
 #include "runtime/run.h"
 
 static inline bool idle_pass(void *self, const struct stage_pass *pass, struct error *error)
@@ -27,16 +28,10 @@ static const struct stage_functions idle_functions = {
     .initialize = idle_initialize,
 };
 
-static inline int samples_compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // Sorts in ascending order: the median is in the middle.
 static inline void samples_sort(double *samples, size_t count)
 {
-    qsort(samples, count, sizeof samples[0], samples_compare);
+    qsort(samples, count, sizeof samples[0], ascending_doubles);
 }
 
 #endif

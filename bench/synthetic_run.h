@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "common/ascending.h"
 #include "runtime/run.h"
 #include "tests/runtime/synthetic.h"
 
@@ -14,12 +15,6 @@ struct synthetic_run {
     struct device *device;
 };
 
-static inline int times_compare(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static inline bool synthetic_run_steps(struct session *session, uint64_t *times, size_t count, struct error *error)
 {
     bool good = session_step(session, error);  // once to warm up
@@ -27,7 +22,7 @@ static inline bool synthetic_run_steps(struct session *session, uint64_t *times,
         good = session_step(session, error);
         times[i] = session_last(session)->iteration_ns;
     }
-    qsort(times, count, sizeof times[0], times_compare);
+    qsort(times, count, sizeof times[0], ascending_u64s);
     return good;
 }
 

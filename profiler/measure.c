@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "common/ascending.h"
 #include "common/clock.h"
 #include "profiler/profile_words.h"
 
@@ -10,16 +11,10 @@ enum { LEAST_REPEATS = 20, STEADY = 5, STEADY_PART = 20 }; // 5 in a row within 
 
 // --- samples --------------------------------------------------------------------
 
-static int compare_samples(const void *a, const void *b)
-{
-    const uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
 struct spread spread_of(uint64_t *samples, size_t count)
 {
     assert(count > 0);
-    qsort(samples, count, sizeof samples[0], compare_samples);
+    qsort(samples, count, sizeof samples[0], ascending_u64s);
     return (struct spread){
         .min_ns = samples[0],
         .median_ns = samples[(count + 1) / 2 - 1],
@@ -376,8 +371,7 @@ static struct measurement *measurement_create(const struct measured *what, const
             return measurement;
     }
     measurement_free(measurement);
-    error_no_memory(error, "a measurement");
-    return NULL;
+    return error_null(error_no_memory(error, "a measurement"));
 }
 
 struct measurement *measure_layers(const struct measured *what, const struct measure_options *options,

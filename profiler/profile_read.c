@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/ascending.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "profiler/estimate/estimated.h"
@@ -285,12 +286,6 @@ static void recognise_chain(struct profile *profile)
         profile->edge_count = 0;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-    return (left > right) - (left < right);
-}
-
 static void read_no_cuts(struct reader *reader, struct json *root)
 {
     struct profile *profile = reader->profile;
@@ -302,7 +297,7 @@ static void read_no_cuts(struct reader *reader, struct json *root)
     if (!profile->no_cut_after)
         return;
 
-    qsort(profile->no_cut_after, profile->no_cut_count, sizeof profile->no_cut_after[0], compare_numbers);
+    qsort(profile->no_cut_after, profile->no_cut_count, sizeof profile->no_cut_after[0], ascending_u32s);
     for (size_t i = 1; i < profile->no_cut_count; i++)
         if (profile->no_cut_after[i - 1] == profile->no_cut_after[i])
             json_refuse(&list, "layer %u is there twice", profile->no_cut_after[i]);

@@ -2,18 +2,14 @@
 
 #include <stdlib.h>
 
-static int compare(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
+#include "common/ascending.h"
 
 // Sorts ranks and removes duplicates; returns how many are left.
 static uint32_t sort_ranks(uint32_t *ranks, uint32_t count)
 {
     uint32_t kept = 0;
     if (count > 1)
-        qsort(ranks, count, sizeof *ranks, compare);
+        qsort(ranks, count, sizeof *ranks, ascending_u32s);
     for (uint32_t i = 0; i < count; i++) {
         if (kept == 0 || ranks[kept - 1] != ranks[i])
             ranks[kept++] = ranks[i];

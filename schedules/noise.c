@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/ascending.h"
 #include "common/random.h"
 
 __extension__ typedef __int128 wide;
@@ -15,12 +16,6 @@ uint64_t noise_apply(uint64_t duration_ns, uint32_t ppm, uint64_t draw)
     const int64_t sum = (int64_t)((draw & 0xffff) + (draw >> 16 & 0xffff) + (draw >> 32 & 0xffff) + (draw >> 48));
     const wide change = (wide)duration_ns * ppm * (sum - MEAN), whole = (wide)DEVIATION * 1000000;
     return duration_ns + (uint64_t)((change + (change < 0 ? -whole / 2 : whole / 2)) / whole);
-}
-
-static int compare(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
 }
 
 static bool run_trials(struct lane_world *world, const struct noise_request *request, uint64_t *noisy, uint64_t *times,
@@ -43,7 +38,7 @@ static bool run_trials(struct lane_world *world, const struct noise_request *req
 static void summarize(uint64_t *times, uint32_t trials, struct noise_result *result)
 {
     wide sum = 0;
-    qsort(times, trials, sizeof *times, compare);
+    qsort(times, trials, sizeof *times, ascending_u64s);
     for (uint32_t trial = 0; trial < trials; trial++)
         sum += times[trial];
     result->min_ns = times[0];

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/ascending.h"
 #include "common/clock.h"
 #include "device/kernels.h"
 
@@ -31,12 +32,6 @@ struct bench {
 
 // --- time ---------------------------------------------------------------------
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double once_ns(const struct bench *bench, void (*run)(const struct bench *))
 {
     if (!device_runs_ahead(bench->device)) {
@@ -60,7 +55,7 @@ static double median_ns(const struct bench *bench, void (*run)(const struct benc
     run(bench);
     for (int i = 0; i < REPEATS; i++)
         times[i] = once_ns(bench, run);
-    qsort(times, REPEATS, sizeof times[0], by_size);
+    qsort(times, REPEATS, sizeof times[0], ascending_doubles);
     return times[REPEATS / 2] > 1 ? times[REPEATS / 2] : 1;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/ascending.h"
 #include "common/number.h"
 #include "partitioner/cost/variant.h"
 #include "partitioner/cuts/cut_parts.h"
@@ -24,12 +25,6 @@ static uint32_t first_alike(const struct cut_problem *problem, uint32_t stage)
     return first;
 }
 
-static int compare_prices(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // Chooses prices of a byte at which some layer costs as much kept as recomputed, spread evenly over the layers.
 static bool choose_prices(struct stage_view *view, struct error *error)
 {
@@ -43,7 +38,7 @@ static bool choose_prices(struct stage_view *view, struct error *error)
         if (kept > 0 && again > 0)
             all[count++] = (double)again / (double)kept;
     }
-    qsort(all, count, sizeof all[0], compare_prices);
+    qsort(all, count, sizeof all[0], ascending_doubles);
     for (size_t k = 0; k < VIEW_PRICES && count > 0; k++)
         view->price[k] = all[(2 * k + 1) * count / (2 * VIEW_PRICES)];
     free(all);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "common/ascending.h"
 #include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
@@ -137,12 +138,6 @@ static void end(struct trial *trial)
 
 // --- what they say ------------------------------------------------------------------------
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // The median is the lower of two. The 95 % regret is the least value that at least 95 of 100 draws do not exceed.
 static bool summarize(const struct trial *trial, size_t c, struct regret *regret, struct error *error)
 {
@@ -160,7 +155,7 @@ static bool summarize(const struct trial *trial, size_t c, struct regret *regret
             (unsigned __int128)(time - best) * 1000000 > (unsigned __int128)time * trial->request->gain_ppm;
     }
     if (draws > 0) {
-        qsort(all, draws, sizeof all[0], compare);
+        qsort(all, draws, sizeof all[0], ascending_doubles);
         regret->median = all[(draws - 1) / 2];
         regret->p95 = all[((uint64_t)draws * 95 + 99) / 100 - 1];
         regret->most = all[draws - 1];

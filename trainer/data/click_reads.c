@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/arrays.h"
+#include "common/ascending.h"
 #include "common/number.h"
 #include "models/layer.h"
 
@@ -24,18 +25,6 @@ struct counts {
     uint64_t sums[CLICK_RUNS], runs[CLICK_RUNS];
 };
 
-static int compare_ids(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
-static int compare_counts(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 // Collects the ids of one slot in one batch. Returns how many they are.
 static uint64_t ids_of(const struct sample_data *data, size_t slot, uint64_t seed, uint64_t first, uint64_t batch,
                        uint32_t *ids)
@@ -54,7 +43,7 @@ static uint64_t ids_of(const struct sample_data *data, size_t slot, uint64_t see
 static uint64_t different(uint32_t *ids, uint64_t count)
 {
     uint64_t unique = 0;
-    qsort(ids, count, sizeof *ids, compare_ids);
+    qsort(ids, count, sizeof *ids, ascending_u32s);
     for (uint64_t i = 0; i < count; i++)
         if (i == 0 || ids[i] != ids[i - 1])
             ids[unique++] = ids[i];
@@ -121,7 +110,7 @@ static void forget_runs(struct counts *counts)
 // The least count that at least 95 % of the batches do not exceed.
 static uint64_t p95(uint64_t *counts, uint64_t batches)
 {
-    qsort(counts, batches, sizeof *counts, compare_counts);
+    qsort(counts, batches, sizeof *counts, ascending_u64s);
     return counts[(batches * 95 + 99) / 100 - 1];
 }
 
