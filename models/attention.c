@@ -18,14 +18,13 @@
 
 #include "models/layer_kind.h"
 
-enum { GAIN, OFFSET, QKV, QKV_BIAS, OUT, OUT_BIAS };
+enum { QKV = NORM_TENSORS, QKV_BIAS, OUT, OUT_BIAS };
 
 static void attention_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     const size_t width = layer->shape.out, inner = layer_share(layer, width);
     const float end = 0.02f / sqrtf((float)layer->shape.branches);
-    tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
-    tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
+    norm_tensors(layer, tensors, count);
     tensor_add(tensors, count, (struct tensor){ .name = "qkv.weight", .rows = width, .columns = 3 * inner,
                                                 .split = SPLIT_COLUMNS, .parts = 3,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
@@ -202,22 +201,6 @@ static struct kind_sizes attention_sizes(const struct layer *layer)
     };
 }
 
-static struct layer_norm attention_norm(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    return (struct layer_norm){
-        .in = pass->base.input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
-        .rows = layer_own_rows(layer), .columns = layer->shape.out,
-    };
-}
-
-static void begin_forward(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct layer_norm norm = attention_norm(layer, pass);
-    const struct attention_saved saved = saved_of(layer, pass);
-    kernel_layer_norm(pass->base.queue, &norm, own_rows_of(layer, pass->base.workspace), saved.mean, saved.rstd);
-}
-
 static void multiply(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->base.queue;
@@ -290,7 +273,7 @@ static struct shard_part input_summed(const struct layer *layer, const struct la
 
 static void end_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct layer_norm norm = attention_norm(layer, pass);
+    const struct layer_norm norm = layer_norm_of(layer, pass);
     const struct attention_held held = held_of(layer, pass);
     keep_own_rows(layer, pass, held.normed_gradient, normed_gradient_of(layer, pass));
     kernel_layer_norm_backward_input(pass->base.queue, &norm, pass->base.input_gradient, held.normed_gradient,
@@ -302,7 +285,6 @@ static void begin_weight(const struct layer *layer, const struct layer_pass *pas
     struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
     const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
-    const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention_held held = held_of(layer, pass);
     const struct values *gradient
         = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->base.workspace);
@@ -310,13 +292,7 @@ static void begin_weight(const struct layer *layer, const struct layer_pass *pas
     project_weight(queue, gradients.at[OUT], held.mixed, gradient, rows, inner, width);
     kernel_sum_columns(queue, gradients.at[OUT_BIAS], gradient, rows, width);
     // The normed input overwrites the gradient after dropout, which is no longer needed.
-    kernel_layer_norm_again(queue, &norm, own_rows_of(layer, pass->base.workspace), held.mean, held.rstd);
-}
-
-static struct norm_gradients norm_gradients_of(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
-    return (struct norm_gradients){ gradients.at[GAIN], gradients.at[OFFSET] };
+    norm_again(layer, pass, held.mean, held.rstd);
 }
 
 static void multiply_weight(const struct layer *layer, const struct layer_pass *pass)
@@ -324,19 +300,12 @@ static void multiply_weight(const struct layer *layer, const struct layer_pass *
     struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer_share(layer, width);
     const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
-    const struct layer_norm norm = attention_norm(layer, pass);
     const struct attention_held held = held_of(layer, pass);
     const struct normed_work work = normed_work(layer, pass->base.workspace);
-    const struct norm_gradients to = norm_gradients_begin(layer, pass, norm_gradients_of(layer, pass), work.sums);
 
     project_weight(queue, gradients.at[QKV], work.normed, held.qkv_gradient, rows, width, 3 * inner);
     kernel_sum_columns(queue, gradients.at[QKV_BIAS], held.qkv_gradient, rows, 3 * inner);
-    kernel_layer_norm_backward_weight(queue, &norm, to.gain, to.offset, held.normed_gradient, held.mean, held.rstd);
-}
-
-static void end_weight(const struct layer *layer, const struct layer_pass *pass)
-{
-    norm_gradients_end(layer, pass, norm_gradients_of(layer, pass));
+    norm_backward_weight(layer, pass, held.normed_gradient, held.mean, held.rstd);
 }
 
 static size_t head_count(const struct layer *layer)
@@ -351,8 +320,8 @@ const struct layer_kind layer_attention = {
     .tensors = attention_tensors,
     .ask = attention_ask,
     .sizes = attention_sizes,
-    .forward = { { begin_forward, workspace_gathered }, { multiply, workspace_summed }, { end_forward, NULL } },
+    .forward = { { norm_forward, workspace_gathered }, { multiply, workspace_summed }, { end_forward, NULL } },
     .backward_input = { { begin_input, input_gathered }, { multiply_back, input_summed }, { end_input, NULL } },
     .backward_weight = { { begin_weight, workspace_gathered }, { multiply_weight, norm_gradients_part },
-                         { end_weight, NULL } },
+                         { norm_gradients_end, NULL } },
 };

@@ -1,10 +1,20 @@
 #include "models/build.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "models/layer_kind.h"
+
+const char *build_name(char name[LAYER_NAME_SIZE], const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name, LAYER_NAME_SIZE, format, arguments);
+    va_end(arguments);
+    return name;
+}
 
 struct layer *build_layer(struct building *building, const struct layer_kind *kind, const char *name)
 {

@@ -19,6 +19,9 @@ struct layer *build_layer(struct building *building, const struct layer_kind *ki
 // Makes the layer read this one, too, whose output is so wide.
 void build_input(struct building *building, struct layer *layer, uint32_t from, size_t width);
 
+// Writes a layer's name, and returns it.
+const char *build_name(char name[LAYER_NAME_SIZE], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 // The models of a family, by name.
 void build_text_model(struct building *building);
 void build_picture_model(struct building *building);

@@ -11,8 +11,6 @@
 //
 // With `exchange`, a layer behind the tables exchanges vectors among devices that have parts of the tables, so that a
 // schedule can look them up ahead.
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "models/build.h"
@@ -42,16 +40,6 @@ static void read_node(struct building *building, struct layer *layer, struct nod
 static struct node node_of(const struct layer *layer)
 {
     return (struct node){ layer->index, layer->shape.out };
-}
-
-__attribute__((format(printf, 2, 3)))
-static const char *named(char name[LAYER_NAME_SIZE], const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(name, LAYER_NAME_SIZE, format, arguments);
-    va_end(arguments);
-    return name;
 }
 
 // --- sources -----------------------------------------------------------------------
@@ -101,8 +89,8 @@ static struct node perceptron(struct building *building, const char *prefix, str
 {
     char name[LAYER_NAME_SIZE];
     for (size_t i = 0; i < CLICK_LAYERS && widths[i] > 0; i++) {
-        node = project(building, named(name, "%s.linear%zu", prefix, i + 1), node, widths[i], false);
-        struct layer *relu = add(building, &layer_relu, named(name, "%s.relu%zu", prefix, i + 1), node.width);
+        node = project(building, build_name(name, "%s.linear%zu", prefix, i + 1), node, widths[i], false);
+        struct layer *relu = add(building, &layer_relu, build_name(name, "%s.relu%zu", prefix, i + 1), node.width);
         read_node(building, relu, node);
         node = node_of(relu);
     }
@@ -136,9 +124,9 @@ static struct node cross(struct building *building, struct node first)
     char name[LAYER_NAME_SIZE];
     struct node node = first;
     for (size_t i = 1; i <= sizes.cross; i++) {
-        struct node y = project(building, named(name, "cross%zu.v", i), node, sizes.rank, true);
-        y = project(building, named(name, "cross%zu.w", i), y, first.width, false);
-        struct layer *layer = add(building, &layer_cross, named(name, "cross%zu", i), first.width);
+        struct node y = project(building, build_name(name, "cross%zu.v", i), node, sizes.rank, true);
+        y = project(building, build_name(name, "cross%zu.w", i), y, first.width, false);
+        struct layer *layer = add(building, &layer_cross, build_name(name, "cross%zu", i), first.width);
         read_node(building, layer, first);
         read_node(building, layer, y);
         if (i > 1)

@@ -1,14 +1,6 @@
 // Its inputs side by side: the channels of the first, then those of the second, and so on. It saves nothing.
 #include "models/layer_kind.h"
 
-static struct kind_sizes concat_sizes(const struct layer *layer)
-{
-    return (struct kind_sizes){
-        .output_bytes = layer_bytes(layer, layer_elements(layer)),
-        .input = INPUT_NEVER,
-    };
-}
-
 static void concat_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     size_t first = 0;
@@ -29,7 +21,7 @@ static void concat_backward(const struct layer *layer, const struct layer_pass *
 
 const struct layer_kind layer_concat = {
     .name = "concat",
-    .sizes = concat_sizes,
+    .sizes = plain_sizes,
     .forward = { { concat_forward, NULL } },
     .backward_input = { { concat_backward, NULL } },
 };

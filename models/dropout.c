@@ -1,14 +1,6 @@
 // Dropout by itself. Which numbers are dropped is drawn again in the backward, so it saves nothing.
 #include "models/layer_kind.h"
 
-static struct kind_sizes dropout_sizes(const struct layer *layer)
-{
-    return (struct kind_sizes){
-        .output_bytes = layer_bytes(layer, layer_elements(layer)),
-        .input = INPUT_NEVER,
-    };
-}
-
 static void dropout_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     kernel_dropout(pass->base.queue, pass->base.output, pass->base.input, layer_elements(layer),
@@ -23,7 +15,7 @@ static void dropout_backward(const struct layer *layer, const struct layer_pass 
 
 const struct layer_kind layer_dropout = {
     .name = "dropout",
-    .sizes = dropout_sizes,
+    .sizes = plain_sizes,
     .forward = { { dropout_forward, NULL } },
     .backward_input = { { dropout_backward, NULL } },
 };

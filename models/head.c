@@ -24,13 +24,12 @@
 // cannot be divided evenly, such shards have all of them, and there are no sums.
 #include "models/layer_kind.h"
 
-enum { GAIN, OFFSET, WORDS };
+enum { WORDS = NORM_TENSORS };
 
 static void head_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     const size_t width = layer->shape.in;
-    tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
-    tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
+    norm_tensors(layer, tensors, count);
     if (layer->shape.tied)
         return;
     tensor_add(tensors, count, (struct tensor){ .name = "words", .rows = width, .columns = layer_own_words(layer),
@@ -124,15 +123,6 @@ static struct kind_sizes head_sizes(const struct layer *layer)
     };
 }
 
-static struct layer_norm head_norm(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    return (struct layer_norm){
-        .in = pass->base.input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
-        .rows = layer_own_rows(layer), .columns = layer->shape.in,
-    };
-}
-
 static struct cross_entropy head_loss(const struct layer *layer, const struct layer_pass *pass,
                                       const struct head_saved *saved)
 {
@@ -204,13 +194,6 @@ static struct head_held held_of(const struct layer *layer, const struct layer_pa
     if (pass->is_both)
         held.saved = saved_of(layer, pass);
     return held;
-}
-
-static void begin_forward(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct layer_norm norm = head_norm(layer, pass);
-    const struct head_saved saved = saved_of(layer, pass);
-    kernel_layer_norm(pass->base.queue, &norm, own_rows_of(layer, pass->base.workspace), saved.mean, saved.rstd);
 }
 
 static void multiply(const struct layer *layer, const struct layer_pass *pass)
@@ -285,7 +268,7 @@ static struct shard_part input_summed(const struct layer *layer, const struct la
 
 static void end_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct layer_norm norm = head_norm(layer, pass);
+    const struct layer_norm norm = layer_norm_of(layer, pass);
     const struct head_saved saved = saved_of(layer, pass);
     const struct head_held held = held_of(layer, pass);
     keep_own_rows(layer, pass, held.normed_gradient, normed_gradient_of(layer, pass));
@@ -297,34 +280,19 @@ static void end_input(const struct layer *layer, const struct layer_pass *pass)
 
 static void begin_weight(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct layer_norm norm = head_norm(layer, pass);
     const struct head_saved saved = held_of(layer, pass).saved;
-    kernel_layer_norm_again(pass->base.queue, &norm, own_rows_of(layer, pass->base.workspace), saved.mean, saved.rstd);
-}
-
-static struct norm_gradients norm_gradients_of(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
-    return (struct norm_gradients){ gradients.at[GAIN], gradients.at[OFFSET] };
+    norm_again(layer, pass, saved.mean, saved.rstd);
 }
 
 static void multiply_weight(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
-    const struct layer_norm norm = head_norm(layer, pass);
     const struct head_held held = held_of(layer, pass);
     const struct normed_work work = normed_work(layer, pass->base.workspace);
-    const struct norm_gradients to = norm_gradients_begin(layer, pass, norm_gradients_of(layer, pass), work.sums);
 
     add_words_gradient(layer, pass, layer->shape.tied ? pass->base.tied_gradients : gradients.at[WORDS], work.normed,
                        held.saved.logits);
-    kernel_layer_norm_backward_weight(pass->base.queue, &norm, to.gain, to.offset, held.normed_gradient,
-                                      held.saved.mean, held.saved.rstd);
-}
-
-static void end_weight(const struct layer *layer, const struct layer_pass *pass)
-{
-    norm_gradients_end(layer, pass, norm_gradients_of(layer, pass));
+    norm_backward_weight(layer, pass, held.normed_gradient, held.saved.mean, held.saved.rstd);
 }
 
 const struct layer_kind layer_head = {
@@ -332,9 +300,9 @@ const struct layer_kind layer_head = {
     .data = DATA_TARGETS,
     .tensors = head_tensors,
     .sizes = head_sizes,
-    .forward = { { begin_forward, workspace_gathered }, { multiply, loss_summed }, { end_forward, NULL } },
+    .forward = { { norm_forward, workspace_gathered }, { multiply, loss_summed }, { end_forward, NULL } },
     .backward_input = { { multiply_back, input_summed }, { end_input, NULL } },
     .backward_weight = { { begin_weight, workspace_gathered }, { multiply_weight, norm_gradients_part },
-                         { end_weight, NULL } },
+                         { norm_gradients_end, NULL } },
     .loss = head_loss_place,
 };

@@ -1,5 +1,13 @@
 #include "models/layer_kind.h"
 
+struct kind_sizes plain_sizes(const struct layer *layer)
+{
+    return (struct kind_sizes){
+        .output_bytes = layer_bytes(layer, layer_elements(layer)),
+        .input = INPUT_NEVER,
+    };
+}
+
 struct values *own_rows_of(const struct layer *layer, const void *numbers)
 {
     return values_at(numbers, layer->shape.precision, layer_first_row(layer) * layer->shape.in);
@@ -82,13 +90,49 @@ struct normed_work normed_work(const struct layer *layer, const void *workspace)
     return work;
 }
 
-struct norm_gradients norm_gradients_begin(const struct layer *layer, const struct layer_pass *pass,
-                                           struct norm_gradients gradients, float *sums)
+void norm_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
-    if (!layer_shares_rows(layer))
-        return gradients;
-    queue_zero(pass->base.queue, sums, 2 * layer->shape.in * sizeof *sums);
-    return (struct norm_gradients){ sums, sums + layer->shape.in };
+    const size_t width = layer->shape.in;
+    tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
+    tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
+}
+
+struct layer_norm layer_norm_of(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
+    return (struct layer_norm){
+        .in = pass->base.input, .gain = weights.at[NORM_GAIN], .offset = weights.at[NORM_OFFSET],
+        .rows = layer_own_rows(layer), .columns = layer->shape.in,
+    };
+}
+
+void norm_forward(const struct layer *layer, const struct layer_pass *pass)
+{
+    const struct layer_norm norm = layer_norm_of(layer, pass);
+    struct walk saved = { pass->base.saved, 0 };
+    float *mean = walk_floats(&saved, norm.rows), *rstd = walk_floats(&saved, norm.rows);
+    kernel_layer_norm(pass->base.queue, &norm, own_rows_of(layer, pass->base.workspace), mean, rstd);
+}
+
+void norm_again(const struct layer *layer, const struct layer_pass *pass, const float *mean, const float *rstd)
+{
+    const struct layer_norm norm = layer_norm_of(layer, pass);
+    kernel_layer_norm_again(pass->base.queue, &norm, own_rows_of(layer, pass->base.workspace), mean, rstd);
+}
+
+void norm_backward_weight(const struct layer *layer, const struct layer_pass *pass,
+                          const struct values *normed_gradient, const float *mean, const float *rstd)
+{
+    const struct layer_norm norm = layer_norm_of(layer, pass);
+    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
+    float *sums = normed_work(layer, pass->base.workspace).sums;
+    float *gain = gradients.at[NORM_GAIN], *offset = gradients.at[NORM_OFFSET];
+    if (sums) {
+        queue_zero(pass->base.queue, sums, 2 * norm.columns * sizeof *sums);
+        gain = sums;
+        offset = sums + norm.columns;
+    }
+    kernel_layer_norm_backward_weight(pass->base.queue, &norm, gain, offset, normed_gradient, mean, rstd);
 }
 
 struct shard_part norm_gradients_part(const struct layer *layer, const struct layer_pass *pass)
@@ -99,14 +143,15 @@ struct shard_part norm_gradients_part(const struct layer *layer, const struct la
     return (struct shard_part){ .numbers = sums, .count = 2 * layer->shape.in, .are_floats = true };
 }
 
-void norm_gradients_end(const struct layer *layer, const struct layer_pass *pass, struct norm_gradients gradients)
+void norm_gradients_end(const struct layer *layer, const struct layer_pass *pass)
 {
+    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
     const float *sums = normed_work(layer, pass->base.workspace).sums;
     const size_t width = layer->shape.in;
     if (!layer_shares_rows(layer))
         return;
-    kernel_add_floats(pass->base.queue, gradients.gain, gradients.gain, sums, width);
-    kernel_add_floats(pass->base.queue, gradients.offset, gradients.offset, sums + width, width);
+    kernel_add_floats(pass->base.queue, gradients.at[NORM_GAIN], gradients.at[NORM_GAIN], sums, width);
+    kernel_add_floats(pass->base.queue, gradients.at[NORM_OFFSET], gradients.at[NORM_OFFSET], sums + width, width);
 }
 
 void project(struct queue *queue, struct values *out, const struct values *in, const struct values *weight,

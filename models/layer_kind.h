@@ -236,6 +236,9 @@ struct gradients layer_gradients(const struct layer *layer, void *gradients);
 
 // --- what several kinds do -----------------------------------------------------------
 
+// The sizes of a kind that saves nothing and needs no workspace, and whose backward does not read its input.
+struct kind_sizes plain_sizes(const struct layer *layer);
+
 // The numbers of a shard's own rows, within those of all rows.
 struct values *own_rows_of(const struct layer *layer, const void *numbers);
 
@@ -270,16 +273,23 @@ struct normed_work {
 };
 struct normed_work normed_work(const struct layer *layer, const void *workspace);
 
-// Gradients of gain and offset in W. The first function says where W adds them: to `sums`, or directly to the
+// A norm of the input in front of a kind. Its gain and offset are the kind's first tensors, and its mean and rstd are
+// the first of what F saves.
+enum { NORM_GAIN, NORM_OFFSET, NORM_TENSORS };
+void norm_tensors(const struct layer *layer, struct tensor *tensors, size_t *count);
+struct layer_norm layer_norm_of(const struct layer *layer, const struct layer_pass *pass);
+
+// F's first step, and W's: a shard's own rows, normed, in their place at the beginning of the workspace.
+void norm_forward(const struct layer *layer, const struct layer_pass *pass);
+void norm_again(const struct layer *layer, const struct layer_pass *pass, const float *mean, const float *rstd);
+
+// Gradients of gain and offset in W. The first function adds them to the workspace's sums, or directly to the
 // gradients if rows are not shared. The second is what the shards then exchange. The third adds the sums to the
 // gradients.
-struct norm_gradients {
-    float *gain, *offset;
-};
-struct norm_gradients norm_gradients_begin(const struct layer *layer, const struct layer_pass *pass,
-                                           struct norm_gradients gradients, float *sums);
+void norm_backward_weight(const struct layer *layer, const struct layer_pass *pass,
+                          const struct values *normed_gradient, const float *mean, const float *rstd);
 struct shard_part norm_gradients_part(const struct layer *layer, const struct layer_pass *pass);
-void norm_gradients_end(const struct layer *layer, const struct layer_pass *pass, struct norm_gradients gradients);
+void norm_gradients_end(const struct layer *layer, const struct layer_pass *pass);
 
 // out = in weight + bias; weight is [in_width][out_width], bias may be NULL.
 void project(struct queue *queue, struct values *out, const struct values *in, const struct values *weight,

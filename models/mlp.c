@@ -10,14 +10,13 @@
 
 #include "models/layer_kind.h"
 
-enum { GAIN, OFFSET, UP, UP_BIAS, DOWN, DOWN_BIAS };
+enum { UP = NORM_TENSORS, UP_BIAS, DOWN, DOWN_BIAS };
 
 static void mlp_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     const size_t width = layer->shape.out, wide = layer_share(layer, 4 * width);
     const float end = 0.02f / sqrtf((float)layer->shape.branches);
-    tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
-    tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
+    norm_tensors(layer, tensors, count);
     tensor_add(tensors, count, (struct tensor){ .name = "up.weight", .rows = width, .columns = wide,
                                                 .split = SPLIT_COLUMNS, .parts = 1,
                                                 .start = START_NORMAL, .deviation = 0.02f, .decays = true });
@@ -84,15 +83,6 @@ static struct kind_sizes mlp_sizes(const struct layer *layer)
     };
 }
 
-static struct layer_norm mlp_norm(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    return (struct layer_norm){
-        .in = pass->base.input, .gain = weights.at[GAIN], .offset = weights.at[OFFSET],
-        .rows = layer_own_rows(layer), .columns = layer->shape.out,
-    };
-}
-
 static struct mlp_saved saved_of(const struct layer *layer, const struct layer_pass *pass)
 {
     return mlp_saved(layer, &(struct walk){ pass->base.saved, 0 });
@@ -101,13 +91,6 @@ static struct mlp_saved saved_of(const struct layer *layer, const struct layer_p
 static struct mlp_held held_of(const struct layer *layer, const struct layer_pass *pass)
 {
     return mlp_held(layer, &(struct walk){ pass->base.held, 0 });
-}
-
-static void begin_forward(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct layer_norm norm = mlp_norm(layer, pass);
-    const struct mlp_saved saved = saved_of(layer, pass);
-    kernel_layer_norm(pass->base.queue, &norm, own_rows_of(layer, pass->base.workspace), saved.mean, saved.rstd);
 }
 
 static void multiply(const struct layer *layer, const struct layer_pass *pass)
@@ -175,7 +158,7 @@ static struct shard_part input_summed(const struct layer *layer, const struct la
 
 static void end_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct layer_norm norm = mlp_norm(layer, pass);
+    const struct layer_norm norm = layer_norm_of(layer, pass);
     const struct mlp_held held = held_of(layer, pass);
     keep_own_rows(layer, pass, held.normed_gradient, normed_gradient_of(layer, pass));
     kernel_layer_norm_backward_input(pass->base.queue, &norm, pass->base.input_gradient, held.normed_gradient,
@@ -187,7 +170,6 @@ static void begin_weight(const struct layer *layer, const struct layer_pass *pas
     struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
     const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
-    const struct layer_norm norm = mlp_norm(layer, pass);
     const struct mlp_held held = held_of(layer, pass);
     const struct values *gradient
         = layer_shares_rows(layer) ? held.gathered : gradient_behind_dropout(layer, pass, pass->base.workspace);
@@ -195,13 +177,7 @@ static void begin_weight(const struct layer *layer, const struct layer_pass *pas
     project_weight(queue, gradients.at[DOWN], held.bent, gradient, rows, wide, width);
     kernel_sum_columns(queue, gradients.at[DOWN_BIAS], gradient, rows, width);
     // The normed input overwrites the gradient after dropout, which is no longer needed.
-    kernel_layer_norm_again(queue, &norm, own_rows_of(layer, pass->base.workspace), held.mean, held.rstd);
-}
-
-static struct norm_gradients norm_gradients_of(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
-    return (struct norm_gradients){ gradients.at[GAIN], gradients.at[OFFSET] };
+    norm_again(layer, pass, held.mean, held.rstd);
 }
 
 static void multiply_weight(const struct layer *layer, const struct layer_pass *pass)
@@ -209,19 +185,12 @@ static void multiply_weight(const struct layer *layer, const struct layer_pass *
     struct queue *queue = pass->base.queue;
     const size_t rows = layer_rows(layer), width = layer->shape.out, wide = layer_share(layer, 4 * width);
     const struct gradients gradients = layer_gradients(layer, pass->base.gradients);
-    const struct layer_norm norm = mlp_norm(layer, pass);
     const struct mlp_held held = held_of(layer, pass);
     const struct normed_work work = normed_work(layer, pass->base.workspace);
-    const struct norm_gradients to = norm_gradients_begin(layer, pass, norm_gradients_of(layer, pass), work.sums);
 
     project_weight(queue, gradients.at[UP], work.normed, held.wide_gradient, rows, width, wide);
     kernel_sum_columns(queue, gradients.at[UP_BIAS], held.wide_gradient, rows, wide);
-    kernel_layer_norm_backward_weight(queue, &norm, to.gain, to.offset, held.normed_gradient, held.mean, held.rstd);
-}
-
-static void end_weight(const struct layer *layer, const struct layer_pass *pass)
-{
-    norm_gradients_end(layer, pass, norm_gradients_of(layer, pass));
+    norm_backward_weight(layer, pass, held.normed_gradient, held.mean, held.rstd);
 }
 
 static size_t inner_columns(const struct layer *layer)
@@ -235,8 +204,8 @@ const struct layer_kind layer_mlp = {
     .shared_count = inner_columns,
     .tensors = mlp_tensors,
     .sizes = mlp_sizes,
-    .forward = { { begin_forward, workspace_gathered }, { multiply, workspace_summed }, { end_forward, NULL } },
+    .forward = { { norm_forward, workspace_gathered }, { multiply, workspace_summed }, { end_forward, NULL } },
     .backward_input = { { begin_input, input_gathered }, { multiply_back, input_summed }, { end_input, NULL } },
     .backward_weight = { { begin_weight, workspace_gathered }, { multiply_weight, norm_gradients_part },
-                         { end_weight, NULL } },
+                         { norm_gradients_end, NULL } },
 };

@@ -1,14 +1,6 @@
 // The numbers of the samples, such as counts of visits: output = log(max(number, 0) + 1).
 #include "models/layer_kind.h"
 
-static struct kind_sizes numbers_sizes(const struct layer *layer)
-{
-    return (struct kind_sizes){
-        .output_bytes = layer_bytes(layer, layer_elements(layer)),
-        .input = INPUT_NEVER,
-    };
-}
-
 static void numbers_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     kernel_log_counts(pass->base.queue, pass->base.output, (const struct values *)pass->numbers,
@@ -18,6 +10,6 @@ static void numbers_forward(const struct layer *layer, const struct layer_pass *
 const struct layer_kind layer_numbers = {
     .name = "numbers",
     .data = DATA_NUMBERS,
-    .sizes = numbers_sizes,
+    .sizes = plain_sizes,
     .forward = { { numbers_forward, NULL } },
 };

@@ -1,14 +1,6 @@
 // The source of a model of pictures: the pixels of the micro-batch, as its data has them.
 #include "models/layer_kind.h"
 
-static struct kind_sizes picture_sizes(const struct layer *layer)
-{
-    return (struct kind_sizes){
-        .output_bytes = layer_bytes(layer, layer_elements(layer)),
-        .input = INPUT_NEVER,
-    };
-}
-
 static void picture_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     if (layer->shape.precision == PRECISION_FP32)
@@ -20,6 +12,6 @@ static void picture_forward(const struct layer *layer, const struct layer_pass *
 const struct layer_kind layer_picture = {
     .name = "picture",
     .data = DATA_PIXELS,
-    .sizes = picture_sizes,
+    .sizes = plain_sizes,
     .forward = { { picture_forward, NULL } },
 };

@@ -1,7 +1,5 @@
 // The models that read pictures and say what is on them: the convolutional family. Layers, windows and widths are those
 // of torchvision; oracles are the published profiles of PipeDream.
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "models/build.h"
@@ -111,16 +109,6 @@ static struct node join(struct building *building, const char *name, const struc
     return node_of(layer, nodes[0].height, nodes[0].width);
 }
 
-__attribute__((format(printf, 2, 3)))
-static const char *named(char name[LAYER_NAME_SIZE], const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(name, LAYER_NAME_SIZE, format, arguments);
-    va_end(arguments);
-    return name;
-}
-
 // What comes behind the norm. `add` may be NULL.
 struct behind {
     bool has_relu;
@@ -138,11 +126,11 @@ static struct node normalize(struct building *building, const char *name, struct
         build_input(building, layer, behind.add->layer, behind.add->channels);
     struct node node = node_of(layer, from.height, from.width);
     if (!is_fused && behind.add) {
-        struct layer *sum = add(building, &layer_sum, named(longer, "%s.sum", name), node);
+        struct layer *sum = add(building, &layer_sum, build_name(longer, "%s.sum", name), node);
         build_input(building, sum, behind.add->layer, behind.add->channels);
         node = node_of(sum, from.height, from.width);
     }
-    return is_fused || !behind.has_relu ? node : rectify(building, named(longer, "%s.relu", name), node);
+    return is_fused || !behind.has_relu ? node : rectify(building, build_name(longer, "%s.relu", name), node);
 }
 
 static struct node begin(struct building *building)
@@ -175,11 +163,11 @@ static void classify_widely(struct building *building, struct node node, bool dr
     char name[LAYER_NAME_SIZE];
     for (int i = 6; i <= 7; i++) {
         if (drops_first)
-            node = drop(building, named(name, "dropout%d", i), flat(node), 0.5f);
-        node = project(building, named(name, "linear%d", i), node, 4096);
-        node = rectify(building, named(name, "relu%d", i), node);
+            node = drop(building, build_name(name, "dropout%d", i), flat(node), 0.5f);
+        node = project(building, build_name(name, "linear%d", i), node, 4096);
+        node = rectify(building, build_name(name, "relu%d", i), node);
         if (!drops_first)
-            node = drop(building, named(name, "dropout%d", i), node, 0.5f);
+            node = drop(building, build_name(name, "dropout%d", i), node, 0.5f);
     }
     end(building, project(building, "scores", node, building->model->sizes.classes), NULL);
 }
@@ -198,10 +186,10 @@ static void build_alexnet(struct building *building)
     char name[LAYER_NAME_SIZE];
     struct node node = begin(building);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        node = convolve(building, named(name, "conv%zu", i + 1), node, rows[i].channels, rows[i].window, true);
-        node = rectify(building, named(name, "relu%zu", i + 1), node);
+        node = convolve(building, build_name(name, "conv%zu", i + 1), node, rows[i].channels, rows[i].window, true);
+        node = rectify(building, build_name(name, "relu%zu", i + 1), node);
         if (rows[i].has_pool)
-            node = pool(building, &layer_max_pool, named(name, "pool%zu", i + 1), node, square(3, 2, 0));
+            node = pool(building, &layer_max_pool, build_name(name, "pool%zu", i + 1), node, square(3, 2, 0));
     }
     classify_widely(building, node, true);
 }
@@ -213,11 +201,11 @@ static void build_vgg16(struct building *building)
     struct node node = begin(building);
     for (size_t block = 0; block < 5; block++) {
         for (size_t i = 0; i < lengths[block]; i++) {
-            node = convolve(building, named(name, "conv%zu_%zu", block + 1, i + 1), node, channels[block],
+            node = convolve(building, build_name(name, "conv%zu_%zu", block + 1, i + 1), node, channels[block],
                             square(3, 1, 1), true);
-            node = rectify(building, named(name, "relu%zu_%zu", block + 1, i + 1), node);
+            node = rectify(building, build_name(name, "relu%zu_%zu", block + 1, i + 1), node);
         }
-        node = pool(building, &layer_max_pool, named(name, "pool%zu", block + 1), node, square(2, 2, 0));
+        node = pool(building, &layer_max_pool, build_name(name, "pool%zu", block + 1), node, square(2, 2, 0));
     }
     classify_widely(building, node, false);
 }
@@ -233,14 +221,15 @@ static struct node residual_block(struct building *building, const char *block, 
     const size_t strided = is_bottleneck ? 2 : 1;
     struct node node = from, around = from;
     if (stride > 1 || from.channels != out) {
-        around = convolve(building, named(name, "%s.around", block), from, out, square(1, stride, 0), false);
-        around = normalize(building, named(name, "%s.around.norm", block), around, (struct behind){ false, NULL });
+        around = convolve(building, build_name(name, "%s.around", block), from, out, square(1, stride, 0), false);
+        around = normalize(building, build_name(name, "%s.around.norm", block), around, (struct behind){ false, NULL });
     }
     for (size_t i = 1; i <= last; i++) {
         const bool is_small = is_bottleneck && i != 2;
         const struct window window = square(is_small ? 1 : 3, i == strided ? stride : 1, is_small ? 0 : 1);
-        node = convolve(building, named(name, "%s.conv%zu", block, i), node, i == last ? out : width, window, false);
-        node = normalize(building, named(name, "%s.norm%zu", block, i), node,
+        node = convolve(building, build_name(name, "%s.conv%zu", block, i), node, i == last ? out : width, window,
+                        false);
+        node = normalize(building, build_name(name, "%s.norm%zu", block, i), node,
                          (struct behind){ true, i == last ? &around : NULL });
     }
     return node;
@@ -263,7 +252,7 @@ static void build_resnet(struct building *building, const size_t lengths[4], boo
         node = pool(building, &layer_max_pool, "pool1", node, square(3, 2, 1));
     for (size_t stage = 0; stage < 4; stage++)
         for (size_t i = 0; i < lengths[stage]; i++)
-            node = residual_block(building, named(block, "block%zu.%zu", stage + 1, i), node, (size_t)64 << stage,
+            node = residual_block(building, build_name(block, "block%zu.%zu", stage + 1, i), node, (size_t)64 << stage,
                                   stage > 0 && i == 0 ? 2 : 1, is_bottleneck);
     end(building, project(building, "scores", average_all(building, node), building->model->sizes.classes), NULL);
 }
@@ -275,8 +264,8 @@ static struct node unit(struct building *building, const char *prefix, const cha
                         size_t channels, struct window window)
 {
     char name[LAYER_NAME_SIZE];
-    const struct node node = convolve(building, named(name, "%s.%s", prefix, what), from, channels, window, false);
-    return normalize(building, named(name, "%s.%s.norm", prefix, what), node, (struct behind){ true, NULL });
+    const struct node node = convolve(building, build_name(name, "%s.%s", prefix, what), from, channels, window, false);
+    return normalize(building, build_name(name, "%s.%s.norm", prefix, what), node, (struct behind){ true, NULL });
 }
 
 static struct window wide(size_t size)
@@ -293,13 +282,13 @@ static struct node pool_named(struct building *building, const struct layer_kind
                               struct node from, struct window window)
 {
     char name[LAYER_NAME_SIZE];
-    return pool(building, kind, named(name, "%s.pool", prefix), from, window);
+    return pool(building, kind, build_name(name, "%s.pool", prefix), from, window);
 }
 
 static struct node join_named(struct building *building, const char *prefix, const struct node *nodes, size_t count)
 {
     char name[LAYER_NAME_SIZE];
-    return join(building, named(name, "%s.join", prefix), nodes, count);
+    return join(building, build_name(name, "%s.join", prefix), nodes, count);
 }
 
 static struct node inception_a(struct building *b, const char *prefix, struct node from, size_t pooled)
@@ -362,9 +351,9 @@ static struct node fan(struct building *b, const char *prefix, const char *what,
 {
     char name[LAYER_NAME_SIZE];
     struct node nodes[2];
-    nodes[0] = unit(b, prefix, named(name, "%s.wide", what), from, 384, wide(3));
-    nodes[1] = unit(b, prefix, named(name, "%s.high", what), from, 384, high(3));
-    return join(b, named(name, "%s.%s.join", prefix, what), nodes, 2);
+    nodes[0] = unit(b, prefix, build_name(name, "%s.wide", what), from, 384, wide(3));
+    nodes[1] = unit(b, prefix, build_name(name, "%s.high", what), from, 384, high(3));
+    return join(b, build_name(name, "%s.%s.join", prefix, what), nodes, 2);
 }
 
 static struct node inception_e(struct building *b, const char *prefix, struct node from)
@@ -430,18 +419,18 @@ static void build_unet(struct building *b)
         return;
     }
     for (size_t d = 0; d < depth; d++) {
-        skips[d] = unit(b, named(name, "down%zu", d), "a", node, width << d, square(3, 1, 1));
+        skips[d] = unit(b, build_name(name, "down%zu", d), "a", node, width << d, square(3, 1, 1));
         skips[d] = unit(b, name, "b", skips[d], width << d, square(3, 1, 1));
         node = pool_named(b, &layer_max_pool, name, skips[d], square(2, 2, 0));
     }
     node = unit(b, "bottom", "a", node, width << depth, square(3, 1, 1));
     node = unit(b, "bottom", "b", node, width << depth, square(3, 1, 1));
     for (size_t d = depth; d-- > 0;) {
-        struct layer *up = add(b, &layer_upsample, named(name, "up%zu.larger", d), node);
+        struct layer *up = add(b, &layer_upsample, build_name(name, "up%zu.larger", d), node);
         up->shape.picture.factor = 2;
         up->shape.sequence *= 4;
-        const struct node larger = unit(b, named(name, "up%zu", d), "narrow", node_of(up, 2 * node.height, 2 * node.width),
-                                        width << d, square(3, 1, 1));
+        const struct node larger = unit(b, build_name(name, "up%zu", d), "narrow",
+                                        node_of(up, 2 * node.height, 2 * node.width), width << d, square(3, 1, 1));
         node = join_named(b, name, (struct node[]){ skips[d], larger }, 2);
         node = unit(b, name, "a", node, width << d, square(3, 1, 1));
         node = unit(b, name, "b", node, width << d, square(3, 1, 1));
@@ -465,9 +454,9 @@ static void build_fashion_cnn(struct building *building)
     char name[LAYER_NAME_SIZE];
     struct node node = begin(building);
     for (size_t i = 1; i <= 2; i++) {
-        node = convolve(building, named(name, "conv%zu", i), node, 16 * i, square(3, 1, 1), true);
-        node = rectify(building, named(name, "relu%zu", i), node);
-        node = pool(building, &layer_max_pool, named(name, "pool%zu", i), node, square(2, 2, 0));
+        node = convolve(building, build_name(name, "conv%zu", i), node, 16 * i, square(3, 1, 1), true);
+        node = rectify(building, build_name(name, "relu%zu", i), node);
+        node = pool(building, &layer_max_pool, build_name(name, "pool%zu", i), node, square(2, 2, 0));
     }
     node = rectify(building, "relu3", project(building, "linear3", node, 128));
     end(building, project(building, "scores", node, building->model->sizes.classes), NULL);

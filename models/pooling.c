@@ -8,17 +8,9 @@ static struct pooling pooling_of(const struct layer *layer)
                              .channels = layer->shape.out, .window = picture->window };
 }
 
-static struct kind_sizes average_pool_sizes(const struct layer *layer)
-{
-    return (struct kind_sizes){
-        .output_bytes = layer_bytes(layer, layer_elements(layer)),
-        .input = INPUT_NEVER,
-    };
-}
-
 static struct kind_sizes max_pool_sizes(const struct layer *layer)
 {
-    struct kind_sizes sizes = average_pool_sizes(layer);
+    struct kind_sizes sizes = plain_sizes(layer);
     sizes.saved_bytes = round_to_256(layer_elements(layer));
     return sizes;
 }
@@ -57,7 +49,7 @@ const struct layer_kind layer_max_pool = {
 
 const struct layer_kind layer_average_pool = {
     .name = "average-pool",
-    .sizes = average_pool_sizes,
+    .sizes = plain_sizes,
     .forward = { { average_pool_forward, NULL } },
     .backward_input = { { average_pool_backward, NULL } },
 };

@@ -1,14 +1,6 @@
 // One number for each sample: the sum of all numbers that its inputs have of it. It saves nothing.
 #include "models/layer_kind.h"
 
-static struct kind_sizes row_sum_sizes(const struct layer *layer)
-{
-    return (struct kind_sizes){
-        .output_bytes = layer_bytes(layer, layer_elements(layer)),
-        .input = INPUT_NEVER,
-    };
-}
-
 static void row_sum_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     for (uint32_t i = 0; i < layer->input_count; i++)
@@ -25,7 +17,7 @@ static void row_sum_backward(const struct layer *layer, const struct layer_pass 
 
 const struct layer_kind layer_row_sum = {
     .name = "row-sum",
-    .sizes = row_sum_sizes,
+    .sizes = plain_sizes,
     .forward = { { row_sum_forward, NULL } },
     .backward_input = { { row_sum_backward, NULL } },
 };

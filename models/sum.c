@@ -1,14 +1,6 @@
 // The sum at the end of a skip connection. It saves nothing; both gradients are the output's.
 #include "models/layer_kind.h"
 
-static struct kind_sizes sum_sizes(const struct layer *layer)
-{
-    return (struct kind_sizes){
-        .output_bytes = layer_bytes(layer, layer_elements(layer)),
-        .input = INPUT_NEVER,
-    };
-}
-
 static void sum_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     kernel_add(pass->base.queue, pass->base.output, pass->base.input, pass->base.inputs[1], layer_elements(layer));
@@ -16,14 +8,14 @@ static void sum_forward(const struct layer *layer, const struct layer_pass *pass
 
 static void sum_backward_input(const struct layer *layer, const struct layer_pass *pass)
 {
-    const uint64_t bytes = sum_sizes(layer).output_bytes;
+    const uint64_t bytes = plain_sizes(layer).output_bytes;
     queue_copy(pass->base.queue, pass->base.input_gradient, pass->base.output_gradient, bytes);
     queue_copy(pass->base.queue, pass->base.input_gradients[1], pass->base.output_gradient, bytes);
 }
 
 const struct layer_kind layer_sum = {
     .name = "sum",
-    .sizes = sum_sizes,
+    .sizes = plain_sizes,
     .forward = { { sum_forward, NULL } },
     .backward_input = { { sum_backward_input, NULL } },
 };

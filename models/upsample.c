@@ -8,14 +8,6 @@ static struct upsampling upsampling_of(const struct layer *layer)
                                 .channels = layer->shape.out, .factor = picture->factor };
 }
 
-static struct kind_sizes upsample_sizes(const struct layer *layer)
-{
-    return (struct kind_sizes){
-        .output_bytes = layer_bytes(layer, layer_elements(layer)),
-        .input = INPUT_NEVER,
-    };
-}
-
 static void upsample_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct upsampling upsampling = upsampling_of(layer);
@@ -30,7 +22,7 @@ static void upsample_backward(const struct layer *layer, const struct layer_pass
 
 const struct layer_kind layer_upsample = {
     .name = "upsample",
-    .sizes = upsample_sizes,
+    .sizes = plain_sizes,
     .forward = { { upsample_forward, NULL } },
     .backward_input = { { upsample_backward, NULL } },
 };
