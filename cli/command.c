@@ -100,6 +100,17 @@ void command_say(const char *format, ...)
     text_clear(&wrapped);
 }
 
+void command_say_sentence(const char *sentence)
+{
+    command_say("%s", sentence);
+}
+
+void command_tell(void *self, const char *sentence)
+{
+    (void)self;
+    command_say("%s", sentence);
+}
+
 bool command_say_lines(const char *file, struct text *lines, struct error *error)
 {
     if (lines->failed)

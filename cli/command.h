@@ -65,6 +65,10 @@ char *command_help(struct text *list);
 // Prints "weir: sentence" on stderr. Unprintable characters in names are shown as in shown.h.
 void command_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+// The same as functions that the library calls with a sentence.
+void command_say_sentence(const char *sentence);
+void command_tell(void *self, const char *sentence);
+
 // The same for each line of a text, with the file's name in front unless it is empty. Changes the text: line ends
 // become NULs. False with `error` if there was no memory for the text.
 bool command_say_lines(const char *file, struct text *lines, struct error *error);

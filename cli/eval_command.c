@@ -64,11 +64,6 @@ static const struct argp argp = {
            "  weir eval fashion-cnn --checkpoint kept --data fashion.json\n",
 };
 
-static void say(const char *sentence)
-{
-    command_say("%s", sentence);
-}
-
 // What is measured on: a text, which may come from a document, or pictures.
 struct held_data {
     struct text_data text;
@@ -177,7 +172,7 @@ static int run(int count, char **arguments)
     struct text text = { 0 };
     struct sample_score score = { 0 };
     bool good = load_data(given.data, &data, &error)
-        && kept_model_load(given.checkpoint, given.model, say, &kept, &error)
+        && kept_model_load(given.checkpoint, given.model, command_say_sentence, &kept, &error)
         && measure(&given, &kept, &data, &score, &error);
     if (good) {
         text_add(&text, "%s", kept.path);

@@ -404,11 +404,6 @@ static bool load_data(const struct profile_arguments *given, const char *spec, c
                                           " samples", given->data);
 }
 
-static void say(const char *sentence)
-{
-    command_say("%s", sentence);
-}
-
 static bool is_precise(const struct kept_model *kept, const struct device *device,
                        const struct profile_arguments *given, struct error *error)
 {
@@ -426,7 +421,7 @@ static struct profile *profile_of_text(const struct profile_arguments *given, co
     struct profile *profile = NULL;
     if (batches > ROUTING_MOST_BATCHES)
         error_set(error, "--batches: of a text at most %d are counted", ROUTING_MOST_BATCHES);
-    else if (!given->weights || (kept_model_load(given->weights, spec, say, &kept, error)
+    else if (!given->weights || (kept_model_load(given->weights, spec, command_say_sentence, &kept, error)
                                  && is_precise(&kept, device, given, error)))
         profile = measure_routing(spec, device, text, given->weights ? &kept : NULL, batches, &given->how, measurement,
                                   error);

@@ -61,12 +61,6 @@ static bool do_work(void *self, struct place *place, struct error *error)
     return request->work(request->self, &run_place, !place->group || place->group->rank == 0, error);
 }
 
-static void say_who_is_waited_for(void *self, const char *sentence)
-{
-    (void)self;
-    command_say("%s", sentence);
-}
-
 bool devices_explain(const char *names, struct error *error)
 {
     char name[DEVICE_NAME_SIZE];
@@ -97,7 +91,7 @@ bool ranks_run(struct ranks *ranks, const struct ranks_request *request, struct 
                                      .named = "--device",
                                      .are_in_groups = request->plan
                                          && plan_seat_count(request->plan) > request->plan->ranks,
-                                     .tell = say_who_is_waited_for };
+                                     .tell = command_tell };
     struct ranks_request settled = *request;
     struct launch launch;
     *ranks = (struct ranks){ 0 };

@@ -79,11 +79,6 @@ static const struct argp argp = {
            "\vExample:\n  weir sample gpt-nano --checkpoint kept --tokens 80 Licence\n",
 };
 
-static void say(const char *sentence)
-{
-    command_say("%s", sentence);
-}
-
 // Replaces unprintable bytes by '?': a model may write any, and a terminal obeys some.
 static void make_harmless(struct text *text)
 {
@@ -103,7 +98,7 @@ static int run(int count, char **arguments)
     struct kept_model kept = { 0 };
     struct text text = { 0 };
     text_add(&text, "%s", given.settings.prompt);
-    const bool good = kept_model_load(given.checkpoint, given.model, say, &kept, &error)
+    const bool good = kept_model_load(given.checkpoint, given.model, command_say_sentence, &kept, &error)
         && sample_text(&kept, &given.settings, &text, &error);
     kept_model_clear(&kept);
     text_add(&text, "\n");

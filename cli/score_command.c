@@ -136,11 +136,6 @@ static bool score(void *self, const struct run_place *place, bool speaks, struct
     return good;
 }
 
-static void say(const char *sentence)
-{
-    command_say("%s", sentence);
-}
-
 static bool has_precision(const struct scoring *scoring, struct error *error)
 {
     const enum precision ours = scoring->model->sizes.precision, theirs = scoring->kept.model->sizes.precision;
@@ -157,7 +152,7 @@ static bool load(struct scoring *scoring, struct error *error)
     return sample_data_load(given->data, &scoring->data, error)
         && (score_fits(&scoring->data, (enum score_split)given->split, scoring->model, error)
             || error_name(error, "%s", given->data))
-        && kept_model_load(given->weights, scoring->plan->model, say, &scoring->kept, error)
+        && kept_model_load(given->weights, scoring->plan->model, command_say_sentence, &scoring->kept, error)
         && has_precision(scoring, error);
 }
 

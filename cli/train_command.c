@@ -420,12 +420,6 @@ static void round_steps(struct train_arguments *given, const struct plan *plan)
     given->steps = (given->steps + given->flush_every - 1) / given->flush_every * given->flush_every;
 }
 
-static void say(void *self, const char *sentence)
-{
-    (void)self;
-    command_say("%s", sentence);
-}
-
 // Quotes a word for a shell.
 static void quote_word(struct text *text, const char *word)
 {
@@ -542,7 +536,7 @@ static struct train_settings settings_of(const struct train_arguments *given, co
         .checkpoints = given->checkpoints,
         .stop = command_asked_to_stop(),
         .keep = command_asked_to_keep(),
-        .say = say,
+        .say = command_tell,
         .self = (void *)(uintptr_t)given,
     };
 }

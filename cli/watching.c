@@ -9,12 +9,6 @@
 // A process whose epoch has ended stops writing within this time.
 #define ENDED_NS 10000000000
 
-static void say(void *self, const char *sentence)
-{
-    (void)self;
-    command_say("%s", sentence);
-}
-
 static const char *unit_of(const struct sample_data *samples)
 {
     if (!samples)
@@ -27,7 +21,7 @@ bool watching_open(struct watching *watching, const struct watching_request *req
     const struct plan *plan = request->plan;
     struct run_log_request log = { .path = request->log, .resumes = request->resumes,
                                    .yields_ns = request->is_in_epoch ? ENDED_NS : 0,
-                                   .past = &watching->curve, .say = say,
+                                   .past = &watching->curve, .say = command_tell,
                                    .run = { .model = plan->model, .schedule = plan->schedule, .seed = request->seed,
                                             .steps = request->steps } };
     *watching = (struct watching){ .lines = { .steps = request->steps, .every = request->every,
