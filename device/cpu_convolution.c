@@ -163,19 +163,10 @@ static void add_products(struct queue *queue, const struct convolution *shape, f
 
 // --- kernels -------------------------------------------------------------------------------
 
-static bool may_run(struct queue *queue, const struct convolution *shape)
-{
-    struct error error = { 0 };
-    if (convolution_is_possible(shape, &error))
-        return true;
-    queue_fail(queue, error.text);
-    return false;
-}
-
 void cpu_convolution(struct queue *queue, const struct convolution *shape, struct values *out, const struct values *in,
                      const struct values *weights, const struct values *bias, void *workspace)
 {
-    if (!may_run(queue, shape))
+    if (!convolution_may_run(queue, shape))
         return;
     if (convolution_is_product(shape)) {
         const struct matmul product = convolution_product(shape, out, in, weights, bias);
@@ -194,7 +185,7 @@ void cpu_convolution(struct queue *queue, const struct convolution *shape, struc
 void cpu_convolution_input(struct queue *queue, const struct convolution *shape, struct values *in_gradient,
                            const struct values *out_gradient, const struct values *weights, void *workspace)
 {
-    if (!may_run(queue, shape))
+    if (!convolution_may_run(queue, shape))
         return;
     if (convolution_is_product(shape)) {
         const struct matmul product = convolution_product_input(shape, in_gradient, out_gradient, weights);
@@ -211,7 +202,7 @@ void cpu_convolution_input(struct queue *queue, const struct convolution *shape,
 void cpu_convolution_weight(struct queue *queue, const struct convolution *shape, float *weights_gradient,
                             const struct values *out_gradient, const struct values *in, void *workspace)
 {
-    if (!may_run(queue, shape))
+    if (!convolution_may_run(queue, shape))
         return;
     if (convolution_is_product(shape)) {
         add_products(queue, shape, weights_gradient, out_gradient, in);

@@ -107,6 +107,15 @@ bool convolution_is_possible(const struct convolution *convolution, struct error
                      w->height, w->width, c->height + 2 * w->padding_height, c->width + 2 * w->padding_width);
 }
 
+bool convolution_may_run(struct queue *queue, const struct convolution *convolution)
+{
+    struct error error = { 0 };
+    if (convolution_is_possible(convolution, &error))
+        return true;
+    queue_fail(queue, error.text);
+    return false;
+}
+
 bool convolution_bytes(struct device *device, const struct convolution *convolution, struct convolution_bytes *bytes,
                        struct error *error)
 {

@@ -72,6 +72,8 @@ uint64_t event_kept_time(const struct event *event);
 
 // Whether a convolution has all its sizes, at least one place for its window, and groups that divide its channels.
 bool convolution_is_possible(const struct convolution *convolution, struct error *error);
+// The same in a pass, which otherwise fails the queue.
+bool convolution_may_run(struct queue *queue, const struct convolution *convolution);
 
 struct communicator {
     struct device *device;

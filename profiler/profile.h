@@ -145,6 +145,17 @@ struct profile {
     char hash[HASH_SIZE];    // of the canonical rewrite; set when loading, and by profile_rehash()
 };
 
+// The edges of the model, that is, which layer reads which, in order of (from, to). Chains have them, too.
+static inline size_t profile_edge_count(const struct profile *profile)
+{
+    return profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
+}
+
+static inline struct edge profile_edge(const struct profile *profile, size_t i)
+{
+    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
+}
+
 struct profile *profile_load(const char *path, struct error *error);
 struct profile *profile_read(const char *text, size_t length, const char *name, struct error *error);
 void profile_write(const struct profile *profile, struct text *text);

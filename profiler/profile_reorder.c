@@ -17,16 +17,6 @@ static uint32_t *invert(const uint32_t *order, size_t count)
     return place;
 }
 
-static size_t edge_count(const struct profile *profile)
-{
-    return profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
-}
-
-static struct edge edge_at(const struct profile *profile, size_t i)
-{
-    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
-}
-
 // --- what an order must be ----------------------------------------------------------
 
 // Fills place[l] with the place of layer l. False if a layer occurs twice or not at all.
@@ -51,8 +41,8 @@ bool profile_order_check(const struct profile *profile, const uint32_t *order, s
     uint32_t *place = malloc(profile->layer_count * sizeof place[0]);
     bool good = place ? find_places(order, profile->layer_count, place, error)
                       : error_no_memory(error, "the order of a model's layers");
-    for (size_t e = 0; good && e < edge_count(profile); e++) {
-        const struct edge edge = edge_at(profile, e);
+    for (size_t e = 0; good && e < profile_edge_count(profile); e++) {
+        const struct edge edge = profile_edge(profile, e);
         if (place[edge.from] > place[edge.to])
             good = error_set_kind(error, ERROR_ANSWER, "order[%u]: layer %u reads from layer %u, which comes later, at"
                                   " place %u", place[edge.to], edge.to, edge.from, place[edge.from]);

@@ -61,6 +61,11 @@ struct action {
 };
 enum { MOST_SPLITS = 127 };
 
+static inline bool action_adds_gradient(struct action action)
+{
+    return action.kind == ACTION_B || action.kind == ACTION_W;
+}
+
 // Schedules and plans have no more.
 enum { SCHEDULE_MOST_RANKS = 65536, SCHEDULE_MOST_ROUTES = 65536 };
 

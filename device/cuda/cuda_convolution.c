@@ -148,15 +148,6 @@ static struct cuda_convolution *asked_for(struct queue *queue, const struct conv
     return convolution;
 }
 
-static bool may_run(struct queue *queue, const struct convolution *shape)
-{
-    struct error error = { 0 };
-    if (convolution_is_possible(shape, &error))
-        return true;
-    queue_fail(queue, error.text);
-    return false;
-}
-
 // The weights are what is in the workspace's first part.
 static void run(struct queue *queue, struct cuda_convolution *convolution, enum cudnn_convolution which, const void *x,
                 const void *y, void *workspace)
@@ -194,7 +185,7 @@ void cuda_give_convolution(struct queue *queue, const struct convolution *shape,
                            const struct values *in, const struct values *weights, const struct values *bias,
                            void *workspace)
 {
-    if (!may_run(queue, shape))
+    if (!convolution_may_run(queue, shape))
         return;
     if (convolution_is_product(shape)) {
         const struct matmul product = convolution_product(shape, out, in, weights, bias);
@@ -213,7 +204,7 @@ void cuda_give_convolution(struct queue *queue, const struct convolution *shape,
 void cuda_give_convolution_input(struct queue *queue, const struct convolution *shape, struct values *in_gradient,
                                  const struct values *out_gradient, const struct values *weights, void *workspace)
 {
-    if (!may_run(queue, shape))
+    if (!convolution_may_run(queue, shape))
         return;
     if (convolution_is_product(shape)) {
         const struct matmul product = convolution_product_input(shape, in_gradient, out_gradient, weights);
@@ -228,7 +219,7 @@ void cuda_give_convolution_input(struct queue *queue, const struct convolution *
 void cuda_give_convolution_weight(struct queue *queue, const struct convolution *shape, float *weights_gradient,
                                   const struct values *out_gradient, const struct values *in, void *workspace)
 {
-    if (!may_run(queue, shape))
+    if (!convolution_may_run(queue, shape))
         return;
     if (convolution_is_product(shape)) {
         const struct matmul product = convolution_product_weight(shape, weights_gradient, out_gradient, in);

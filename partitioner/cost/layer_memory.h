@@ -28,17 +28,6 @@
 #include "profiler/profile.h"
 #include "schedules/slots.h"
 
-// The edges of the model, that is, which layer reads which, in order of (from, to). Chains have them, too.
-static inline size_t layer_edge_count(const struct profile *profile)
-{
-    return profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
-}
-
-static inline struct edge layer_edge(const struct profile *profile, size_t i)
-{
-    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
-}
-
 struct layer_memory {
     uint64_t weights, kept, shared_by_parts, held, again, forward, backward, output;
     uint64_t state, statistics;

@@ -33,12 +33,12 @@ static uint64_t output_of(const struct stage_view *view, uint32_t layer)
 // The index of the first edge that begins at this layer or a later one.
 static size_t edges_from(const struct profile *profile, uint32_t layer)
 {
-    size_t low = 0, high = layer_edge_count(profile);
+    size_t low = 0, high = profile_edge_count(profile);
     if (profile->is_chain)
         return layer;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (layer_edge(profile, middle).from < layer)
+        if (profile_edge(profile, middle).from < layer)
             low = middle + 1;
         else
             high = middle;
@@ -59,9 +59,9 @@ static struct tensor_use use_of(const struct stage_view *view, uint32_t layer)
 {
     struct tensor_use use = { .by_nobody = true, .last_inside = layer };
     const size_t layer_segment = segment_of(view, layer);
-    const size_t count = layer_edge_count(view->profile);
-    for (size_t e = edges_from(view->profile, layer); e < count && layer_edge(view->profile, e).from == layer; e++) {
-        const uint32_t reader = layer_edge(view->profile, e).to;
+    const size_t count = profile_edge_count(view->profile);
+    for (size_t e = edges_from(view->profile, layer); e < count && profile_edge(view->profile, e).from == layer; e++) {
+        const uint32_t reader = profile_edge(view->profile, e).to;
         use.by_nobody = false;
         if (reader >= view->end)
             continue;
@@ -83,7 +83,7 @@ static enum input_life input_life_of(const struct stage_view *view)
     const struct profile *profile = view->profile;
     const size_t count = edges_from(profile, view->first);
     for (size_t i = profile->is_chain && count > 0 ? count - 1 : 0; i < count; i++) {
-        const struct edge edge = layer_edge(profile, i);
+        const struct edge edge = profile_edge(profile, i);
         if (edge.to < view->first || edge.to >= view->end)
             continue;
         const enum input_life until =
@@ -189,7 +189,7 @@ uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end)
     uint32_t counted = UINT32_MAX;
     uint64_t sum = 0;
     for (size_t i = profile->is_chain && end > 0 ? end - 1 : 0; i < count; i++) {
-        const struct edge edge = layer_edge(profile, i);
+        const struct edge edge = profile_edge(profile, i);
         if (edge.to < end || edge.to >= profile->layer_count || edge.from == counted)
             continue;
         sum = add_clamped(sum, layer_memory_of(&profile->layers[edge.from]).output);

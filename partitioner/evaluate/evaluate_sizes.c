@@ -3,23 +3,13 @@
 #include "common/number.h"
 #include "partitioner/evaluate/evaluate_storage.h"
 
-static size_t edge_count(const struct profile *profile)
-{
-    return profile->is_chain ? profile->layer_count - 1 : profile->edge_count;
-}
-
-static struct edge edge_at(const struct profile *profile, size_t i)
-{
-    return profile->is_chain ? (struct edge){ (uint32_t)i, (uint32_t)i + 1 } : profile->edges[i];
-}
-
 // The first edge that begins at this layer or a later one. Edges are in the order of their beginnings.
 static size_t first_edge(const struct profile *profile, uint32_t layer)
 {
-    size_t first = 0, end = edge_count(profile);
+    size_t first = 0, end = profile_edge_count(profile);
     while (first < end) {
         const size_t middle = first + (end - first) / 2;
-        if (edge_at(profile, middle).from < layer)
+        if (profile_edge(profile, middle).from < layer)
             first = middle + 1;
         else
             end = middle;
@@ -49,7 +39,7 @@ static bool is_read_from(const struct profile *profile, uint32_t layer, uint32_t
 {
     size_t end;
     for (size_t i = edges_from(profile, layer, &end); i < end; i++)
-        if (edge_at(profile, i).from == layer && edge_at(profile, i).to >= from)
+        if (profile_edge(profile, i).from == layer && profile_edge(profile, i).to >= from)
             return true;
     return false;
 }
@@ -71,7 +61,7 @@ static bool is_read_so(const struct scope *scope, uint32_t layer, enum reading r
 {
     size_t end;
     for (size_t i = edges_from(scope->profile, layer, &end); i < end; i++) {
-        const struct edge edge = edge_at(scope->profile, i);
+        const struct edge edge = profile_edge(scope->profile, i);
         if (edge.from != layer || !evaluate_is_inside(scope, edge.to))
             continue;
         const int reader = evaluate_segment_of(scope, edge.to), segment = evaluate_segment_of(scope, layer);
@@ -90,7 +80,7 @@ static bool is_alive(const struct scope *scope, uint32_t made, uint32_t layer)
     bool read = false;
     size_t end;
     for (size_t i = edges_from(scope->profile, made, &end); i < end; i++) {
-        const struct edge edge = edge_at(scope->profile, i);
+        const struct edge edge = profile_edge(scope->profile, i);
         read |= edge.from == made;
         if (edge.from == made && evaluate_is_inside(scope, edge.to) && made <= layer && layer <= edge.to)
             return true;
@@ -144,8 +134,8 @@ static uint64_t workspace_at(const struct scope *scope, uint32_t layer)
 static enum input_life life_of_input(const struct scope *scope)
 {
     enum input_life life = INPUT_UNTIL_F;
-    for (size_t i = 0; i < edge_count(scope->profile); i++) {
-        const struct edge edge = edge_at(scope->profile, i);
+    for (size_t i = 0; i < profile_edge_count(scope->profile); i++) {
+        const struct edge edge = profile_edge(scope->profile, i);
         if (edge.from >= scope->first || !evaluate_is_inside(scope, edge.to))
             continue;
         if (needs_input(scope, edge.to))

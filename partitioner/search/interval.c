@@ -39,7 +39,7 @@ static void index_edges(struct intervals *intervals, size_t edge_count)
 {
     uint32_t *reader_at = intervals->reader_at, *source_at = intervals->source_at;
     for (size_t i = 0; i < edge_count; i++) {
-        const struct edge edge = layer_edge(intervals->profile, i);
+        const struct edge edge = profile_edge(intervals->profile, i);
         reader_at[edge.from + 2]++;
         source_at[edge.to + 2]++;
     }
@@ -48,7 +48,7 @@ static void index_edges(struct intervals *intervals, size_t edge_count)
         source_at[l] += source_at[l - 1];
     }
     for (size_t i = 0; i < edge_count; i++) {
-        const struct edge edge = layer_edge(intervals->profile, i);
+        const struct edge edge = profile_edge(intervals->profile, i);
         intervals->readers[reader_at[edge.from + 1]++] = edge.to;
         intervals->sources[source_at[edge.to + 1]++] = edge.from;
     }
@@ -99,7 +99,7 @@ struct intervals *intervals_create(const struct profile *profile, const struct s
                                    struct error *error)
 {
     struct intervals *intervals = calloc(1, sizeof *intervals);
-    const size_t edge_count = layer_edge_count(profile);
+    const size_t edge_count = profile_edge_count(profile);
     if (intervals) {
         intervals->profile = profile;
         intervals->storage = *storage;

@@ -87,15 +87,10 @@ const struct stage_exchange *open_exchange(struct interpreter *interpreter, stru
     return number == NO_COLLECTIVE ? NULL : &exchange->functions;
 }
 
-static bool adds_gradient(struct action action)
-{
-    return action.kind == ACTION_B || action.kind == ACTION_W;
-}
-
 void close_exchange(const struct exchange *exchange)
 {
     const struct collective *collective = collective_of(exchange);
-    if (adds_gradient(exchange->action))
+    if (action_adds_gradient(exchange->action))
         flights_local(&exchange->in->flights, exchange->action)->contributed_by_all += collective->present_count;
 }
 
@@ -124,7 +119,7 @@ static bool attend(struct interpreter *interpreter, const struct absence *absenc
     if (!function_of(local->does->functions, collective->action.kind)(local->does->self, &pass, error))
         return at_action(interpreter, collective->action, error);
     close_exchange(&exchange);
-    if (local_shares_weights(local) && adds_gradient(collective->action))
+    if (local_shares_weights(local) && action_adds_gradient(collective->action))
         weight_ring_drop(ring, weight_ring_find(ring, version_met(&exchange)));
     return true;
 }

@@ -5,11 +5,6 @@
 #include "runtime/transport/channels.h"
 #include "schedules/versions.h"
 
-static bool adds_gradient(struct action action)
-{
-    return action.kind == ACTION_B || action.kind == ACTION_W;
-}
-
 uint32_t schedule_samples(const struct schedule *schedule)
 {
     if (schedule->weights == WEIGHTS_FLUSH)
@@ -17,7 +12,7 @@ uint32_t schedule_samples(const struct schedule *schedule)
     const struct action_list *list = &schedule->lists[schedule->routes[0]];
     uint32_t parts = 0;
     for (size_t i = 0; i < list->count && !(list->at[i].stage == 0 && list->at[i].kind == ACTION_STEP); i++)
-        parts += list->at[i].stage == 0 && adds_gradient(list->at[i]);
+        parts += list->at[i].stage == 0 && action_adds_gradient(list->at[i]);
     return parts >= schedule->splits ? parts / schedule->splits : 1;
 }
 

@@ -3,11 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool adds_gradient(struct action action)
-{
-    return action.kind == ACTION_B || action.kind == ACTION_W;
-}
-
 // --- what the schedule's lists say ------------------------------------------------------
 
 // Called for every action of each copy of a stage, in order, with the number of STEPs before it.
@@ -52,7 +47,7 @@ static bool note_version(struct updates *updates, uint32_t copy, struct action a
     uint32_t *met = &updates->met[(size_t)action.stage * schedule->micro_batches];
     (void)copy;
     (void)error;
-    if (schedule->weights == WEIGHTS_2BW && adds_gradient(action))
+    if (schedule->weights == WEIGHTS_2BW && action_adds_gradient(action))
         met[action.micro_batch] = steps > 0 ? steps - 1 : 0;
     if (schedule->weights == WEIGHTS_STASH && action.kind == ACTION_F)
         met[action.micro_batch] = steps;
@@ -66,7 +61,7 @@ static bool note_gradient(struct updates *updates, uint32_t copy, struct action 
                           struct error *error)
 {
     struct stage_updates *stage = &updates->stages[action.stage];
-    if (!adds_gradient(action) || steps >= stage->count || stage->has_collectives)
+    if (!action_adds_gradient(action) || steps >= stage->count || stage->has_collectives)
         return true;  // belongs to no update, or is noted by note_shared()
     struct update_part *part = &stage->parts[(size_t)steps * stage->sums + copy];
     const bool goes_on = part->parts_left > 0 && part->micro_batches[part->count - 1] == action.micro_batch;
@@ -92,7 +87,8 @@ static uint32_t contributed_before(const struct stage_collectives *collectives, 
 {
     uint32_t count = 0;
     for (size_t m = 0; m < collective; m++)
-        if (collectives->at[m].update == collectives->at[collective].update && adds_gradient(collectives->at[m].action))
+        if (collectives->at[m].update == collectives->at[collective].update
+            && action_adds_gradient(collectives->at[m].action))
             count += collectives->at[m].present_count;
     return count;
 }
@@ -102,7 +98,7 @@ static uint32_t most_contributed(const struct stage_collectives *collectives)
     uint32_t most = 1;
     for (size_t m = 0; m < collectives->count; m++) {
         const uint32_t count = contributed_before(collectives, m) + collectives->at[m].present_count;
-        most = adds_gradient(collectives->at[m].action) && count > most ? count : most;
+        most = action_adds_gradient(collectives->at[m].action) && count > most ? count : most;
     }
     return most;
 }
@@ -132,7 +128,7 @@ static bool note_all_shared(struct updates *updates, const struct placement *pla
         const struct action_list *list = &updates->schedule->lists[rank];
         for (size_t i = 0; i < list->count; i++) {
             const uint32_t number = collectives->ranks[rank].of[i];
-            if (list->at[i].stage != s || number == NO_COLLECTIVE || !adds_gradient(list->at[i]))
+            if (list->at[i].stage != s || number == NO_COLLECTIVE || !action_adds_gradient(list->at[i]))
                 continue;
             const struct collective *collective = &collectives->stages[s].at[number];
             if (collective->update < stage->count
