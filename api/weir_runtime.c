@@ -590,9 +590,11 @@ char *weir_runtime_trace(const struct weir_runtime *runtime, struct weir_error *
     return trace;
 }
 
+// Parameters of a layer, or its state, on their way into the caller's memory or from there.
 struct transfer {
     const struct weir_runtime *runtime;
     uint32_t layer;
+    bool is_state;
     void *into;
     const void *from;
 };
@@ -603,49 +605,67 @@ static bool has_layer(const struct weir_runtime *runtime, uint32_t layer, struct
         || error_set(error, "layer: there is no layer %u of a runtime's %zu", layer, runtime->layer_count);
 }
 
+static bool has_what_moves(const struct transfer *transfer, struct error *error)
+{
+    const struct weir_layer *layers = transfer->runtime->layers;
+    return has_layer(transfer->runtime, transfer->layer, error)
+        && (!transfer->is_state || layers[transfer->layer].state_bytes > 0
+            || error_set(error, "layer: layer %s has no state without a gradient", layers[transfer->layer].name));
+}
+
 static bool read_part(void *self, struct place *place, struct error *error)
 {
     const struct transfer *transfer = self;
-    const uint64_t bytes = transfer->runtime->layers[transfer->layer].parameter_bytes;
+    const struct weir_layer *layer = &transfer->runtime->layers[transfer->layer];
+    const uint64_t bytes = transfer->is_state ? layer->state_bytes : layer->parameter_bytes;
+    const struct pipeline *pipeline = part_at(transfer->runtime, place)->pipeline;
     void *into = own_or_more(transfer->into, place, bytes, error);
-    const bool good = into && pipeline_read_parameters(part_at(transfer->runtime, place)->pipeline, transfer->layer, 0,
-                                                       bytes, into, error);
+    const bool good = into
+        && (transfer->is_state ? pipeline_read_state(pipeline, transfer->layer, 0, into, error)
+                               : pipeline_read_parameters(pipeline, transfer->layer, 0, bytes, into, error));
     free_more(into, place);
     return good;
-}
-
-bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void *parameters,
-                       struct weir_error *error)
-{
-    if (!takes_calls(runtime, error) || !is_there(parameters, "parameters", error))
-        return false;
-    struct error reason = { 0 };
-    struct transfer transfer = { .runtime = runtime, .layer = layer, .into = parameters };
-    return (has_layer(runtime, layer, &reason) && places_do(runtime->places, read_part, &transfer, &reason))
-        || tell(error, &reason);
 }
 
 static bool write_part(void *self, struct place *place, struct error *error)
 {
     const struct transfer *transfer = self;
-    return pipeline_write_part(part_at(transfer->runtime, place)->pipeline, transfer->layer, 0, transfer->from, error);
+    return pipeline_write_part(part_at(transfer->runtime, place)->pipeline, transfer->layer,
+                               transfer->is_state ? LAYER_STATE : 0, transfer->from, error);
+}
+
+static bool move_parts(struct transfer transfer, place_work *move, struct weir_error *error)
+{
+    struct error reason = { 0 };
+    return (has_what_moves(&transfer, &reason) && places_do(transfer.runtime->places, move, &transfer, &reason))
+        || tell(error, &reason);
+}
+
+bool weir_runtime_read(const struct weir_runtime *runtime, uint32_t layer, void *parameters,
+                       struct weir_error *error)
+{
+    const struct transfer transfer = { .runtime = runtime, .layer = layer, .into = parameters };
+    return takes_calls(runtime, error) && is_there(parameters, "parameters", error)
+        && move_parts(transfer, read_part, error);
 }
 
 bool weir_runtime_write(struct weir_runtime *runtime, uint32_t layer, const void *parameters, struct weir_error *error)
 {
-    if (!takes_calls(runtime, error) || !is_there(parameters, "parameters", error))
-        return false;
-    struct error reason = { 0 };
-    struct transfer transfer = { .runtime = runtime, .layer = layer, .from = parameters };
-    return (has_layer(runtime, layer, &reason) && places_do(runtime->places, write_part, &transfer, &reason))
-        || tell(error, &reason);
+    const struct transfer transfer = { .runtime = runtime, .layer = layer, .from = parameters };
+    return takes_calls(runtime, error) && is_there(parameters, "parameters", error)
+        && move_parts(transfer, write_part, error);
 }
 
-static bool has_state(const struct weir_runtime *runtime, uint32_t layer, struct error *error)
+bool weir_runtime_read_state(const struct weir_runtime *runtime, uint32_t layer, void *state, struct weir_error *error)
 {
-    return has_layer(runtime, layer, error)
-        && (runtime->layers[layer].state_bytes > 0
-            || error_set(error, "layer: layer %s has no state without a gradient", runtime->layers[layer].name));
+    const struct transfer transfer = { .runtime = runtime, .layer = layer, .is_state = true, .into = state };
+    return takes_calls(runtime, error) && is_there(state, "state", error) && move_parts(transfer, read_part, error);
+}
+
+bool weir_runtime_write_state(struct weir_runtime *runtime, uint32_t layer, const void *state, struct weir_error *error)
+{
+    const struct transfer transfer = { .runtime = runtime, .layer = layer, .is_state = true, .from = state };
+    return takes_calls(runtime, error) && is_there(state, "state", error) && move_parts(transfer, write_part, error);
 }
 
 bool weir_runtime_auxiliary_losses(const struct weir_runtime *runtime, uint32_t layer, float *losses,
@@ -662,44 +682,6 @@ bool weir_runtime_auxiliary_losses(const struct weir_runtime *runtime, uint32_t 
     }
     pipeline_auxiliary_losses(first_part(runtime)->pipeline, layer, losses);
     return true;
-}
-
-static bool read_state_part(void *self, struct place *place, struct error *error)
-{
-    const struct transfer *transfer = self;
-    const uint64_t bytes = transfer->runtime->layers[transfer->layer].state_bytes;
-    void *into = own_or_more(transfer->into, place, bytes, error);
-    const bool good = into && pipeline_read_state(part_at(transfer->runtime, place)->pipeline, transfer->layer, 0, into,
-                                                  error);
-    free_more(into, place);
-    return good;
-}
-
-bool weir_runtime_read_state(const struct weir_runtime *runtime, uint32_t layer, void *state, struct weir_error *error)
-{
-    if (!takes_calls(runtime, error) || !is_there(state, "state", error))
-        return false;
-    struct error reason = { 0 };
-    struct transfer transfer = { .runtime = runtime, .layer = layer, .into = state };
-    return (has_state(runtime, layer, &reason) && places_do(runtime->places, read_state_part, &transfer, &reason))
-        || tell(error, &reason);
-}
-
-static bool write_state_part(void *self, struct place *place, struct error *error)
-{
-    const struct transfer *transfer = self;
-    return pipeline_write_part(part_at(transfer->runtime, place)->pipeline, transfer->layer, LAYER_STATE,
-                               transfer->from, error);
-}
-
-bool weir_runtime_write_state(struct weir_runtime *runtime, uint32_t layer, const void *state, struct weir_error *error)
-{
-    if (!takes_calls(runtime, error) || !is_there(state, "state", error))
-        return false;
-    struct error reason = { 0 };
-    struct transfer transfer = { .runtime = runtime, .layer = layer, .from = state };
-    return (has_state(runtime, layer, &reason) && places_do(runtime->places, write_state_part, &transfer, &reason))
-        || tell(error, &reason);
 }
 
 bool weir_runtime_find(const struct weir_runtime *runtime, const char *name, uint32_t *layer, struct weir_error *error)

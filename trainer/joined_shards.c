@@ -132,44 +132,38 @@ static void passes_of(const struct layer_binding *binding, const struct weir_pas
     }
 }
 
+// Runs all shards through one of the passes of models/shards.h.
+static bool run_all(const struct layer_binding *binding, const struct weir_pass *pass, bool is_forward,
+                    void (*run)(const struct layer *, const struct layer_pass *, size_t))
+{
+    struct layer_pass passes[SHARDS_MOST];
+    passes_of(binding, pass, is_forward, passes);
+    run(binding->all, passes, binding->shard_count);
+    return true;
+}
+
 static bool all_forward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     (void)error;
-    const struct layer_binding *binding = self;
-    struct layer_pass passes[SHARDS_MOST];
-    passes_of(binding, pass, true, passes);
-    shards_forward(binding->all, passes, binding->shard_count);
-    return true;
+    return run_all(self, pass, true, shards_forward);
 }
 
 static bool all_backward(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     (void)error;
-    const struct layer_binding *binding = self;
-    struct layer_pass passes[SHARDS_MOST];
-    passes_of(binding, pass, false, passes);
-    shards_backward(binding->all, passes, binding->shard_count);
-    return true;
+    return run_all(self, pass, false, shards_backward);
 }
 
 static bool all_backward_input(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     (void)error;
-    const struct layer_binding *binding = self;
-    struct layer_pass passes[SHARDS_MOST];
-    passes_of(binding, pass, false, passes);
-    shards_backward_input(binding->all, passes, binding->shard_count);
-    return true;
+    return run_all(self, pass, false, shards_backward_input);
 }
 
 static bool all_backward_weight(void *self, const struct weir_pass *pass, struct weir_error *error)
 {
     (void)error;
-    const struct layer_binding *binding = self;
-    struct layer_pass passes[SHARDS_MOST];
-    passes_of(binding, pass, false, passes);
-    shards_backward_weight(binding->all, passes, binding->shard_count);
-    return true;
+    return run_all(self, pass, false, shards_backward_weight);
 }
 
 static bool all_initialize(void *self, void *queue, void *parameters, struct weir_error *error)
