@@ -68,6 +68,13 @@ static void check_options(const struct check_arguments *given, struct argp_state
         argp_error(state, "--lower all is a table: ask for early, late or timed with --json");
 }
 
+static const struct option_field fields[] = {
+    { KEY_PROFILE, OPTION_FIELD(struct check_arguments, profile) },
+    { KEY_PROVE, OPTION_FIELD(struct check_arguments, prove) },
+    { KEY_BUDGET, OPTION_FIELD(struct check_arguments, budget), .least = 1, .most = JSON_MAX },
+    { 0 },
+};
+
 static error_t parse_check_option(int key, char *argument, struct argp_state *state)
 {
     struct check_arguments *given = state->input;
@@ -75,19 +82,12 @@ static error_t parse_check_option(int key, char *argument, struct argp_state *st
     case KEY_CHANNELS:
         given->shared = take_channels(argument, state);
         break;
-    case KEY_PROFILE:
-        given->profile = argument;
-        break;
-    case KEY_PROVE:
-        given->prove = true;
-        break;
-    case KEY_BUDGET:
-        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
-        break;
     case ARGP_KEY_END:
         check_options(given, state);
         return subject_option(key, argument, &given->subject, state);
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         if (sending_option(key, argument, &given->sending, state) == 0)
             return 0;
         return subject_option(key, argument, &given->subject, state);

@@ -52,46 +52,27 @@ static int print_devices(void)
     return command_write(&text, NULL, 0);
 }
 
-static uint64_t degree(const char *argument, const char *name, struct argp_state *state)
-{
-    return option_count(argument, name, 1, PROFILE_MOST_DEVICES, state);
-}
-
-static error_t take_degree(int key, char *argument, struct estimate_request *request, struct argp_state *state)
-{
-    switch (key) {
-    case KEY_TENSOR:
-        request->tensor = degree(argument, "--tensor", state);
-        return 0;
-    case KEY_CONTEXT:
-        request->context = degree(argument, "--context", state);
-        return 0;
-    case KEY_EXPERT:
-        request->expert = degree(argument, "--expert", state);
-        return 0;
-    case KEY_DATA:
-        request->data = degree(argument, "--data", state);
-        return 0;
-    case KEY_MICRO_BATCH:
-        request->micro_batch = degree(argument, "--micro-batch", state);
-        return 0;
-    case KEY_SHARD:
-        request->shard = option_name(argument, "--shard", estimate_shard_words, state);
-        return 0;
-    case KEY_WHOLE_BLOCKS:
-        request->whole_blocks = true;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 static void take_variants(const char *argument, struct estimate_variants *variants, struct argp_state *state)
 {
     struct error error = { 0 };
     if (!estimate_variants_read(argument, variants, &error))
         argp_error(state, "--variants: %s", error.text);
 }
+
+static const struct option_field fields[] = {
+    { KEY_RATED_DEVICE, OPTION_FIELD(struct estimate_arguments, device) },
+    { KEY_EXPLAIN, OPTION_FIELD(struct estimate_arguments, explains) },
+    { KEY_TENSOR, OPTION_FIELD(struct estimate_arguments, request.tensor), .least = 1, .most = PROFILE_MOST_DEVICES },
+    { KEY_CONTEXT, OPTION_FIELD(struct estimate_arguments, request.context), .least = 1, .most = PROFILE_MOST_DEVICES },
+    { KEY_EXPERT, OPTION_FIELD(struct estimate_arguments, request.expert), .least = 1, .most = PROFILE_MOST_DEVICES },
+    { KEY_DATA, OPTION_FIELD(struct estimate_arguments, request.data), .least = 1, .most = PROFILE_MOST_DEVICES },
+    { KEY_MICRO_BATCH, OPTION_FIELD(struct estimate_arguments, request.micro_batch), .least = 1,
+      .most = PROFILE_MOST_DEVICES },
+    { KEY_SHARD, OPTION_FIELD(struct estimate_arguments, request.shard), .names = estimate_shard_words },
+    { KEY_WHOLE_BLOCKS, OPTION_FIELD(struct estimate_arguments, request.whole_blocks) },
+    { ARGP_KEY_ARG, OPTION_FIELD(struct estimate_arguments, config), .what = "model's config.json" },
+    { 0 },
+};
 
 static error_t parse_estimate_command_option(int key, char *argument, struct argp_state *state)
 {
@@ -100,20 +81,11 @@ static error_t parse_estimate_command_option(int key, char *argument, struct arg
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &given->request;
         break;
-    case KEY_RATED_DEVICE:
-        given->device = argument;
-        break;
     case KEY_VARIANTS:
         take_variants(argument, &given->variants, state);
         break;
-    case KEY_EXPLAIN:
-        given->explains = true;
-        break;
     case KEY_LIST:
         exit(print_devices());
-    case ARGP_KEY_ARG:
-        option_argument(&given->config, argument, "model's config.json", state);
-        break;
     case ARGP_KEY_END:
         if (!given->config || !given->device)
             argp_error(state, "a model's config.json and --device are needed");
@@ -122,8 +94,9 @@ static error_t parse_estimate_command_option(int key, char *argument, struct arg
                        " and --lengths out, or ask for --json or --explain alone");
         break;
     default:
-        if (take_degree(key, argument, &given->request, state) == ARGP_ERR_UNKNOWN)
-            return shared_option(key, argument, &given->shared, state);
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
+        return shared_option(key, argument, &given->shared, state);
     }
     return 0;
 }

@@ -128,19 +128,20 @@ static void take_said(int key, const char *argument, struct estimate_request *re
     }
 }
 
+static const struct option_field fields[] = {
+    { KEY_SEQUENCE, OPTION_FIELD(struct estimate_request, sequence), .least = 1, .most = MOST_TOKENS },
+    { KEY_DTYPE, OPTION_FIELD(struct estimate_request, dtype) },
+    { KEY_PRODUCTS, OPTION_FIELD(struct estimate_request, products) },
+    { KEY_BLOCKING, OPTION_FIELD(struct estimate_request, blocking) },
+    { KEY_WITHIN, OPTION_FIELD(struct estimate_request, within), .least = 1, .most = MOST_TOKENS },
+    { KEY_MTP, OPTION_FIELD(struct estimate_request, without_mtp) },
+    { 0 },
+};
+
 static error_t parse_estimate_option(int key, char *argument, struct argp_state *state)
 {
     struct estimate_request *request = state->input;
     switch (key) {
-    case KEY_SEQUENCE:
-        request->sequence = option_count(argument, "--sequence", 1, MOST_TOKENS, state);
-        return 0;
-    case KEY_DTYPE:
-        request->dtype = argument;
-        return 0;
-    case KEY_PRODUCTS:
-        request->products = argument;
-        return 0;
     case KEY_LIKE:
         request->like = take_like(argument, state);
         return 0;
@@ -150,17 +151,8 @@ static error_t parse_estimate_option(int key, char *argument, struct argp_state 
     case KEY_NARROW:
         take_narrow(argument, request, state);
         return 0;
-    case KEY_BLOCKING:
-        request->blocking = true;
-        return 0;
-    case KEY_WITHIN:
-        request->within = option_count(argument, "--within", 1, MOST_TOKENS, state);
-        return 0;
     case KEY_GRADIENTS:
         request->gradient_bytes = take_gradients(argument, state);
-        return 0;
-    case KEY_MTP:
-        request->without_mtp = true;
         return 0;
     case KEY_FROZEN:
     case KEY_LORA:
@@ -178,7 +170,7 @@ static error_t parse_estimate_option(int key, char *argument, struct argp_state 
         take_said(key, argument, request, state);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return option_take(options, fields, key, argument, request, state);
     }
 }
 

@@ -25,28 +25,24 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
+static const struct option_field fields[] = {
+    { KEY_CHECKPOINT, OPTION_FIELD(struct eval_arguments, checkpoint) },
+    { KEY_DATA, OPTION_FIELD(struct eval_arguments, data) },
+    { KEY_DEVICE, OPTION_FIELD(struct eval_arguments, device) },
+    { ARGP_KEY_ARG, OPTION_FIELD(struct eval_arguments, model), .what = "model" },
+    { 0 },
+};
+
 static error_t parse_eval_option(int key, char *argument, struct argp_state *state)
 {
     struct eval_arguments *given = state->input;
     switch (key) {
-    case KEY_CHECKPOINT:
-        given->checkpoint = argument;
-        break;
-    case KEY_DATA:
-        given->data = argument;
-        break;
-    case KEY_DEVICE:
-        given->device = argument;
-        break;
-    case ARGP_KEY_ARG:
-        option_argument(&given->model, argument, "model", state);
-        break;
     case ARGP_KEY_END:
         if (!given->model || !given->checkpoint || !given->data)
             argp_error(state, "a model, --checkpoint and --data are needed");
         break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return option_take(options, fields, key, argument, given, state);
     }
     return 0;
 }

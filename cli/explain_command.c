@@ -23,24 +23,24 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
+static const struct option_field fields[] = {
+    { KEY_PROFILE, OPTION_FIELD(struct explain_arguments, profile) },
+    { KEY_BUDGET, OPTION_FIELD(struct explain_arguments, budget), .least = 1, .most = JSON_MAX },
+    { ARGP_KEY_ARG, OPTION_FIELD(struct explain_arguments, plan), .what = "plan" },
+    { 0 },
+};
+
 static error_t parse_explain_option(int key, char *argument, struct argp_state *state)
 {
     struct explain_arguments *given = state->input;
     switch (key) {
-    case KEY_PROFILE:
-        given->profile = argument;
-        break;
-    case KEY_BUDGET:
-        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
-        break;
-    case ARGP_KEY_ARG:
-        option_argument(&given->plan, argument, "plan", state);
-        break;
     case ARGP_KEY_END:
         if (!given->plan || !given->profile)
             argp_error(state, "a plan and --profile are needed");
         break;
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         return shared_option(key, argument, &given->shared, state);
     }
     return 0;

@@ -146,6 +146,42 @@ void option_argument(const char **to, const char *argument, const char *what, st
     *to = argument;
 }
 
+error_t option_take(const struct argp_option *options, const struct option_field *fields, int key, char *argument,
+                    void *given, struct argp_state *state)
+{
+    while (fields->form != FORM_NONE && fields->key != key)
+        fields++;
+    while (options->name && options->key != key)
+        options++;
+    void *to = (char *)given + fields->offset;
+    char name[64];
+    snprintf(name, sizeof name, "--%s", options->name ? options->name : "");
+    switch (fields->form) {
+    case FORM_NONE:
+        return ARGP_ERR_UNKNOWN;
+    case FORM_TEXT:
+        if (fields->what)
+            option_argument(to, argument, fields->what, state);
+        else
+            *(const char **)to = argument;
+        break;
+    case FORM_BOOL:
+        *(bool *)to = true;
+        break;
+    case FORM_U32:
+        *(uint32_t *)to = fields->names ? option_name(argument, name, fields->names, state)
+                        : (uint32_t)option_count(argument, name, fields->least, fields->most, state);
+        break;
+    case FORM_U64:
+        *(uint64_t *)to = option_count(argument, name, fields->least, fields->most, state);
+        break;
+    case FORM_DOUBLE:
+        *(double *)to = option_number(argument, name, (double)fields->most, state);
+        break;
+    }
+    return 0;
+}
+
 error_t shared_option(int key, char *argument, struct shared_options *options, struct argp_state *state)
 {
     struct error error = { 0 };

@@ -10,6 +10,7 @@
 
 #include <argp.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "partitioner/plan/plan.h"
@@ -105,6 +106,34 @@ float option_float(const char *argument, const char *name, double most, struct a
 
 // Takes a command's only argument, which is a `what` (for example "profile").
 void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state);
+
+// Options whose arguments go into fields of the command's arguments as they are, which a table names:
+//
+//     static const struct option_field fields[] = {
+//         { ARGP_KEY_ARG, OPTION_FIELD(struct train_arguments, model), .what = "model" },
+//         { KEY_STEPS, OPTION_FIELD(struct train_arguments, steps), .least = 1, .most = 1000000 },
+//         { 0 },
+//     };
+//
+// The field's type says what is taken: a text (with `what`, by option_argument()), or a bool that becomes true.
+// Integers are in [least, most], or are an index in `names`. Doubles are above 0 and below `most`.
+enum option_form { FORM_NONE, FORM_TEXT, FORM_BOOL, FORM_U32, FORM_U64, FORM_DOUBLE };
+struct option_field {
+    int key;
+    size_t offset;
+    enum option_form form;
+    uint64_t least, most;
+    const char *const *names;
+    const char *what;
+};
+#define OPTION_FIELD(type, field) \
+    .offset = offsetof(type, field), \
+    .form = _Generic(((type *)0)->field, char *: FORM_TEXT, const char *: FORM_TEXT, bool: FORM_BOOL, \
+                     uint32_t: FORM_U32, uint64_t: FORM_U64, double: FORM_DOUBLE)
+
+// Takes an option of the table, whose name in errors is that in `options`. ARGP_ERR_UNKNOWN for any other key.
+error_t option_take(const struct argp_option *options, const struct option_field *fields, int key, char *argument,
+                    void *given, struct argp_state *state);
 
 // The index of the argument of --option in the list of names that it can be, which ends in NULL.
 unsigned option_name(const char *argument, const char *option, const char *const names[], struct argp_state *state);

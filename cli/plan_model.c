@@ -52,6 +52,15 @@ static void check(const struct model_options *given, struct argp_state *state)
         argp_error(state, "--replicas auto: --model chooses them where it searches; leave --cuts or --replicas out");
 }
 
+static const struct option_field fields[] = {
+    { KEY_STRAIGHT, OPTION_FIELD(struct model_options, is_straight) },
+    { KEY_ACTIVATIONS, OPTION_FIELD(struct model_options, counts_activations) },
+    { KEY_HEED_MEMORY, OPTION_FIELD(struct model_options, heeds_memory) },
+    { KEY_CPUS, OPTION_FIELD(struct model_options, cpus), .most = 4096 },
+    { KEY_SCATTERED, OPTION_FIELD(struct model_options, is_scattered) },
+    { 0 },
+};
+
 static error_t parse_objective_option(int key, char *argument, struct argp_state *state)
 {
     struct model_options *given = state->input;
@@ -60,26 +69,11 @@ static error_t parse_objective_option(int key, char *argument, struct argp_state
         given->model = (enum bottleneck_model)option_name(argument, "--model", bottleneck_names, state);
         given->name = argument;
         return 0;
-    case KEY_STRAIGHT:
-        given->is_straight = true;
-        return 0;
-    case KEY_ACTIVATIONS:
-        given->counts_activations = true;
-        return 0;
-    case KEY_HEED_MEMORY:
-        given->heeds_memory = true;
-        return 0;
-    case KEY_CPUS:
-        given->cpus = option_count(argument, "--cpus", 0, 4096, state);
-        return 0;
-    case KEY_SCATTERED:
-        given->is_scattered = true;
-        return 0;
     case ARGP_KEY_END:
         check(given, state);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return option_take(options, fields, key, argument, given, state);
     }
 }
 

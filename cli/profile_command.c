@@ -106,13 +106,27 @@ static void check_least(const struct profile_arguments *given, struct argp_state
         argp_error(state, "--experts least places by what tokens choose: it needs --data");
 }
 
+static const struct option_field fields[] = {
+    { KEY_REPEATS, OPTION_FIELD(struct profile_arguments, how.repeats), .least = 20, .most = 100000 },
+    { KEY_TABLES, OPTION_FIELD(struct profile_arguments, tables) },
+    { KEY_EXPERTS, OPTION_FIELD(struct profile_arguments, experts) },
+    { KEY_MOST_ROWS, OPTION_FIELD(struct profile_arguments, most_rows), .least = 1, .most = INT32_MAX },
+    { KEY_DATA, OPTION_FIELD(struct profile_arguments, data) },
+    { KEY_WEIGHTS, OPTION_FIELD(struct profile_arguments, weights) },
+    { KEY_BATCHES, OPTION_FIELD(struct profile_arguments, batches), .least = 1, .most = READS_MOST_BATCHES },
+    { KEY_DEVICE, OPTION_FIELD(struct profile_arguments, device) },
+    { KEY_VERBOSE, OPTION_FIELD(struct profile_arguments, verbose) },
+    { KEY_LINT, OPTION_FIELD(struct profile_arguments, lint) },
+    { KEY_CALIBRATE, OPTION_FIELD(struct profile_arguments, is_calibration) },
+    { KEY_LINKS, OPTION_FIELD(struct profile_arguments, is_links) },
+    { ARGP_KEY_ARG, OPTION_FIELD(struct profile_arguments, model), .what = "model" },
+    { 0 },
+};
+
 static error_t parse_profile_option(int key, char *argument, struct argp_state *state)
 {
     struct profile_arguments *given = state->input;
     switch (key) {
-    case KEY_REPEATS:
-        given->how.repeats = option_count(argument, "--repeats", 20, 100000, state);
-        break;
     case KEY_TENSOR:
         given->tensor_count = option_counts(argument, "--tensor", 2, SHARDS_MOST, given->tensor,
                                             sizeof given->tensor / sizeof given->tensor[0], state);
@@ -121,52 +135,16 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
         given->row_count = option_counts(argument, "--rows", 2, SHARDS_MOST, given->rows,
                                          sizeof given->rows / sizeof given->rows[0], state);
         break;
-    case KEY_TABLES:
-        given->tables = argument;
-        break;
-    case KEY_EXPERTS:
-        given->experts = argument;
-        break;
-    case KEY_MOST_ROWS:
-        given->most_rows = option_count(argument, "--most-rows", 1, INT32_MAX, state);
-        break;
     case KEY_SIZES:
         if (option_counts(argument, "--sizes", 1, 1024, given->sizes, MEASURED_SIZES, state) != MEASURED_SIZES
             || given->sizes[0] >= given->sizes[1] || given->sizes[1] >= given->sizes[2])
             argp_error(state, "--sizes: %s are not three ascending sizes, such as 16,32,64", argument);
         break;
-    case KEY_DATA:
-        given->data = argument;
-        break;
-    case KEY_WEIGHTS:
-        given->weights = argument;
-        break;
     case KEY_OPTIMIZER:
         given->optimizer = (int)option_name(argument, "--optimizer", least_optimizers(), state);
         break;
-    case KEY_BATCHES:
-        given->batches = option_count(argument, "--batches", 1, READS_MOST_BATCHES, state);
-        break;
-    case KEY_DEVICE:
-        given->device = argument;
-        break;
-    case KEY_VERBOSE:
-        given->verbose = true;
-        break;
     case KEY_CLOCK:
         take_clock(given, argument, state);
-        break;
-    case KEY_LINT:
-        given->lint = argument;
-        break;
-    case KEY_CALIBRATE:
-        given->is_calibration = true;
-        break;
-    case KEY_LINKS:
-        given->is_links = true;
-        break;
-    case ARGP_KEY_ARG:
-        option_argument(&given->model, argument, "model", state);
         break;
     case ARGP_KEY_END:
         if ((given->model != NULL) + (given->lint != NULL) + given->is_links + given->is_calibration != 1)
@@ -202,6 +180,8 @@ static error_t parse_profile_option(int key, char *argument, struct argp_state *
             argp_error(state, "--cluster is for --tensor and --rows: the link that their devices add up over");
         break;
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         return shared_option(key, argument, &given->shared, state);
     }
     return 0;

@@ -34,21 +34,19 @@ static double parse_temperature(const char *argument, struct argp_state *state)
     return number;
 }
 
+static const struct option_field fields[] = {
+    { KEY_CHECKPOINT, OPTION_FIELD(struct sample_arguments, checkpoint) },
+    { KEY_TOKENS, OPTION_FIELD(struct sample_arguments, settings.tokens), .least = 1, .most = 1000000 },
+    { KEY_SEED, OPTION_FIELD(struct sample_arguments, settings.seed), .most = UINT32_MAX },
+    { 0 },
+};
+
 static error_t parse_sample_option(int key, char *argument, struct argp_state *state)
 {
     struct sample_arguments *given = state->input;
     switch (key) {
-    case KEY_CHECKPOINT:
-        given->checkpoint = argument;
-        break;
-    case KEY_TOKENS:
-        given->settings.tokens = option_count(argument, "--tokens", 1, 1000000, state);
-        break;
     case KEY_TEMPERATURE:
         given->settings.temperature = parse_temperature(argument, state);
-        break;
-    case KEY_SEED:
-        given->settings.seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
         break;
     case ARGP_KEY_ARG:
         if (!given->model)
@@ -65,7 +63,7 @@ static error_t parse_sample_option(int key, char *argument, struct argp_state *s
             argp_error(state, "the text to begin with is empty");
         break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return option_take(options, fields, key, argument, given, state);
     }
     return 0;
 }

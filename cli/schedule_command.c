@@ -102,38 +102,30 @@ static void check_given(struct schedule_arguments *given, struct argp_state *sta
         argp_error(state, "a schedule's name, --ranks and --micro-batches are needed, or a file");
 }
 
+static const struct option_field fields[] = {
+    { KEY_FORMAT, OPTION_FIELD(struct schedule_arguments, format), .names = format_names },
+    { KEY_DIALECT, OPTION_FIELD(struct schedule_arguments, style.dialect), .names = csv_dialect_names },
+    { KEY_LOWERED, OPTION_FIELD(struct schedule_arguments, lowered) },
+    { KEY_MOVES, OPTION_FIELD(struct schedule_arguments, moves) },
+    { KEY_SPLITS, OPTION_FIELD(struct schedule_arguments, splits), .least = 1, .most = MOST_SPLITS },
+    { KEY_LF, OPTION_FIELD(struct schedule_arguments, style.line_feeds) },
+    { ARGP_KEY_ARG, OPTION_FIELD(struct schedule_arguments, name), .what = "schedule" },
+    { 0 },
+};
+
 static error_t parse_schedule_option(int key, char *argument, struct argp_state *state)
 {
     struct schedule_arguments *given = state->input;
     switch (key) {
-    case KEY_FORMAT:
-        given->format = (enum format)option_name(argument, "--format", format_names, state);
-        break;
-    case KEY_DIALECT:
-        given->style.dialect = (enum csv_dialect)option_name(argument, "--dialect", csv_dialect_names, state);
-        break;
-    case KEY_LOWERED:
-        given->lowered = true;
-        break;
-    case KEY_MOVES:
-        given->moves = true;
-        break;
-    case KEY_SPLITS:
-        given->splits = (uint32_t)option_count(argument, "--splits", 1, MOST_SPLITS, state);
-        break;
     case KEY_REPLICAS:
         take_replicas(given, argument, state);
-        break;
-    case KEY_LF:
-        given->style.line_feeds = true;
-        break;
-    case ARGP_KEY_ARG:
-        option_argument(&given->name, argument, "schedule", state);
         break;
     case ARGP_KEY_END:
         check_given(given, state);
         break;
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         if (picture_option(key, argument, &given->picture, state) != ARGP_ERR_UNKNOWN)
             return 0;
         if (key == KEY_LOWER)

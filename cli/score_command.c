@@ -33,33 +33,27 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
+static const struct option_field fields[] = {
+    { KEY_WEIGHTS, OPTION_FIELD(struct score_arguments, weights) },
+    { KEY_DATA, OPTION_FIELD(struct score_arguments, data) },
+    { KEY_SPLIT, OPTION_FIELD(struct score_arguments, split), .names = score_splits },
+    { KEY_DEVICE, OPTION_FIELD(struct score_arguments, device) },
+    { KEY_VERBOSE, OPTION_FIELD(struct score_arguments, verbose) },
+    { ARGP_KEY_ARG, OPTION_FIELD(struct score_arguments, plan), .what = "plan" },
+    { 0 },
+};
+
 static error_t parse_score_option(int key, char *argument, struct argp_state *state)
 {
     struct score_arguments *given = state->input;
     switch (key) {
-    case KEY_WEIGHTS:
-        given->weights = argument;
-        break;
-    case KEY_DATA:
-        given->data = argument;
-        break;
-    case KEY_SPLIT:
-        given->split = option_name(argument, "--split", score_splits, state);
-        break;
-    case KEY_DEVICE:
-        given->device = argument;
-        break;
-    case KEY_VERBOSE:
-        given->verbose = true;
-        break;
-    case ARGP_KEY_ARG:
-        option_argument(&given->plan, argument, "plan", state);
-        break;
     case ARGP_KEY_END:
         if (!given->plan || !given->weights || !given->data)
             argp_error(state, "a plan, --weights and --data are needed");
         break;
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         return shared_option(key, argument, &given->shared, state);
     }
     return 0;

@@ -54,6 +54,13 @@ static void check_given(const struct search_arguments *given, struct argp_state 
         argp_error(state, "--memory says nothing without --keep A,B: what stages keep of a micro-batch");
 }
 
+static const struct option_field fields[] = {
+    { KEY_PLACEMENT, OPTION_FIELD(struct search_arguments, placement), .names = order_placement_names },
+    { KEY_OBJECTIVE, OPTION_FIELD(struct search_arguments, objective), .names = order_objective_names },
+    { KEY_BUDGET, OPTION_FIELD(struct search_arguments, budget), .least = 1, .most = UINT64_MAX / 2 },
+    { 0 },
+};
+
 static error_t parse_search_option(int key, char *argument, struct argp_state *state)
 {
     struct search_arguments *given = state->input;
@@ -65,15 +72,6 @@ static error_t parse_search_option(int key, char *argument, struct argp_state *s
             argp_error(state, "--latency: %s", error.text);
         break;
     }
-    case KEY_PLACEMENT:
-        given->placement = option_name(argument, "--placement", order_placement_names, state);
-        break;
-    case KEY_OBJECTIVE:
-        given->objective = option_name(argument, "--objective", order_objective_names, state);
-        break;
-    case KEY_BUDGET:
-        given->budget = option_count(argument, "--budget", 1, UINT64_MAX / 2, state);
-        break;
     case ARGP_KEY_ARG:  // the word "search"
         if (given->has_name)
             argp_error(state, "one schedule, not also \"%s\"", argument);
@@ -83,6 +81,8 @@ static error_t parse_search_option(int key, char *argument, struct argp_state *s
         check_given(given, state);
         break;
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         return subject_option(key, argument, &given->subject, state);
     }
     return 0;

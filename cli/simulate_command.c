@@ -92,19 +92,17 @@ static void check_options(const struct simulate_arguments *given, struct argp_st
     check_picture(&given->picture, given->format, state);
 }
 
+static const struct option_field fields[] = {
+    { KEY_FORMAT, OPTION_FIELD(struct simulate_arguments, format), .names = format_names },
+    { KEY_UNIT_STEPS, OPTION_FIELD(struct simulate_arguments, unit_steps) },
+    { KEY_AGAINST, OPTION_FIELD(struct simulate_arguments, against) },
+    { 0 },
+};
+
 static error_t parse_simulate_option(int key, char *argument, struct argp_state *state)
 {
     struct simulate_arguments *given = state->input;
     switch (key) {
-    case KEY_FORMAT:
-        given->format = (enum format)option_name(argument, "--format", format_names, state);
-        break;
-    case KEY_UNIT_STEPS:
-        given->unit_steps = true;
-        break;
-    case KEY_AGAINST:
-        given->against = argument;
-        break;
     case ARGP_KEY_END:
         check_options(given, state);
         world_option(key, argument, &given->world, state);
@@ -113,6 +111,8 @@ static error_t parse_simulate_option(int key, char *argument, struct argp_state 
         given->format = FORMAT_JSON;
         break;
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         if (picture_option(key, argument, &given->picture, state) != ARGP_ERR_UNKNOWN
             || trace_option(key, argument, &given->trace, state) != ARGP_ERR_UNKNOWN
             || world_option(key, argument, &given->world, state) != ARGP_ERR_UNKNOWN)

@@ -74,6 +74,16 @@ static const struct engine *take_engine(const char *argument, struct argp_state 
     return engine;
 }
 
+static const struct option_field fields[] = {
+    { KEY_GLOBAL_BATCH, OPTION_FIELD(struct sweep_arguments, global_batch), .least = 1, .most = JSON_MAX },
+    { KEY_BUDGET, OPTION_FIELD(struct sweep_arguments, budget), .least = 1, .most = JSON_MAX },
+    { KEY_JOBS, OPTION_FIELD(struct sweep_arguments, jobs), .least = 1, .most = MOST_JOBS },
+    { KEY_CSV, OPTION_FIELD(struct sweep_arguments, csv) },
+    { KEY_PLAN, OPTION_FIELD(struct sweep_arguments, plan) },
+    { ARGP_KEY_ARG, OPTION_FIELD(struct sweep_arguments, profile), .what = "profile" },
+    { 0 },
+};
+
 static error_t parse_sweep_option(int key, char *argument, struct argp_state *state)
 {
     struct sweep_arguments *given = state->input;
@@ -94,29 +104,11 @@ static error_t parse_sweep_option(int key, char *argument, struct argp_state *st
     case KEY_MICRO_BATCHES_LIST:
         take_numbers(argument, "--micro-batches", ASKED_MOST_MICRO_BATCHES, &given->micro_batches, state);
         break;
-    case KEY_GLOBAL_BATCH:
-        given->global_batch = option_count(argument, "--global-batch", 1, JSON_MAX, state);
-        break;
-    case KEY_BUDGET:
-        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
-        break;
-    case KEY_JOBS:
-        given->jobs = option_count(argument, "--jobs", 1, MOST_JOBS, state);
-        break;
-    case KEY_CSV:
-        given->csv = true;
-        break;
     case KEY_FOR:
         given->engine = take_engine(argument, state);
         break;
-    case KEY_PLAN:
-        given->plan = argument;
-        break;
     case KEY_CONFIG:
         argp_error(state, "--config: is written out, before a \"--\"");
-        break;
-    case ARGP_KEY_ARG:
-        option_argument(&given->profile, argument, "profile", state);
         break;
     case ARGP_KEY_END:
         if (!given->profile || !given->shared.cluster)
@@ -127,6 +119,8 @@ static error_t parse_sweep_option(int key, char *argument, struct argp_state *st
             argp_error(state, "--global-batch says how many micro-batches there are; leave --micro-batches out");
         break;
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         return shared_option(key, argument, &given->shared, state);
     }
     return 0;

@@ -120,35 +120,6 @@ static error_t take_list(int key, char *argument, struct config_sweep_arguments 
     }
 }
 
-static error_t take_file(int key, char *argument, struct config_sweep_arguments *given, struct argp_state *state)
-{
-    switch (key) {
-    case KEY_CONFIG:
-        given->config = argument;
-        return 0;
-    case KEY_ON_DEVICE:
-        given->device = argument;
-        return 0;
-    case KEY_PLAN:
-        given->plan = argument;
-        return 0;
-    case KEY_PROFILE:
-        given->profile = argument;
-        return 0;
-    case KEY_SVG:
-        given->svg = argument;
-        return 0;
-    case KEY_MEGATRON:
-        given->megatron = argument;
-        return 0;
-    case KEY_TORCHTITAN:
-        given->torchtitan = argument;
-        return 0;
-    default:
-        return take_list(key, argument, given, state);
-    }
-}
-
 // "8:80%", in thousandths.
 static void take_slow(const char *argument, struct config_sweep_arguments *given, struct argp_state *state)
 {
@@ -181,6 +152,27 @@ static void refuse_beside_stated(const struct config_sweep_arguments *given, str
                        " judged: leave one of the two out", others[i].option);
 }
 
+static const struct option_field fields[] = {
+    { KEY_CONFIG, OPTION_FIELD(struct config_sweep_arguments, config) },
+    { KEY_ON_DEVICE, OPTION_FIELD(struct config_sweep_arguments, device) },
+    { KEY_PLAN, OPTION_FIELD(struct config_sweep_arguments, plan) },
+    { KEY_PROFILE, OPTION_FIELD(struct config_sweep_arguments, profile) },
+    { KEY_SVG, OPTION_FIELD(struct config_sweep_arguments, svg) },
+    { KEY_MEGATRON, OPTION_FIELD(struct config_sweep_arguments, megatron) },
+    { KEY_TORCHTITAN, OPTION_FIELD(struct config_sweep_arguments, torchtitan) },
+    { KEY_COUNT, OPTION_FIELD(struct config_sweep_arguments, devices), .least = 1, .most = CONFIG_MOST_DEVICES },
+    { KEY_WITHOUT, OPTION_FIELD(struct config_sweep_arguments, without), .most = CONFIG_MOST_DEVICES },
+    { KEY_PRICE, OPTION_FIELD(struct config_sweep_arguments, price), .most = 1000000000 },
+    { KEY_WATTS, OPTION_FIELD(struct config_sweep_arguments, watts), .most = 1000000 },
+    { KEY_GLOBAL_BATCH, OPTION_FIELD(struct config_sweep_arguments, global_batch), .least = 1, .most = JSON_MAX },
+    { KEY_RECOMPUTE, OPTION_FIELD(struct config_sweep_arguments, stated.recompute) },
+    { KEY_LAYOUT, OPTION_FIELD(struct config_sweep_arguments, stated.layout) },
+    { KEY_BUDGET, OPTION_FIELD(struct config_sweep_arguments, budget), .least = 1, .most = JSON_MAX },
+    { KEY_JOBS, OPTION_FIELD(struct config_sweep_arguments, jobs), .least = 1, .most = MOST_JOBS },
+    { KEY_CSV, OPTION_FIELD(struct config_sweep_arguments, csv) },
+    { 0 },
+};
+
 static error_t parse_config_sweep_option(int key, char *argument, struct argp_state *state)
 {
     struct config_sweep_arguments *given = state->input;
@@ -189,29 +181,8 @@ static error_t parse_config_sweep_option(int key, char *argument, struct argp_st
         state->child_inputs[0] = &given->how;
         state->child_inputs[1] = &given->weeks;
         return 0;
-    case KEY_COUNT:
-        given->devices = option_count(argument, "--devices", 1, CONFIG_MOST_DEVICES, state);
-        return 0;
-    case KEY_WITHOUT:
-        given->without = option_count(argument, "--without", 0, CONFIG_MOST_DEVICES, state);
-        return 0;
     case KEY_SLOW:
         take_slow(argument, given, state);
-        return 0;
-    case KEY_PRICE:
-        given->price = option_number(argument, "--price", 1e9, state);
-        return 0;
-    case KEY_WATTS:
-        given->watts = option_number(argument, "--watts", 1e6, state);
-        return 0;
-    case KEY_GLOBAL_BATCH:
-        given->global_batch = option_count(argument, "--global-batch", 1, JSON_MAX, state);
-        return 0;
-    case KEY_RECOMPUTE:
-        given->stated.recompute = argument;
-        return 0;
-    case KEY_LAYOUT:
-        given->stated.layout = argument;
         return 0;
     case KEY_PLACEMENT:
         given->placement = option_name(argument, "--placement", config_placement_names, state);
@@ -225,21 +196,12 @@ static error_t parse_config_sweep_option(int key, char *argument, struct argp_st
         given->optimizer = option_name(argument, "--optimizer", optimizer_names, state);
         given->has_optimizer = true;
         return 0;
-    case KEY_BUDGET:
-        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
-        return 0;
     case KEY_DEADLINE:
         given->deadline_ns = option_deadline(argument, state);
-        return 0;
-    case KEY_JOBS:
-        given->jobs = option_count(argument, "--jobs", 1, MOST_JOBS, state);
         return 0;
     case KEY_FOR:
         given->target = (enum plan_target)option_name(argument, "--for", plan_target_names, state);
         given->has_target = true;
-        return 0;
-    case KEY_CSV:
-        given->csv = true;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "%s: --config stands in place of a profile", argument);
@@ -259,7 +221,9 @@ static error_t parse_config_sweep_option(int key, char *argument, struct argp_st
                        " state the layout to judge, with --recompute");
         return 0;
     default:
-        return take_file(key, argument, given, state);
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
+        return take_list(key, argument, given, state);
     }
 }
 

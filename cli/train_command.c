@@ -85,59 +85,43 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static bool take_checkpoint_option(int key, char *argument, struct checkpoint_settings *settings,
-                                   struct argp_state *state)
-{
-    switch (key) {
-    case KEY_CHECKPOINTS:
-        settings->folder = argument;
-        return true;
-    case KEY_SAVE:
-        settings->every = (uint32_t)option_count(argument, "--save-every", 1, 1000000, state);
-        return true;
-    case KEY_KEPT:
-        settings->keep = (uint32_t)option_count(argument, "--keep", 1, 1000000, state);
-        return true;
-    case KEY_RESUME:
-        settings->resume = true;
-        return true;
-    default:
-        return false;
-    }
-}
-
-static bool take_elastic_option(int key, char *argument, struct train_arguments *given, struct argp_state *state)
-{
-    if (key == KEY_ELASTIC)
-        given->elastic = argument;
-    else if (key == KEY_LEAST)
-        given->least = option_count(argument, "--least", 1, MEMBERS_MOST, state);
-    return key == KEY_ELASTIC || key == KEY_LEAST;
-}
+static const struct option_field fields[] = {
+    { ARGP_KEY_ARG, OPTION_FIELD(struct train_arguments, model), .what = "model" },
+    { KEY_PLAN, OPTION_FIELD(struct train_arguments, plan) },
+    { KEY_DATA, OPTION_FIELD(struct train_arguments, data) },
+    { KEY_EPOCHS, OPTION_FIELD(struct train_arguments, epochs), .least = 1, .most = 100000 },
+    { KEY_SEED, OPTION_FIELD(struct train_arguments, seed), .most = UINT32_MAX },
+    { KEY_FREEZE, OPTION_FIELD(struct train_arguments, freeze_step), .least = 1, .most = 1000000 },
+    { KEY_FLUSH, OPTION_FIELD(struct train_arguments, flush_every), .least = 1, .most = 10000 },
+    { KEY_EVERY, OPTION_FIELD(struct train_arguments, every), .least = 1, .most = 1000000 },
+    { KEY_BEAT, OPTION_FIELD(struct train_arguments, beat), .most = 8 },
+    { KEY_PIN, OPTION_FIELD(struct train_arguments, pin) },
+    { KEY_DEVICE, OPTION_FIELD(struct train_arguments, device) },
+    { KEY_VERBOSE, OPTION_FIELD(struct train_arguments, verbose) },
+    { KEY_OUT, OPTION_FIELD(struct train_arguments, out) },
+    { KEY_LOG, OPTION_FIELD(struct train_arguments, log) },
+    { KEY_EVAL, OPTION_FIELD(struct train_arguments, eval_every), .least = 1, .most = 1000000 },
+    { KEY_WEIGHTS, OPTION_FIELD(struct train_arguments, weights) },
+    { KEY_CHECKPOINTS, OPTION_FIELD(struct train_arguments, checkpoints.folder) },
+    { KEY_SAVE, OPTION_FIELD(struct train_arguments, checkpoints.every), .least = 1, .most = 1000000 },
+    { KEY_KEPT, OPTION_FIELD(struct train_arguments, checkpoints.keep), .least = 1, .most = 1000000 },
+    { KEY_RESUME, OPTION_FIELD(struct train_arguments, checkpoints.resume) },
+    { KEY_ELASTIC, OPTION_FIELD(struct train_arguments, elastic) },
+    { KEY_LEAST, OPTION_FIELD(struct train_arguments, least), .least = 1, .most = MEMBERS_MOST },
+    { 0 },
+};
 
 static error_t take_option(int key, char *argument, struct train_arguments *given, struct argp_state *state)
 {
     struct error wrong = { 0 };
     switch (key) {
-    case KEY_PLAN:
-        given->plan = argument;
-        break;
-    case KEY_DATA:
-        given->data = argument;
-        break;
     case KEY_STEPS:
         given->steps = option_count(argument, "--steps", 1, 1000000, state);
         given->has_steps = true;
         break;
-    case KEY_EPOCHS:
-        given->epochs = option_count(argument, "--epochs", 1, 100000, state);
-        break;
     case KEY_AUGMENT:
         if (!augmentation_parse(argument, &given->augmentation, &wrong))
             argp_error(state, "--augment: %s", wrong.text);
-        break;
-    case KEY_SEED:
-        given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
         break;
     case KEY_RATE:
         if (!rates_parse(argument, &given->rates, &wrong))
@@ -146,49 +130,14 @@ static error_t take_option(int key, char *argument, struct train_arguments *give
     case KEY_CLIP:
         given->clip = option_clip(argument, state);
         break;
-    case KEY_FREEZE:
-        given->freeze_step = option_count(argument, "--freeze-step", 1, 1000000, state);
-        break;
     case KEY_BATCH:
         given->batch = option_batch(argument, state);
         break;
     case KEY_LOSS_SCALE:
         given->scaling = option_loss_scale(argument, state);
         break;
-    case KEY_FLUSH:
-        given->flush_every = option_count(argument, "--flush-every", 1, 10000, state);
-        break;
-    case KEY_EVERY:
-        given->every = option_count(argument, "--every", 1, 1000000, state);
-        break;
-    case KEY_BEAT:
-        given->beat = option_number(argument, "--beat", 8, state);
-        break;
-    case KEY_PIN:
-        given->pin = true;
-        break;
-    case KEY_DEVICE:
-        given->device = argument;
-        break;
-    case KEY_VERBOSE:
-        given->verbose = true;
-        break;
-    case KEY_OUT:
-        given->out = argument;
-        break;
-    case KEY_LOG:
-        given->log = argument;
-        break;
-    case KEY_EVAL:
-        given->eval_every = option_count(argument, "--eval-every", 1, 1000000, state);
-        break;
-    case KEY_WEIGHTS:
-        given->weights = argument;
-        break;
     default:
-        return take_checkpoint_option(key, argument, &given->checkpoints, state)
-                || take_elastic_option(key, argument, given, state)
-            ? 0 : ARGP_ERR_UNKNOWN;
+        return option_take(options, fields, key, argument, given, state);
     }
     return 0;
 }
@@ -196,9 +145,7 @@ static error_t take_option(int key, char *argument, struct train_arguments *give
 static error_t parse_train_option(int key, char *argument, struct argp_state *state)
 {
     struct train_arguments *given = state->input;
-    if (key == ARGP_KEY_ARG) {
-        option_argument(&given->model, argument, "model", state);
-    } else if (key == ARGP_KEY_END) {
+    if (key == ARGP_KEY_END) {
         if (!given->model || !given->plan || !given->data)
             argp_error(state, "a model, --plan and --data are needed");
         const struct checkpoint_settings *kept = &given->checkpoints;

@@ -33,21 +33,22 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
+static const struct option_field fields[] = {
+    { KEY_STEPS, OPTION_FIELD(struct verify_arguments, steps), .least = 1, .most = 100000 },
+    { KEY_SEED, OPTION_FIELD(struct verify_arguments, seed), .most = UINT32_MAX },
+    { KEY_FREEZE, OPTION_FIELD(struct verify_arguments, freeze_step), .least = 1, .most = 1000000 },
+    { KEY_DEVICE, OPTION_FIELD(struct verify_arguments, device) },
+    { KEY_VERBOSE, OPTION_FIELD(struct verify_arguments, verbose) },
+    { ARGP_KEY_ARG, OPTION_FIELD(struct verify_arguments, plan), .what = "plan" },
+    { 0 },
+};
+
 static error_t parse_verify_option(int key, char *argument, struct argp_state *state)
 {
     struct verify_arguments *given = state->input;
     switch (key) {
-    case KEY_STEPS:
-        given->steps = option_count(argument, "--steps", 1, 100000, state);
-        break;
-    case KEY_SEED:
-        given->seed = option_count(argument, "--seed", 0, UINT32_MAX, state);
-        break;
     case KEY_CLIP:
         given->clip = option_clip(argument, state);
-        break;
-    case KEY_FREEZE:
-        given->freeze_step = option_count(argument, "--freeze-step", 1, 1000000, state);
         break;
     case KEY_BATCH:
         given->batch = option_batch(argument, state);
@@ -55,21 +56,12 @@ static error_t parse_verify_option(int key, char *argument, struct argp_state *s
     case KEY_LOSS_SCALE:
         given->scaling = option_loss_scale(argument, state);
         break;
-    case KEY_DEVICE:
-        given->device = argument;
-        break;
-    case KEY_VERBOSE:
-        given->verbose = true;
-        break;
-    case ARGP_KEY_ARG:
-        option_argument(&given->plan, argument, "plan", state);
-        break;
     case ARGP_KEY_END:
         if (!given->plan)
             argp_error(state, "a plan is needed");
         break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return option_take(options, fields, key, argument, given, state);
     }
     return 0;
 }
