@@ -1,6 +1,7 @@
 #include "common/ascending.h"
 
 #include <stdint.h>
+#include <string.h>
 
 int ascending_u64s(const void *a, const void *b)
 {
@@ -18,4 +19,9 @@ int ascending_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+int ascending_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }

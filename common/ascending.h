@@ -1,4 +1,4 @@
-// The ascending order of numbers, for qsort():
+// The ascending order of numbers and of texts, for qsort():
 //
 //     qsort(times, count, sizeof times[0], ascending_u64s);
 #ifndef COMMON_ASCENDING_H
@@ -8,5 +8,6 @@
 int ascending_u64s(const void *a, const void *b);
 int ascending_u32s(const void *a, const void *b);
 int ascending_doubles(const void *a, const void *b);
+int ascending_texts(const void *a, const void *b);  // what pointers point to, by strcmp()
 
 #endif

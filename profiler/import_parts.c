@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/ascending.h"
+
 char *import_model_name(const char *path, const char *const *endings, const char *otherwise)
 {
     const char *slash = strrchr(path, '/'), *begin = slash ? slash + 1 : path;
@@ -202,11 +204,6 @@ bool import_set_edges(struct profile *profile, const struct import_link *links, 
     return true;
 }
 
-int import_compare_texts(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 bool import_check_names(const struct profile *profile, const char *document, struct error *error)
 {
     const char **names = calloc(profile->layer_count, sizeof names[0]);
@@ -214,7 +211,7 @@ bool import_check_names(const struct profile *profile, const char *document, str
     for (size_t i = 0; good && i < profile->layer_count; i++)
         names[i] = profile->layers[i].name;
     if (good)
-        qsort(names, profile->layer_count, sizeof names[0], import_compare_texts);
+        qsort(names, profile->layer_count, sizeof names[0], ascending_texts);
     for (size_t i = 1; good && i < profile->layer_count; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
             good = error_set(error, "%s: nodes: two are called \"%.60s\"", document, names[i]);

@@ -32,8 +32,6 @@ struct import_link {
 
 int import_compare_links(const void *a, const void *b);  // by (from, to, place), for qsort()
 
-int import_compare_texts(const void *a, const void *b);  // of pointers to strings, for qsort()
-
 // --- a topological order ----------------------------------------------------------------
 
 // Among the nodes whose producers have all been placed, early ones come first, then the lowest:

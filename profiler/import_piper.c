@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/ascending.h"
 #include "common/number.h"
 #include "profiler/import.h"
 #include "profiler/import_parts.h"
@@ -340,7 +341,7 @@ static bool name_layers(struct profile *profile, const struct graph *graph, stru
         return error_no_memory(error, "the names of a profile");
     for (size_t i = 0; i < profile->layer_count; i++)
         names[i] = profile->layers[i].kind;
-    qsort(names, profile->layer_count, sizeof names[0], import_compare_texts);
+    qsort(names, profile->layer_count, sizeof names[0], ascending_texts);
     for (size_t i = 0; i < profile->layer_count; i++)
         unique = unique && *names[i] && (i == 0 || strcmp(names[i - 1], names[i]) != 0);
     free(names);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/ascending.h"
 #include "common/json.h"
 #include "common/number.h"
 
@@ -70,11 +71,6 @@ static void read_table(struct reading *reading, struct json *item, struct table 
     json_end(item);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void check_names(struct reading *reading, const struct json *list)
 {
     const struct table_set *set = reading->set;
@@ -86,7 +82,7 @@ static void check_names(struct reading *reading, const struct json *list)
     }
     for (size_t t = 0; t < set->table_count; t++)
         names[t] = set->tables[t].name;
-    qsort(names, set->table_count, sizeof names[0], compare_names);
+    qsort(names, set->table_count, sizeof names[0], ascending_texts);
     for (size_t t = 0; t + 1 < set->table_count; t++)
         if (strcmp(names[t], names[t + 1]) == 0)
             json_refuse(list, "has two tables with the name \"%s\"", names[t]);

@@ -39,11 +39,24 @@ static void equal_numbers_compare_as_equal(void **state)
     assert_int_equal(ascending_doubles(&fractions[0], &fractions[1]), 0);
 }
 
+static void texts_are_in_ascending_order(void **state)
+{
+    (void)state;
+    const char *texts[] = { "b", "", "ab", "a", "b" };
+    qsort(texts, 5, sizeof texts[0], ascending_texts);
+    assert_string_equal(texts[0], "");
+    assert_string_equal(texts[1], "a");
+    assert_string_equal(texts[2], "ab");
+    assert_string_equal(texts[3], "b");
+    assert_string_equal(texts[4], "b");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_in_ascending_order),
         cmocka_unit_test(equal_numbers_compare_as_equal),
+        cmocka_unit_test(texts_are_in_ascending_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

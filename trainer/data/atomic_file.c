@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/ascending.h"
 #include "trainer/data/lines.h"
 
 // --- rows ------------------------------------------------------------------------------------
@@ -95,11 +96,6 @@ const char *atomic_file_cell(const struct atomic_file *file, size_t row, size_t 
 
 // --- words -----------------------------------------------------------------------------------
 
-static int compare_words(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 // Copies a column's words, each with a NUL behind it. Returns how many they are.
 static size_t copy_words(const struct atomic_file *file, size_t column, char apart, struct text *copy)
 {
@@ -128,7 +124,7 @@ bool vocabulary_of(const struct atomic_file *file, size_t column, char apart, st
     const char *at = copy.data;
     for (size_t i = 0; i < count; i++, at += strlen(at) + 1)
         words[i] = at;
-    qsort(words, count, sizeof *words, compare_words);
+    qsort(words, count, sizeof *words, ascending_texts);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || strcmp(words[i], words[vocabulary->count - 1]) != 0)
             words[vocabulary->count++] = words[i];
@@ -145,6 +141,6 @@ void vocabulary_clear(struct vocabulary *vocabulary)
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, const char *word)
 {
     const char **found = vocabulary->count == 0 ? NULL
-        : bsearch(&word, vocabulary->words, vocabulary->count, sizeof *vocabulary->words, compare_words);
+        : bsearch(&word, vocabulary->words, vocabulary->count, sizeof *vocabulary->words, ascending_texts);
     return found ? (uint32_t)(found - vocabulary->words) : VOCABULARY_NONE;
 }
