@@ -48,14 +48,6 @@ static const struct stage_functions giving = {
     .initialize = idle_initialize,
 };
 
-static size_t count_actions(const struct schedule *schedule)
-{
-    size_t count = 0;
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
-        count += schedule->lists[rank].count;
-    return count;
-}
-
 static bool measure(const struct schedule *lowered, struct device *device, const struct stage_functions *functions,
                     struct error *error)
 {
@@ -77,13 +69,13 @@ static bool measure(const struct schedule *lowered, struct device *device, const
             host_ns += session_last(session)->host_ns[rank];
             replayed += session_last(session)->replayed[rank];
         }
-        samples[i] = (double)host_ns / (double)count_actions(lowered);
+        samples[i] = (double)host_ns / (double)schedule_action_count(lowered);
     }
     session_free(session);
     samples_sort(samples, REPEATS);
     if (good)
         printf("%-12s p %2u  m %3u  %6zu actions of %2d kernels  %7.0f ns of host each (%.0f to %.0f), %llu replayed\n",
-               lowered->name, lowered->ranks, lowered->micro_batches, count_actions(lowered),
+               lowered->name, lowered->ranks, lowered->micro_batches, schedule_action_count(lowered),
                functions == &giving ? KERNELS : 0, samples[REPEATS / 2], samples[0], samples[REPEATS - 1],
                (unsigned long long)replayed);
     return good;

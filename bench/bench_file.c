@@ -25,14 +25,6 @@ struct bench {
     uint64_t steps;
 };
 
-static size_t count_actions(const struct schedule *schedule)
-{
-    size_t count = 0;
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
-        count += schedule->lists[rank].count;
-    return count;
-}
-
 // Ends a part that began at `since`; returns when the next one begins.
 static uint64_t note(struct bench *bench, enum part part, uint64_t since)
 {
@@ -64,7 +56,7 @@ static bool bench_lowered(struct bench *bench, const struct schedule *lowered, c
     simulation_clear(&simulation);
     const bool good = schedule_unit_steps(lowered, &bench->steps, error);
     note(bench, STEPS, since);
-    bench->lowered_actions = count_actions(lowered);
+    bench->lowered_actions = schedule_action_count(lowered);
     return good;
 }
 
@@ -80,7 +72,7 @@ static bool bench_order(struct bench *bench, const struct schedule *order, struc
     note(bench, LOWER, since);
     struct cost_row *costs = lowered ? unit_costs(order->stages, error) : NULL;
     const bool good = costs && bench_lowered(bench, lowered, costs, error);
-    bench->actions = count_actions(order);
+    bench->actions = schedule_action_count(order);
     free(costs);
     schedule_free(lowered);
     return good;

@@ -135,8 +135,7 @@ static bool prove(const struct schedule *lowered, const struct lane_rules *rules
 static bool allocate(struct lane_world *world, struct error *error)
 {
     const struct schedule *schedule = world->lowered;
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
-        world->item_count += schedule->lists[rank].count;
+    world->item_count = schedule_action_count(schedule);
     const size_t count = world->item_count + 1;
     world->items = calloc(count, sizeof *world->items);
     world->needs = calloc(3 * count, sizeof *world->needs);  // one message and two moves at most

@@ -31,9 +31,7 @@ static bool timed_create(struct timed *timed, const struct cost_row *costs, cons
                          struct error *error)
 {
     const struct schedule *order = timed->order;
-    size_t actions = 0;
-    for (uint32_t rank = 0; rank < order->ranks; rank++)
-        actions += order->lists[rank].count;
+    const size_t actions = schedule_action_count(order);
     costs = costs ? costs : order->costs;
     if (!costs)
         return error_set(error, "schedule %s has no costs by which its receives could be placed", order->name);

@@ -209,9 +209,7 @@ bool order_create(struct order *order, const struct schedule *schedule, const st
                   struct error *error)
 {
     *order = (struct order){ .ranks = schedule->ranks };
-    size_t actions = 0;
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
-        actions += schedule->lists[rank].count;
+    const size_t actions = schedule_action_count(schedule);
     if (actions >= MOST_MESSAGES)
         return error_set(error, "the schedule is too large: %zu actions", actions);
     order->capacity = actions + 1;

@@ -203,9 +203,7 @@ static bool record_allocate(struct record *record, struct error *error)
 {
     const struct schedule *schedule = record->schedule;
     const size_t units = unit_count(schedule);
-    size_t actions = 0;
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
-        actions += schedule->lists[rank].count;
+    size_t actions = schedule_action_count(schedule);
     record->ends_ns = malloc((actions + 1) * sizeof *record->ends_ns);
     record->ranks = calloc(schedule->ranks, sizeof *record->ranks);
     record->arrived_ns[0] = large_malloc(units, sizeof *record->arrived_ns[0]);

@@ -76,6 +76,14 @@ void schedule_free(struct schedule *schedule)
     free(schedule);
 }
 
+size_t schedule_action_count(const struct schedule *schedule)
+{
+    size_t count = 0;
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
+        count += schedule->lists[rank].count;
+    return count;
+}
+
 static void *duplicate(const void *from, size_t count, size_t size)
 {
     void *copy = calloc(count ? count : 1, size);

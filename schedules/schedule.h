@@ -134,6 +134,8 @@ struct schedule {
 struct schedule *schedule_create(const char *name, enum weights weights, uint32_t ranks, uint32_t stages,
                                  uint32_t micro_batches, struct error *error);
 void schedule_free(struct schedule *schedule);
+
+size_t schedule_action_count(const struct schedule *schedule);  // of all ranks
 // Splits sequences into `splits` parts (1 to MOST_SPLITS), which pass through the stages one after the other.
 bool schedule_split(struct schedule *schedule, uint32_t splits, struct error *error);
 struct schedule *schedule_copy(const struct schedule *schedule, struct error *error);

@@ -28,14 +28,6 @@ static struct network *least_network(const struct cut_problem *problem, struct e
     return least;
 }
 
-static uint64_t count_actions(const struct schedule *order)
-{
-    uint64_t count = 0;
-    for (uint32_t r = 0; r < order->ranks; r++)
-        count += order->lists[r].count;
-    return count;
-}
-
 // Simulates an asynchronous run of so many micro-batches.
 static struct simulator *make_simulator(struct cut_problem *problem, uint32_t micro_batches,
                                         const struct network *network, struct error *error)
@@ -43,7 +35,7 @@ static struct simulator *make_simulator(struct cut_problem *problem, uint32_t mi
     struct schedule *order = search_order(problem->request, micro_batches, error);
     struct schedule *lowered = order ? schedule_lower(order, error) : NULL;
     struct simulator *simulator = lowered ? simulator_create(lowered, network, error) : NULL;
-    problem->clock.actions += order ? count_actions(order) : 0;
+    problem->clock.actions += order ? schedule_action_count(order) : 0;
     schedule_free(lowered);
     schedule_free(order);
     return simulator;
@@ -67,7 +59,7 @@ static bool make_clock(struct cut_problem *problem, struct error *error)
     clock->simulators[0] = simulator_create(problem->schedule.lowered, network, error);
     if (!clock->simulators[0])
         return false;
-    clock->actions = count_actions(problem->schedule.order);
+    clock->actions = schedule_action_count(problem->schedule.order);
     struct network *least = problem->devices.links_unshared ? NULL : least_network(problem, error);
     clock->bounding = least ? simulator_create(problem->schedule.lowered, least, error)
                     : problem->devices.links_unshared ? clock->simulators[0] : NULL;

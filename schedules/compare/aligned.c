@@ -113,9 +113,7 @@ static bool enter_spans(const struct timeline *timeline, struct entries *entries
 static bool make_items(struct aligned *aligned, struct error *error)
 {
     const struct schedule *schedule = aligned->schedule;
-    size_t count = 0;
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
-        count += schedule->lists[rank].count;
+    const size_t count = schedule_action_count(schedule);
     aligned->items = calloc(count + 1, sizeof *aligned->items);
     aligned->first = calloc(schedule->ranks + (size_t)1, sizeof *aligned->first);
     if (!aligned->items || !aligned->first)
