@@ -17,8 +17,8 @@
 //     adam1bit        Tang et al. 2021 (2102.02888): as adam, and the error of the signs that replicas send
 //     *-master        Micikevicius et al. 2018 (1710.03740): fp32 beside 16-bit weights, with gradients summed in fp32
 //
-// To add one: a row here, its formula in runtime/updates/optimizer.c, and its line in the checker, which counts by
-// itself (partitioner/evaluate/evaluate_storage.c).
+// To add one: a row and its name for the help here, its formula in runtime/updates/optimizer.c, and its line in the
+// checker, which counts by itself (partitioner/evaluate/evaluate_storage.c).
 #ifndef PARTITIONER_PLAN_OPTIMIZERS_H
 #define PARTITIONER_PLAN_OPTIMIZERS_H
 
@@ -63,6 +63,10 @@ enum optimizer_formula {
     ROW(SGD_MASTER, "sgd-master", .formula = FORMULA_SGD, .is_master = true)                                       \
     ROW(MOMENTUM_MASTER, "momentum-master", .formula = FORMULA_SGD, .moments = 1, .is_master = true)               \
     ROW(ADAMW_MASTER, "adamw-master", .formula = FORMULA_ADAM, .moments = 2, .is_master = true)
+
+// The same for the help of commands, the usual one first, and families in short.
+#define OPTIMIZERS_SAID \
+    "adamw (usual), adam, adagrad, sgd, momentum, lars, lamb, adafactor, adam8bit, adam1bit, ..-master, ..-rows"
 
 #define OPTIMIZER_KIND(kind, ...) OPTIMIZER_##kind,
 enum optimizer_kind { OPTIMIZERS(OPTIMIZER_KIND) };
