@@ -175,7 +175,7 @@ static void check_bytes(struct linter *linter, size_t i)
 {
     const struct profile_layer *layer = &linter->profile->layers[i];
     const bool is_read = has_reader(linter->profile, i);
-    if (layer->parameter_bytes > 0 && layer->saved_bytes == 0 && layer->input_kept == INPUT_KEPT_NONE)
+    if (layer->parameter_bytes > 0 && profile_kept_bytes(layer) == 0 && layer->input_kept == INPUT_KEPT_NONE)
         find_at(linter, i,
                 "has parameters, but keeps neither its input nor anything else for their gradients; "
                 "set input_kept or saved_bytes");
@@ -220,7 +220,7 @@ static bool needs_its_forward(const struct profile_layer *layer)
 static void check_saved(struct linter *linter, size_t i)
 {
     const struct profile_layer *layer = &linter->profile->layers[i];
-    if (layer->saved_bytes == 0 && layer->input_kept == INPUT_KEPT_NONE && layer->parameter_bytes == 0
+    if (profile_kept_bytes(layer) == 0 && layer->input_kept == INPUT_KEPT_NONE && layer->parameter_bytes == 0
         && layer->backward_input_ns > 0 && needs_its_forward(layer))
         find_at(linter, i, "is a %.40s, whose backward needs something of its forward, yet it keeps nothing; set"
                 " saved_bytes or input_kept", layer->kind);

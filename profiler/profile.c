@@ -100,7 +100,7 @@ size_t profile_overflow_at(const struct profile *profile, const char **of_what)
         const uint64_t apart_ns = layer->backward_input_ns + layer->backward_weight_ns;
         ns += layer->forward_ns + (apart_ns > layer->backward_ns ? apart_ns : layer->backward_ns)
             + (layer->has_recompute ? layer->recompute_ns : 0) + layer->update_ns;
-        bytes += layer->parameter_bytes + layer->output_bytes + layer->saved_bytes + layer->held_for_weight_bytes
+        bytes += layer->parameter_bytes + layer->output_bytes + profile_kept_bytes(layer) + layer->held_for_weight_bytes
                + layer->state_bytes + layer->statistics_bytes;
         *of_what = ns > JSON_MAX ? "times" : "sizes";
         if (ns > JSON_MAX || bytes > JSON_MAX)

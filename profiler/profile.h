@@ -183,6 +183,13 @@ static inline uint64_t profile_recompute_ns(const struct profile_layer *layer)
     return layer->has_recompute ? layer->recompute_ns : layer->forward_ns;
 }
 
+// What a layer keeps of each micro-batch from its F until its backward, without its input. Plans, bounds and reports
+// ask here. The checker counts by itself (partitioner/evaluate/).
+static inline uint64_t profile_kept_bytes(const struct profile_layer *layer)
+{
+    return layer->saved_bytes;
+}
+
 // Whether schedules may cut sequences. If the document does not say so, they may if the layers show it: by
 // shared_by_parts_bytes, or by being Weir's own attention. Otherwise nothing is known, and the answer is no.
 bool profile_has_sequences(const struct profile *profile);

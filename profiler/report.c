@@ -44,7 +44,7 @@ static void add_bytes(struct text *text, const struct profile_layer *layer)
     char number[NUMBER_SIZE];
     text_add(text, "  %8s", bytes_format(layer->parameter_bytes, number));
     text_add(text, "  %8s", bytes_format(layer->output_bytes, number));
-    text_add(text, "  %8s\n", bytes_format(layer->saved_bytes, number));
+    text_add(text, "  %8s\n", bytes_format(profile_kept_bytes(layer), number));
 }
 
 static void add_row(struct text *text, const struct profile_layer *layer, int width)
@@ -65,7 +65,7 @@ static struct profile_layer total_of(const struct profile *profile)
         total.backward_ns = add_clamped(total.backward_ns, layer->backward_ns);
         total.parameter_bytes = add_clamped(total.parameter_bytes, layer->parameter_bytes);
         total.output_bytes = add_clamped(total.output_bytes, layer->output_bytes);
-        total.saved_bytes = add_clamped(total.saved_bytes, layer->saved_bytes);
+        total.saved_bytes = add_clamped(total.saved_bytes, profile_kept_bytes(layer));
     }
     return total;
 }

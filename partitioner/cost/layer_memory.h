@@ -35,7 +35,7 @@ struct layer_memory {
 
 static inline struct layer_memory layer_memory_of(const struct profile_layer *layer)
 {
-    const uint64_t saved = round_to_256(layer->saved_bytes), output = round_to_256(layer->output_bytes);
+    const uint64_t saved = round_to_256(profile_kept_bytes(layer)), output = round_to_256(layer->output_bytes);
     return (struct layer_memory){
         .weights = round_to_256(layer->parameter_bytes),
         .kept = saved,

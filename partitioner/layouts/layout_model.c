@@ -65,7 +65,7 @@ static uint64_t capacity_of(const struct search_request *request)
             memory = request->cluster->devices[d].memory_bytes;
     for (size_t l = 0; l < request->profile->layer_count; l++) {
         const struct profile_layer *layer = &request->profile->layers[l];
-        most = max_u64(most, layer->saved_bytes + layer->output_bytes + layer->backward_workspace_bytes);
+        most = max_u64(most, profile_kept_bytes(layer) + layer->output_bytes + layer->backward_workspace_bytes);
         output = max_u64(output, layer->output_bytes);
     }
     most = add_clamped(multiply_clamped(2, most), multiply_clamped(4, output));

@@ -79,7 +79,7 @@ static uint64_t dense_bytes(const struct table_profile_request *request, uint64_
         const uint64_t floats = multiply_clamped(layer->parameter_bytes / number_bytes, sizeof(float));
         weights = add_clamped(weights, layer->parameter_bytes);
         weights = add_clamped(weights, multiply_clamped(floats, 1 + dense_states(request->optimizer)));
-        activations = add_clamped(activations, add_clamped(layer->output_bytes, layer->saved_bytes));
+        activations = add_clamped(activations, add_clamped(layer->output_bytes, profile_kept_bytes(layer)));
     }
     const uint64_t shared = add_clamped(activations, workspace), members = request->members;
     return min_u64(add_clamped(weights, shared / members + (shared % members > 0)), JSON_MAX);
