@@ -275,11 +275,6 @@ static bool has_experts(const struct model *model)
 
 static const struct layer *first_to_split(const struct model *model, size_t shards, struct error *error)
 {
-    if (has_experts(model)) {
-        error_set(error, "model %s has experts, which are not split as tensors are: leave out --tensor, and name --rows"
-                  " and --experts", model->name);
-        return NULL;
-    }
     for (size_t l = 0; l < model->layer_count; l++)
         if (layer_can_be_split(&model->layers[l], (struct sharding){ .shards = shards }))
             return &model->layers[l];

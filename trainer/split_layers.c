@@ -339,7 +339,8 @@ static void note_split(struct split_layers *layers, uint32_t layer, uint32_t pla
     struct split_layer *split = &layers->splits[place];
     *split = (struct split_layer){ .members = layers->how.owns_rows ? layers->members : 1,
                                    .adds_up = layers->how.owns_rows };
-    split->sets_alike = layers->how.places && layer_chooses_experts(&layers->model->layers[layer]);
+    split->sets_alike = (layers->how.places || !layers->how.owns_rows)
+        && layer_chooses_experts(&layers->model->layers[layer]);
     if (!is_split(layers, layer))
         return;
     const struct layer shard = shard_of(layers, layer, 0);

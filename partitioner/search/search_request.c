@@ -79,22 +79,24 @@ static bool has_variant(const struct profile_layer *layer, const char *name)
     return has;
 }
 
-// The name of a variant of other layers that a stage may take, on several devices, and that this one does not have.
+// The name of a variant of other layers that a stage may take, on several devices with rows of their own each, and that
+// this one does not have.
 static const char *lacks(const struct search_request *request, const struct profile_layer *layer)
 {
     for (size_t l = 0; l < request->profile->layer_count; l++) {
         const struct profile_layer *other = &request->profile->layers[l];
         for (size_t v = 0; v < other->variant_count; v++) {
             const char *name = other->variants[v].layer.name;
-            if (other->variants[v].devices > 1 && may_take(request, name) && !has_variant(layer, name))
+            const bool shares = other->variants[v].devices > 1 && other->variants[v].shares_output;
+            if (shares && may_take(request, name) && !has_variant(layer, name))
                 return name;
         }
     }
     return NULL;
 }
 
-// Experts are split over the devices of a group, or the group has one device: what their routers count is of the whole
-// micro-batch.
+// What routers count is of the whole micro-batch. So experts are split over the devices of a group if these have rows of
+// their own. Otherwise each device has all rows, and counts alike.
 static bool experts_have_variants(const struct search_request *request, struct error *error)
 {
     for (size_t l = 0; l < request->profile->layer_count; l++) {

@@ -67,6 +67,18 @@ static bool initialize(void *self, void *queue, void *parameters, struct weir_er
     return handing->layer->initialize(handing->layer->self, queue, parameters, error);
 }
 
+static bool initialize_state(void *self, void *queue, void *state, struct weir_error *error)
+{
+    const struct handing *handing = self;
+    return handing->layer->initialize_state(handing->layer->self, queue, state, error);
+}
+
+static bool fold(void *self, const struct weir_fold *fold, struct weir_error *error)
+{
+    const struct handing *handing = self;
+    return handing->layer->fold(handing->layer->self, fold, error);
+}
+
 // --- making ------------------------------------------------------------------------------
 
 uint32_t proxy_stages_places(const struct plan *plan, uint32_t copies)
@@ -93,6 +105,8 @@ static void wrap(struct weir_layer *layer)
     layer->backward_weight = backward_weight;
     layer->backward = layer->backward ? backward : NULL;
     layer->initialize = layer->initialize ? initialize : NULL;
+    layer->initialize_state = layer->initialize_state ? initialize_state : NULL;
+    layer->fold = layer->fold ? fold : NULL;
 }
 
 // One layer of a stage, for a member that has it or follows it.

@@ -70,6 +70,15 @@ if [ -e "$WEIR_BUILD/lib/weir-mpi.so" ] && command -v mpirun >/dev/null && [[ $W
     tail -n 1 mpi.txt | grep -q '^equal: ' || cat mpi.txt
 fi
 
+echo "# beside layers that are split as tensors, with all experts on each device"
+profile tensor.json ${small/micro_batch=5/micro_batch=4},router=deepseek,groups=4/2,shared=1 --tensor 2
+for variants in tensor2,tensor2 tensor2,- -,tensor2; do
+    rm -f plan.json
+    weir partition tensor.json --cluster "16 devices, 1GiB, 5GB/s 2us" --schedule 1f1b --micro-batches 4 --ranks 2 \
+        --variants $variants -o plan.json >plan.txt || cat plan.txt
+    echo "$variants: $(run plan.json) $(run plan.json --clip 0.1) $(run plan.json --device cpu:queued)"
+done
+
 echo "# trained to the same bits, as planned"
 for i in $(seq 1200); do echo "line $i of a text that evens out the flow"; done >text
 profile listed.json $small --rows 2 --experts $list
@@ -123,7 +132,6 @@ weir profile $small --rows 2 --experts 0+0+0+0+0+0+0+0; echo "exit $?"
 weir profile $small --experts blocks 2>&1 | head -n 1; echo "exit ${PIPESTATUS[0]}"
 weir profile $small --rows 2 --experts least 2>&1 | head -n 1; echo "exit ${PIPESTATUS[0]}"
 weir profile gpt-nano --rows 2 --experts blocks; echo "exit $?"
-weir profile $small --tensor 2; echo "exit $?"
 python3 - <<'E'
 import json
 profile = json.load(open('many.json'))
