@@ -95,8 +95,8 @@ static const char *lacks(const struct search_request *request, const struct prof
     return NULL;
 }
 
-// What routers count is of the whole micro-batch. So experts are split over the devices of a group if these have rows of
-// their own. Otherwise each device has all rows, and counts alike.
+// What routers count is of the whole micro-batch. So experts are split over the devices of a group if these have rows
+// of their own. Otherwise each device has all rows, and counts alike.
 static bool experts_have_variants(const struct search_request *request, struct error *error)
 {
     for (size_t l = 0; l < request->profile->layer_count; l++) {
