@@ -286,7 +286,7 @@ static void rows_of_experts_are_messages_of_each_cut(void **state)
         size_t experts;
     } rows[] = { { "gpipe", 1, 3, 1 }, { "1f1b", 2, 3, 2 }, { "zb-h1", 2, 3, 2 }, { "dualpipe", 2, 3, 2 },
                  { "gpipe", 2, 5, 4 }, { "interleaved", 2, 3, 4 }, { "zb-v", 2, 3, 4 }, { "1f1b", 4, 3, 4 } };
-    uint64_t seed = 12, tried = 0;
+    uint64_t seed = 12;
     for (uint64_t trial = 0; trial < test_trials(16, 600); trial++) {
         const size_t row = trial % (sizeof rows / sizeof rows[0]);
         const char *names[MOST_STAGES];
@@ -305,7 +305,7 @@ static void rows_of_experts_are_messages_of_each_cut(void **state)
         struct cutting cutting = { .segments = rows[row].segments, .request = &request, .profile = profile,
                                    .best_ns = UINT64_MAX };
         try_ends(&cutting, 0);
-        tried += cutting.plans;
+        assert_true(cutting.plans > 0);
         if (plan->iteration_ns != cutting.best_ns)
             fail_msg("trial %d by %s: %d ns, the best cut takes %d", (int)trial, rows[row].name,
                      (int)plan->iteration_ns, (int)cutting.best_ns);
@@ -322,7 +322,6 @@ static void rows_of_experts_are_messages_of_each_cut(void **state)
         schedule_free(order);
         profile_free(profile);
     }
-    assert_true(tried > 16);
 }
 
 static void segments_that_do_not_fit_are_refused(void **state)
