@@ -24,6 +24,12 @@ static struct mlp_tensors mlp_tensors_from(const struct layer *layer, size_t fir
                                       : (struct mlp_tensors){ .up = first, .down = first + 1 };
 }
 
+// The first expert of a shard, which has all rows in the order of all experts.
+static size_t first_own(const struct layer *layer)
+{
+    return layer->shape.shards > 1 ? layer->shape.shard * layer_own_experts(layer) : 0;
+}
+
 // Experts whose tensors are together: those that are copied, or a member's own.
 struct expert_group {
     struct mlp_tensors tensors;
@@ -34,12 +40,13 @@ enum { EXPERT_GROUPS = 2 };
 static size_t expert_groups(const struct layer *layer, size_t first, struct expert_group groups[EXPERT_GROUPS])
 {
     const size_t copies = layer_copied_experts(layer), own = layer_own_experts(layer) - copies;
+    const size_t before = first_own(layer);
     size_t count = 0;
     if (copies > 0)
         groups[count++] = (struct expert_group){ mlp_tensors_from(layer, first), 0, copies };
     if (own > 0)
         groups[count] = (struct expert_group){ mlp_tensors_from(layer, first + count * experts_mlp_tensors(layer)),
-                                               copies, own };
+                                               copies + before, own };
     return count + (own > 0);
 }
 
@@ -116,7 +123,7 @@ uint64_t experts_flops_beside(const struct layer *layer)
 
 uint64_t experts_flops(const struct layer *layer)
 {
-    return 2 * router_taken(layer) * matrices_of(layer, layer->shape.experts.inner);
+    return layer_share(layer, 2 * router_taken(layer) * matrices_of(layer, layer->shape.experts.inner));
 }
 
 struct layer_norm experts_norm(const struct layer *layer, const struct layer_pass *pass)
@@ -132,7 +139,7 @@ struct activation experts_activation(const struct layer *layer, const int32_t *t
 {
     const struct expert_shape *shape = &layer->shape.experts;
     return (struct activation){ shape->is_swiglu, router_taken(layer), shape->inner,
-                                taken + layer_own_experts(layer) - 1 };
+                                taken + first_own(layer) + layer_own_experts(layer) - 1 };
 }
 
 struct activation experts_shared_activation(const struct layer *layer)

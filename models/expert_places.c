@@ -115,7 +115,7 @@ size_t layer_own_experts(const struct layer *layer)
     const struct expert_shape *experts = &layer->shape.experts;
     size_t count = layer_copied_experts(layer);
     if (!experts->have_places)
-        return experts->router.experts;
+        return layer_share(layer, experts->router.experts);
     for (size_t e = 0; e < experts->router.experts; e++)
         count += experts->owners[e] == layer->shape.member;
     return count;

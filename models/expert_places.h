@@ -25,7 +25,7 @@ bool expert_places_read(const char *words, size_t members, const char *layer, st
                         struct error *error);
 
 // How many experts this member has, and which they are: the copied ones in ascending order, then likewise its own.
-// Without places it has all of them.
+// Without places it has all of them, or a shard has an equal share.
 size_t layer_own_experts(const struct layer *layer);
 size_t layer_copied_experts(const struct layer *layer);
 size_t layer_own_expert(const struct layer *layer, size_t number);

@@ -20,11 +20,20 @@
 //     I                             gradients sorted -> back through the products -> added up
 //
 // What experts have received in F and I stays for W, which exchanges nothing.
+//
+// Shards of a tensor-parallel group have all tokens, and an equal run of the experts each (expert slicing). Every shard
+// routes all tokens, and multiplies the rows of its own experts. The others count as zeros: the group adds up each
+// token's sum in F, and in I the gradients of gates and normed rows.
 #include "models/expert_parts.h"
 
 static bool has_places(const struct layer *layer)
 {
     return layer->shape.experts.have_places;
+}
+
+static bool is_shard(const struct layer *layer)
+{
+    return layer->shape.shards > 1;
 }
 
 // --- tensors -----------------------------------------------------------------------
@@ -57,6 +66,8 @@ static void experts_tensors(const struct layer *layer, struct tensor *tensors, s
         experts_number(layer, tensors, *count, first_of_experts(layer), EXPERTS_REST);
     else
         experts_add_shared(layer, tensors, count);
+    for (size_t i = 0; is_shard(layer) && i < experts_mlp_tensors(layer); i++)
+        tensors[EXPERTS_REST + i].split = SPLIT_ROWS;
 }
 
 // --- memory ----------------------------------------------------------------------
@@ -134,9 +145,10 @@ static struct experts_held experts_held(const struct layer *layer, const struct 
 }
 
 // Rows of all tokens and of all slots. The forward also has what is between the products, and the loss of the router.
-// I has the gradients of the gates. Members have what their experts give, and blocks of what all have counted.
+// I has the gradients of the gates. Members have what their experts give, and blocks of what all have counted. Shards
+// have their part of a sum.
 struct experts_work {
-    struct values *rows, *slots, *bent, *shared, *given;
+    struct values *rows, *slots, *bent, *shared, *given, *partial;
     float *loss, *gates;
     void *blocks;
 };
@@ -150,6 +162,7 @@ static struct experts_work forward_work(const struct layer *layer, struct walk *
     work.shared = walk_values(walk, layer, rows * layer->shape.experts.shared);
     work.loss = walk_floats(walk, 1);
     work.given = taken_rows(layer, walk);
+    work.partial = is_shard(layer) ? walk_values(walk, layer, rows * width) : NULL;
     if (has_places(layer))
         work.blocks = walk_bytes(walk, experts_blocks_bytes(layer));
     return work;
@@ -161,7 +174,8 @@ static struct experts_work backward_work(const struct layer *layer, struct walk 
     struct experts_work work = { .rows = walk_values(walk, layer, rows * width) };
     work.slots = walk_values(walk, layer, router_slots(layer) * width);
     work.gates = walk_floats(walk, rows * layer->shape.experts.router.top);
-    work.given = taken_rows(layer, walk);
+    work.given = is_shard(layer) ? walk_values(walk, layer, router_slots(layer) * width) : taken_rows(layer, walk);
+    work.partial = is_shard(layer) ? walk_values(walk, layer, rows * width) : NULL;
     return work;
 }
 
@@ -261,19 +275,31 @@ static struct shard_part rows_to_experts(const struct layer *layer, const struct
     return rows_between(layer, pass, forward_work_of(layer, pass).slots, saved_of(layer, pass).received, false);
 }
 
+// Rows of other shards' experts are zeros.
+static void clear_rows(const struct layer *layer, const struct layer_pass *pass, struct values *rows)
+{
+    if (is_shard(layer))
+        queue_zero(pass->base.queue, rows, layer_bytes(layer, router_slots(layer) * layer->shape.out));
+}
+
 static void experts_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_work work = forward_work_of(layer, pass);
+    clear_rows(layer, pass, saved.given);
     experts_multiply(layer, pass, &(struct expert_products){
         .first = first_of_experts(layer), .taken = saved.kept.taken,
         .received = has_places(layer) ? saved.received : work.slots, .wide = saved.wide, .bent = work.bent,
         .given = has_places(layer) ? work.given : saved.given,
     });
+    if (is_shard(layer))  // a part of the sum
+        kernel_combine(pass->base.queue, &saved.kept.routing, work.partial, saved.given, NULL, layer->shape.out, true);
 }
 
 static struct shard_part rows_from_experts(const struct layer *layer, const struct layer_pass *pass)
 {
+    if (is_shard(layer))
+        return summed_rows(layer, forward_work_of(layer, pass).partial);
     return rows_between(layer, pass, forward_work_of(layer, pass).given, saved_of(layer, pass).given, true);
 }
 
@@ -284,9 +310,15 @@ static void experts_add_up(const struct layer *layer, const struct layer_pass *p
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_work work = forward_work_of(layer, pass);
     const struct shared_expert shared = { .first = first_of_shared(layer), .wide = saved.shared, .bent = work.shared };
+    const bool has_shared = layer->shape.experts.shared > 0;
     experts_share(layer, pass, &shared, work.rows, work.rows);
-    kernel_combine(pass->base.queue, &saved.kept.routing, work.rows, saved.given,
-                   layer->shape.experts.shared > 0 ? work.rows : NULL, width, true);
+    if (!is_shard(layer))
+        kernel_combine(pass->base.queue, &saved.kept.routing, work.rows, saved.given, has_shared ? work.rows : NULL,
+                       width, true);
+    else if (has_shared)
+        kernel_add(pass->base.queue, work.rows, work.rows, work.partial, layer_elements(layer));
+    else
+        queue_copy(pass->base.queue, work.rows, work.partial, layer_bytes(layer, layer_elements(layer)));
     kernel_add_branch(pass->base.queue, pass->base.output, pass->base.input, work.rows, NULL, layer_rows(layer), width,
                       dropout_of(layer, pass));
 }
@@ -315,6 +347,9 @@ static void experts_sort_back(const struct layer *layer, const struct layer_pass
 
 static struct shard_part gradients_to_experts(const struct layer *layer, const struct layer_pass *pass)
 {
+    if (is_shard(layer))
+        return (struct shard_part){ .numbers = backward_work_of(layer, pass).gates, .are_floats = true,
+                                    .count = layer_rows(layer) * layer->shape.experts.router.top };
     return rows_between(layer, pass, backward_work_of(layer, pass).slots, held_of(layer, pass).received_gradient,
                         false);
 }
@@ -324,16 +359,21 @@ static void experts_back(const struct layer *layer, const struct layer_pass *pas
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_held held = held_of(layer, pass);
     const struct experts_work work = backward_work_of(layer, pass);
+    clear_rows(layer, pass, work.given);
     experts_multiply_back(layer, pass, &(struct expert_products_back){
         .first = first_of_experts(layer), .taken = saved.kept.taken,
         .received_gradient = has_places(layer) ? held.received_gradient : work.slots, .wide = saved.wide,
-        .bent = held.bent, .wide_gradient = held.wide_gradient, .given = has_places(layer) ? work.given : work.slots,
+        .bent = held.bent, .wide_gradient = held.wide_gradient, .given = work.given ? work.given : work.slots,
     });
+    if (is_shard(layer))  // a part of the sum
+        kernel_combine(pass->base.queue, &saved.kept.routing, work.partial, work.given, NULL, layer->shape.out, false);
 }
 
 static struct shard_part gradients_from_experts(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct experts_work work = backward_work_of(layer, pass);
+    if (is_shard(layer))
+        return summed_rows(layer, work.partial);
     return rows_between(layer, pass, work.given, work.slots, true);
 }
 
@@ -352,7 +392,10 @@ static void experts_add_up_back(const struct layer *layer, const struct layer_pa
     router_backward_input(layer, pass, routing, weights.at[EXPERTS_ROUTER], work.gates, held.logits_gradient,
                           held.normed_gradient);
     experts_share_back_end(layer, pass, &shared, held.normed_gradient, work.rows);
-    kernel_combine(queue, routing, held.normed_gradient, work.slots, held.normed_gradient, layer->shape.out, false);
+    if (is_shard(layer))
+        kernel_add(queue, held.normed_gradient, held.normed_gradient, work.partial, layer_elements(layer));
+    else
+        kernel_combine(queue, routing, held.normed_gradient, work.slots, held.normed_gradient, layer->shape.out, false);
     kernel_layer_norm_backward_input(queue, &norm, pass->base.input_gradient, held.normed_gradient,
                                      pass->base.output_gradient, saved.kept.mean, saved.kept.rstd);
     if (pass->is_both)
@@ -405,8 +448,15 @@ static struct layer_choices experts_choices(const struct layer *layer, const voi
     return (struct layer_choices){ all.kept.routing.choices, layer_rows(layer) * layer->shape.experts.router.top };
 }
 
+static size_t experts_shared_count(const struct layer *layer)
+{
+    return layer->shape.experts.router.experts;
+}
+
 const struct layer_kind layer_experts = {
     .name = "experts",
+    .shared = "experts",
+    .shared_count = experts_shared_count,
     .takes_whole_sequences = true,
     .tensors = experts_tensors,
     .sizes = experts_sizes,

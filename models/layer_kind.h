@@ -127,9 +127,8 @@ static inline size_t layer_input_elements(const struct layer *layer, size_t inpu
 // rows only.
 static inline bool kind_can_be_split(const struct layer_kind *kind)
 {
-    const bool is_of_experts = kind == &layer_experts || kind == &layer_router || kind == &layer_products
-        || kind == &layer_combine;
-    return kind->forward[0].part != NULL && kind->data != DATA_IDS && !is_of_experts;
+    const bool is_cut = kind == &layer_router || kind == &layer_products || kind == &layer_combine;
+    return kind->forward[0].part != NULL && kind->data != DATA_IDS && !is_cut;
 }
 
 static inline bool layer_is_part(const struct layer *layer)

@@ -19,6 +19,8 @@ bool layer_can_be_split(const struct layer *layer, struct sharding sharding)
         return layer->kind->data == DATA_IDS;
     if (sharding.owns_rows)
         return !layer->kind->fold || layer_chooses_experts(layer);
+    if (layer_is_of_experts(layer) && sharding.shares_rows)
+        return false;
     return kind_can_be_split(layer->kind)
         && (!has_words(layer) || sharding.shares_rows || layer_can_split_words(layer, sharding.shards));
 }

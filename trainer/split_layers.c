@@ -167,10 +167,14 @@ static bool follow(struct split_layers *layers, const struct plan *plan, uint32_
     return layers->followers != NULL;
 }
 
-// Bytes of the largest tensor that an all-reduce adds up: an output, or the gradients of a layer.
+// Bytes of the largest tensor that an all-reduce adds up: an output, gates of experts, or the gradients of a layer.
 static uint64_t most_bytes(const struct split_layers *layers)
 {
     uint64_t most = 0;
+    for (uint32_t l = 0; l < layers->model->layer_count; l++) {
+        const struct layer_shape *shape = &layers->model->layers[l].shape;
+        most = max_u64(most, shape->batch * shape->sequence * shape->experts.router.top * sizeof(float));
+    }
     for (uint32_t l = 0; l < layers->model->layer_count; l++)
         if (is_split((void *)(uintptr_t)layers, l))
             most = max_u64(most, layer_sizes(&layers->model->layers[l]).output_bytes);

@@ -70,8 +70,8 @@ if [ -e "$WEIR_BUILD/lib/weir-mpi.so" ] && command -v mpirun >/dev/null && [[ $W
     tail -n 1 mpi.txt | grep -q '^equal: ' || cat mpi.txt
 fi
 
-echo "# beside layers that are split as tensors, with all experts on each device"
-profile tensor.json ${small/micro_batch=5/micro_batch=4},router=deepseek,groups=4/2,shared=1 --tensor 2
+echo "# over a tensor-parallel group, whose devices have all tokens"
+profile tensor.json ${small/micro_batch=5/micro_batch=4},router=deepseek,groups=4/2,shared=1,swiglu --tensor 2
 for variants in tensor2,tensor2 tensor2,- -,tensor2; do
     rm -f plan.json
     weir partition tensor.json --cluster "16 devices, 1GiB, 5GB/s 2us" --schedule 1f1b --micro-batches 4 --ranks 2 \

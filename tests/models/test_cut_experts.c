@@ -1,5 +1,6 @@
 // A layer of experts that is cut into three (models/cut_experts.c) computes what the one layer does, to the bit. It
 // does so on one device and on members, with B at once and as I and W. Rows are exchanged by layers, or by the test.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -317,8 +318,98 @@ static void three_layers_compute_what_one_computes(void **state)
     }
 }
 
+// --- shards of a tensor-parallel group ---------------------------------------------------------
+
+static void near(const struct stand *s, const char *what, const void *got, const void *want, size_t count, bool floats)
+{
+    const bool is_half = device_precision(s->device) != PRECISION_FP32;
+    double off = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        const bool is_wide = floats || !is_half;
+        float a = ((const float *)got)[is_wide ? i : 0], b = ((const float *)want)[is_wide ? i : 0];
+        if (!is_wide) {
+            kernel_widen(s->queue, &a, values_at(got, device_precision(s->device), i), 1);
+            kernel_widen(s->queue, &b, values_at(want, device_precision(s->device), i), 1);
+            settle(s);
+        }
+        off += pow((double)a - (double)b, 2);
+        size += pow((double)b, 2);
+    }
+    if (!(sqrt(off) <= (is_half ? 2e-2 : 2e-6) * sqrt(size)))
+        fail_msg("%s is off by %g, and %g long", what, sqrt(off), sqrt(size));
+}
+
+// Each shard has all tokens and some of the experts. Their choices are the same bits, and their sums are added up.
+static void shards_of_a_group_compute_what_one_layer_computes(void **state)
+{
+    (void)state;
+    for (size_t trial = 0; trial < 2 * CASES; trial++) {
+        struct stand s;
+        struct error error = { 0 };
+        const size_t count = trial % 2 == 0 ? 2 : 4;
+        struct piece shards[MOST];
+        struct layer layers[MOST], whole_layer[MOST];
+        struct layer_pass passes[MOST], whole_pass[MOST];
+        char *input_gradients[MOST];
+        stand_up(&s, &cases[trial / 2], NULL, 1);
+        struct piece *whole = &s.pieces[0][0];
+        const size_t each = precision_bytes(device_precision(s.device)), all = whole->sizes.gradient_bytes / 4;
+        passes_of(&s, 0, whole_layer, whole_pass);
+        for (size_t m = 0; m < count; m++) {
+            const struct layer layer = layer_for(&s, 0);
+            const struct sharding sharding = { .shards = count };
+            assert_good(layer_shard(&layer, sharding, m, &shards[m].layer, &error), error);
+            piece_open(&s, &shards[m]);
+            shard_cut(&shards[m].layer, each, shards[m].parameters, whole->parameters);
+            input_gradients[m] = memory_of(&s, whole->sizes.output_bytes);
+            layers[m] = shards[m].layer;
+            passes[m] = whole_pass[0];
+            struct weir_pass *base = &passes[m].base;
+            base->parameters = shards[m].parameters, base->gradients = shards[m].gradients;
+            base->saved = shards[m].saved, base->held = shards[m].held, base->workspace = shards[m].workspace;
+            base->output = shards[m].output, base->input_gradient = input_gradients[m];
+            base->state = shards[m].state, base->statistics = shards[m].statistics;
+            base->auxiliary_loss = &shards[m].loss;
+        }
+        layer_forward(&whole_layer[0], &whole_pass[0]);
+        shards_forward(layers, passes, count);
+        layer_backward(&whole_layer[0], &whole_pass[0]);
+        if (trial % 3 == 0) {
+            shards_backward(layers, passes, count);
+        } else {
+            shards_backward_input(layers, passes, count);
+            shards_backward_weight(layers, passes, count);
+        }
+        settle(&s);
+        float *joined = calloc(all, sizeof *joined);
+        assert_non_null(joined);
+        const size_t numbers = s.row->batch * SEQUENCE * WIDTH;
+        for (size_t m = 0; m < count; m++) {
+            near(&s, "output", shards[m].output, whole->output, numbers, false);
+            near(&s, "gradient", input_gradients[m], s.input_gradient[0][0], numbers, false);
+            assert_memory_equal(shards[m].statistics, whole->statistics, whole->sizes.statistics_bytes - 256);
+            assert_memory_equal(&shards[m].loss, &whole->loss, sizeof whole->loss);
+            assert_memory_equal(shards[m].output, shards[0].output, numbers * each);
+            assert_true(layer_sizes(&layers[m]).parameter_bytes < whole->sizes.parameter_bytes);
+            shard_join(&layers[m], sizeof(float), shards[m].gradients, joined);
+        }
+        struct tensor tensors[LAYER_TENSORS];
+        const size_t tensor_count = layer_tensors(&whole->layer, tensors);
+        for (size_t t = 0; t < tensor_count; t++)
+            near(&s, tensors[t].name, joined + tensors[t].offset, whole->gradients + tensors[t].offset,
+                 tensors[t].rows * tensors[t].columns, true);
+        free(joined);
+        for (size_t m = 0; m < count; m++) {
+            piece_close(&s, &shards[m]);
+            device_release(s.device, input_gradients[m]);
+        }
+        sit_down(&s);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(three_layers_compute_what_one_computes) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(three_layers_compute_what_one_computes),
+                                        cmocka_unit_test(shards_of_a_group_compute_what_one_layer_computes) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
