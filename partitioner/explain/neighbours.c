@@ -29,20 +29,19 @@ struct sight {
     struct plan *copy;  // the neighbour that is being examined
     struct placement *placement;
     struct slots *slots;  // of each stage
+    struct question question;  // that the plan answers
     bool *can_cut;
 };
 
 static bool begin(struct sight *sight, struct error *error)
 {
-    struct question question;
     sight->ordered = plan_ordered(sight->plan, sight->profile, &sight->made, error);
-    if (!sight->ordered || !question_of(sight->plan, sight->ordered, &question, error))
+    if (!sight->ordered || !question_of(sight->plan, sight->ordered, &sight->question, error))
         return false;
     sight->copy = plan_copy(sight->plan, error);
     sight->placement = sight->copy ? plan_placement(sight->plan, error) : NULL;
-    sight->slots = sight->placement ? search_slots(&question.request, error) : NULL;
-    sight->can_cut = sight->slots ? search_cuts(&question.request, 1, error) : NULL;
-    question_clear(&question);
+    sight->slots = sight->placement ? search_slots(&sight->question.request, error) : NULL;
+    sight->can_cut = sight->slots ? search_cuts(&sight->question.request, 1, error) : NULL;
     return sight->can_cut != NULL;
 }
 
@@ -52,6 +51,7 @@ static void end(struct sight *sight)
     placement_free(sight->placement);
     free(sight->slots);
     free(sight->can_cut);
+    question_clear(&sight->question);
     profile_free(sight->made);
 }
 
@@ -241,7 +241,8 @@ static bool give_layer(struct sight *sight, uint32_t s, bool back, struct neighb
                                      .outcome = is_only     ? NEIGHBOUR_ONLY_LAYER
                                                 : is_pinned ? NEIGHBOUR_PINNED : NEIGHBOUR_NO_CUT };
     snprintf(neighbour->layer, sizeof neighbour->layer, "%s", sight->ordered->layers[layer].name);
-    return is_only || is_pinned || !sight->can_cut[cut] || move_cut(sight, back ? s - 1 : s, cut, s, neighbour, error);
+    const bool may_cut = sight->can_cut[cut] && search_may_begin(&sight->question.request, back ? s : s + 1, cut);
+    return is_only || is_pinned || !may_cut || move_cut(sight, back ? s - 1 : s, cut, s, neighbour, error);
 }
 
 static bool spare(struct sight *sight, uint32_t s, struct neighbour *neighbour, struct error *error)

@@ -6,6 +6,7 @@
 #include "partitioner/cost/predict.h"
 #include "partitioner/cost/within.h"
 #include "partitioner/evaluate/evaluate.h"
+#include "partitioner/explain/neighbours.h"
 #include "partitioner/plan/plan_path.h"
 #include "partitioner/plan_search.h"
 #include "schedules/generators/generate.h"
@@ -277,6 +278,28 @@ static void try_ends(struct cutting *cutting, uint32_t stage)
     }
 }
 
+// A layer may move over a cut between two stages of the uncut order, in one of both directions at least.
+static void check_neighbours(const struct plan *plan, const struct profile *profile, uint32_t segments)
+{
+    struct error error = { 0 };
+    size_t moved = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        struct neighbour found[MOST_NEIGHBOURS];
+        size_t count;
+        assert_good(neighbours_of_stage(plan, profile, s, found, &count, &error), error);
+        for (size_t i = 0; i < count; i++) {
+            const bool back = found[i].kind == NEIGHBOUR_GIVES_BACK;
+            const uint32_t cut = back ? plan->stages[s].first + 1 : plan->stages[s].end - 1;
+            if (found[i].kind == NEIGHBOUR_SPARES || found[i].outcome == NEIGHBOUR_ONLY_LAYER)
+                continue;
+            const bool is_held = (back ? s : s + 1) % segments > 0 || reads_rows(profile, cut);
+            assert_int_equal(found[i].outcome, is_held ? NEIGHBOUR_NO_CUT : NEIGHBOUR_NO_FASTER);
+            moved += !is_held;
+        }
+    }
+    assert_true(moved + 1 >= plan->stage_count / segments);
+}
+
 static void rows_of_experts_are_messages_of_each_cut(void **state)
 {
     (void)state;
@@ -306,6 +329,7 @@ static void rows_of_experts_are_messages_of_each_cut(void **state)
                                    .best_ns = UINT64_MAX };
         try_ends(&cutting, 0);
         assert_true(cutting.plans > 0);
+        check_neighbours(plan, profile, rows[row].segments);
         if (plan->iteration_ns != cutting.best_ns)
             fail_msg("trial %d by %s: %d ns, the best cut takes %d", (int)trial, rows[row].name,
                      (int)plan->iteration_ns, (int)cutting.best_ns);
