@@ -18,7 +18,7 @@ static void check(void *self, struct argp_state *state)
 
 static int run(int count, char **arguments)
 {
-    static const char *const of_time[] = { "schedule", "chunks", "pin", "own-order", NULL };
+    static const char *const of_time[] = { "schedule", "chunks", "segments", "pin", "own-order", NULL };
     static const char *const of_places[] = { "devices", "variants", NULL };
     static const char *const of_kept[] = { "recompute", NULL };
     struct bottleneck_arguments given = { .plan.is_partial = true };

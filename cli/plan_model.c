@@ -82,10 +82,10 @@ const struct argp model_argp = { .options = options, .parser = parse_objective_o
 void model_check(const struct model_options *given, struct argp_state *state)
 {
     const struct plan_options *plan = given->options;
-    if (plan->pin_count > 0 || plan->shared.own_order || plan->shared.chunks > 0 || plan->arrangement.devices
-        || plan->arrangement.variants || given->by_hand->recompute)
-        argp_error(state, "--pin, --own-order, --chunks, --devices, --variants and --recompute are for plans by"
-                          " simulated time, not for --model");
+    if (plan->pin_count > 0 || plan->shared.own_order || plan->shared.chunks > 0 || plan->has_segments
+        || plan->arrangement.devices || plan->arrangement.variants || given->by_hand->recompute)
+        argp_error(state, "--pin, --own-order, --chunks, --segments, --devices, --variants and --recompute are for"
+                          " plans by simulated time, not for --model");
 }
 
 // --- a plan that was given ------------------------------------------------------------

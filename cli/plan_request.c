@@ -12,7 +12,7 @@
 #include "partitioner/search/search_request.h"
 #include "profiler/cluster_synopsis.h"
 
-enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE, KEY_PIN };
+enum { KEY_BUDGET = KEY_OWN, KEY_DEADLINE, KEY_PIN, KEY_CUT };
 
 static const struct argp_option options[] = {
     OPTION_CLUSTER_IN(2),
@@ -21,6 +21,7 @@ static const struct argp_option options[] = {
     OPTION_MICRO_BATCHES,
     { "ranks", KEY_RANKS, "P", 0, "Number of ranks: the first P devices (all)", 3 },
     OPTION_CHUNKS,
+    { "segments", KEY_CUT, "N,K", 0, "Segments of each stage where devices exchange (auto), passes in turns (2)", 0 },
     OPTION_MEMORY,
     { "pin", KEY_PIN, "LAYER=STAGE", 0,
       "Keep a layer on a stage (from 0); once per layer", 0 },
@@ -61,6 +62,10 @@ static error_t parse_plan_option(int key, char *argument, struct argp_state *sta
         break;
     case KEY_PIN:
         return take_pin(argument, given, state);
+    case KEY_CUT:
+        given->has_segments = true;
+        given->into = option_segments(argument, true, state);
+        return 0;
     case KEY_DEADLINE:
         given->deadline_ns = option_deadline(argument, state);
         return 0;
@@ -172,6 +177,45 @@ static bool set_pins(const struct plan_options *given, struct plan_request *requ
     return true;
 }
 
+// The variant of a stage is that of all its segments.
+static bool repeat_variants(struct plan_request *request, uint32_t stages, struct error *error)
+{
+    struct search_layout *layout = &request->request.layout;
+    if (!layout->variants || layout->stages != stages)
+        return true;
+    request->variants = calloc(request->given->stages, sizeof request->variants[0]);
+    if (!request->variants)
+        return error_no_memory(error, "the variants of stages");
+    for (uint32_t s = 0; s < request->given->stages; s++)
+        request->variants[s] = layout->variants[s / (request->given->stages / stages)];
+    layout->variants = request->variants;
+    layout->stages = request->given->stages;
+    return true;
+}
+
+// Cuts the order into segments, which is then a given one, as if it came from a file.
+static bool cut(const struct plan_options *given, struct plan_request *request, struct error *error)
+{
+    struct search_request *search = &request->request;
+    const struct generate_request size = { .ranks = search->ranks, .chunks = search->chunks,
+                                           .micro_batches = search->micro_batches };
+    if (!given->has_segments || given->into.segments == 1)
+        return true;
+    struct schedule *order = schedule_generate_by(search_generator(search), &size, error);
+    if (!order)
+        return false;
+    struct schedule *segments = search_give_segments(request->profile, order, given->into, error);
+    const uint32_t stages = order->stages;
+    schedule_free(order);
+    if (!segments)
+        return error_name(error, "--segments");
+    schedule_free(request->given);
+    search->given = request->given = segments;
+    search->schedule = segments->name;
+    search->chunks = 0;
+    return search_resolve(search, error) && repeat_variants(request, stages, error);
+}
+
 bool plan_request_load(const struct plan_options *given, const struct plan_defaults *given_defaults,
                        struct plan_request *request, struct error *error)
 {
@@ -180,7 +224,7 @@ bool plan_request_load(const struct plan_options *given, const struct plan_defau
     *request = (struct plan_request){ .cluster_is_borrowed = !given->shared.cluster };
     if (says_all(given, defaults, error) && load_files(given, defaults, request, error)
         && fill(given, defaults, request, error) && set_pins(given, request, error)
-        && arrangement_options_apply(&given->arrangement, &request->request, error))
+        && arrangement_options_apply(&given->arrangement, &request->request, error) && cut(given, request, error))
         return true;
     error->names_place = true;  // all of these are about a file that they name, or about options
     plan_request_clear(request);
@@ -191,6 +235,7 @@ void plan_request_clear(struct plan_request *request)
 {
     profile_free(request->profile);
     schedule_free(request->given);
+    free(request->variants);
     free(request->pins);
     if (!request->cluster_is_borrowed)
         cluster_free(request->cluster);

@@ -25,6 +25,8 @@ struct plan_options {
     uint64_t budget, deadline_ns;
     const char *pins[PLAN_MOST_PINS];  // LAYER=STAGE
     size_t pin_count;
+    bool has_segments;
+    struct segmenting into;            // of --segments; its `segments` 0: as many as the model needs
     bool is_partial;  // set by commands that know where missing options come from
     struct shared_options shared;
     struct storage_options storage;
@@ -57,7 +59,8 @@ struct plan_request {
     struct profile *profile;
     struct cluster *cluster;
     bool cluster_is_borrowed;
-    struct schedule *given;  // if --schedule names a file; else NULL
+    struct schedule *given;  // if --schedule names a file, or there is --segments; else NULL
+    const char **variants;   // with --segments: of each segment
     struct search_pin *pins;
     struct search_request request;
 };

@@ -50,11 +50,16 @@ static void take_name(struct subject_options *options)
     options->shared.schedule = NULL;
 }
 
-// "N" or "N,K"
-static struct segmenting take_segments(const char *argument, struct argp_state *state)
+struct segmenting option_segments(const char *argument, bool may_be_auto, struct argp_state *state)
 {
+    static const char automatic[] = "auto";
+    const size_t word = strcspn(argument, ",");
+    const bool is_auto = may_be_auto && word == strlen(automatic) && strncmp(argument, automatic, word) == 0;
     uint32_t numbers[2] = { 0 };
-    option_counts(argument, "--segments", 1, MOST_SEGMENTS, numbers, 2, state);
+    if (!is_auto)
+        option_counts(argument, "--segments", 1, MOST_SEGMENTS, numbers, 2, state);
+    else if (argument[word])
+        numbers[1] = (uint32_t)option_count(argument + word + 1, "--segments", 1, MOST_SEGMENTS, state);
     return (struct segmenting){ .segments = numbers[0], .open = numbers[1] };
 }
 
@@ -74,7 +79,7 @@ error_t subject_option(int key, char *argument, struct subject_options *options,
         options->splits = (uint32_t)option_count(argument, "--splits", 1, MOST_SPLITS, state);
         break;
     case KEY_SEGMENTS:
-        options->into = take_segments(argument, state);
+        options->into = option_segments(argument, false, state);
         break;
     case ARGP_KEY_ARG:
         option_argument(&options->file, argument, "plan or schedule", state);

@@ -34,6 +34,9 @@ enum { KEY_COST = KEY_SUBJECT, KEY_OVERLAPPED, KEY_KEEP, KEY_NAMED_SPLITS, KEY_S
       "(B is both), and a message's latency; times, or numbers without units; or a document with rows of costs", 0 }
 #define OPTION_KEEP \
     { "keep", KEY_KEEP, "A,B", 0, "Bytes kept of a micro-batch after F and after I", 0 }
+// The argument of --segments, N or N,K; N may be "auto" (0) for commands that know how many the model needs.
+struct segmenting option_segments(const char *argument, bool may_be_auto, struct argp_state *state);
+
 #define OPTION_SEGMENTS \
     { "segments", KEY_SEGMENTS, "N,K", 0, "Segments of each stage, and passes in turns (2)", 0 }
 // For commands that accept a schedule's name instead of FILE: the options of `weir schedule NAME`. (For a plan,

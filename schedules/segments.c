@@ -164,8 +164,6 @@ static struct schedule *create_result(const struct schedule *order, uint32_t n, 
 
 static bool may_be_cut(const struct schedule *order, struct segmenting into, struct error *error)
 {
-    if (into.segments < 2 || into.segments > MOST_SEGMENTS)
-        return error_set(error, "stages are cut into 2 to %d segments, not %u", MOST_SEGMENTS, into.segments);
     if (order->lowered)
         return error_set(error, "%s has messages among its actions: segments are made of an order without",
                          order->name);
@@ -178,6 +176,8 @@ static bool may_be_cut(const struct schedule *order, struct segmenting into, str
     if (order->costs)
         return error_set(error, "%s has costs of whole stages: leave them out, and give those of segments",
                          order->name);
+    if (into.segments < 2 || into.segments > MOST_SEGMENTS)
+        return error_set(error, "stages are cut into 2 to %d segments, not %u", MOST_SEGMENTS, into.segments);
     if ((uint64_t)order->stages * into.segments > UINT16_MAX)
         return error_set(error, "%s has %u stages: in %u segments each they are more than %d", order->name,
                          order->stages, into.segments, UINT16_MAX);

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "partitioner/cost/variant.h"
+#include "partitioner/search/search_request.h"
+#include "schedules/generators/given_order.h"
 
 // The number of devices needed: one per rank or, if stages take variants, as many as their groups have.
 static size_t count_devices(const struct search_request *request)
@@ -63,4 +65,44 @@ bool search_give_pin(const struct profile *profile, const char *name, size_t len
                              pins[other].stage, stage);
     pins[(*count)++] = pin;
     return true;
+}
+
+static bool reads_vectors(const struct profile *profile)
+{
+    bool reads = false;
+    for (size_t l = 0; l < profile->layer_count; l++)
+        reads |= profile->layers[l].kind && strcmp(profile->layers[l].kind, "exchange") == 0;
+    return reads;
+}
+
+// Sets `segments` to what the model needs, if it was not given.
+static bool count_segments(const struct profile *profile, const struct schedule *order, uint32_t *segments,
+                           struct error *error)
+{
+    const uint32_t readers = search_rows_read(profile), layers = readers / 2, stages = order->stages;
+    if ((readers == 0 && *segments > 0) || order->exchanges)  // schedule_segment() refuses the latter
+        return true;
+    if (readers == 0 && !reads_vectors(profile))
+        return error_set(error, "no layer of %.60s reads what devices exchange; a model that does has the word"
+                         " \"exchange\" in its name", profile->model);
+    if (readers > 0 && layers % stages != 0)
+        return error_set(error, "%.60s has %u stages, which do not divide the model's %u layers of experts: take"
+                         " ranks and chunks with which each stage has as many of them", order->name, stages, layers);
+    const uint32_t needed = readers / stages + (readers > 0 ? 1 : 2);
+    if (*segments > 0 && *segments != needed)
+        return error_set(error, "each stage of %.60s has %u layer%s of experts, which makes %u segments, not %u",
+                         order->name, layers / stages, layers == stages ? "" : "s", needed, *segments);
+    *segments = needed;
+    return true;
+}
+
+struct schedule *search_give_segments(const struct profile *profile, const struct schedule *order,
+                                      struct segmenting into, struct error *error)
+{
+    if (!count_segments(profile, order, &into.segments, error))
+        return NULL;
+    struct schedule *segments = schedule_segment(order, into, error);
+    struct schedule *given = segments ? given_order(segments, error) : NULL;
+    schedule_free(segments);
+    return given;
 }

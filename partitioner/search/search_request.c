@@ -256,17 +256,17 @@ static bool keep_to_exchange(const struct search_request *request, bool *can_cut
 
 // --- segments -----------------------------------------------------------------------------
 
-static uint32_t rows_read(const struct search_request *request)
+uint32_t search_rows_read(const struct profile *profile)
 {
     uint32_t count = 0;
-    for (size_t l = 0; l < request->profile->layer_count; l++)
-        count += profile_layer_reads_rows(&request->profile->layers[l]);
+    for (size_t l = 0; l < profile->layer_count; l++)
+        count += profile_layer_reads_rows(&profile->layers[l]);
     return count;
 }
 
 bool search_has_segments(const struct search_request *request)
 {
-    return search_generator(request)->exchanges && rows_read(request) > 0;
+    return search_generator(request)->exchanges && search_rows_read(request->profile) > 0;
 }
 
 // The layer that is number `number` of those that read rows; the number of layers behind the last.
@@ -289,7 +289,7 @@ static uint32_t stages_of(const struct search_request *request)
 // these. 0: there is no such number.
 static uint32_t segments_of(const struct search_request *request)
 {
-    const uint32_t readers = rows_read(request), stages = stages_of(request);
+    const uint32_t readers = search_rows_read(request->profile), stages = stages_of(request);
     const uint32_t uncut = stages > readers ? stages - readers : 0;
     return uncut > 0 && readers % (2 * uncut) == 0 ? readers / uncut + 1 : 0;
 }
@@ -307,7 +307,8 @@ static bool segments_may_begin(const struct search_request *request, uint32_t st
 // Rows come by messages from a rank to itself.
 static bool keep_to_segments(const struct search_request *request, const bool *can_cut, struct error *error)
 {
-    const uint32_t readers = rows_read(request), stages = stages_of(request), segments = segments_of(request);
+    const uint32_t readers = search_rows_read(request->profile);
+    const uint32_t stages = stages_of(request), segments = segments_of(request);
     if (segments == 0 || !request->given)
         return error_set(error, "%s has %u stages, and %u layers of the model read rows of experts, in front of which"
                          " it is cut: take an order whose stages have the same number N of layers of experts each, and"

@@ -56,6 +56,9 @@ uint32_t search_exchange_cut(const struct search_request *request);
 // (schedules/segments.h) has as many layers that read rows, and each of these begins a stage.
 bool search_has_segments(const struct search_request *request);
 
+// How many layers read rows of experts: two for each layer of experts that is cut.
+uint32_t search_rows_read(const struct profile *profile);
+
 // In front of which layers a model can be cut, layers + 1 entries. The caller frees them by free(). NULL if it cannot
 // be cut into so many stages.
 bool *search_cuts(const struct search_request *request, uint32_t stages, struct error *error);
