@@ -250,20 +250,27 @@ int plan_request_fail(const struct plan_options *given, const char *document, st
     return command_fail(error);
 }
 
+// Whether the request is for the plan's order, in which ranks have several stages, and whose variants are not searched.
+static bool keeps_variants(const struct plan *plan, const struct search_request *request)
+{
+    const struct generator *generator = search_generator(request);
+    const uint32_t chunks = request->chunks ? request->chunks : generator->usual_chunks;
+    return !generator->takes_replicas && strcmp(generator->name, plan->schedule) == 0
+        && request->ranks == plan->ranks && chunks == plan->chunks;
+}
+
 // Pins need fixed stages. With pins the request has the plan's own replicas, devices and variants, unless it gives
-// others. Without pins in the request, the plan's are used.
+// others. Without pins in the request, the plan's are used. Variants of stages that share ranks are kept, too.
 void plan_request_free_like(const struct plan *plan, const struct question *question, struct search_request *request)
 {
     request->pinned = request->pinned.count > 0 ? request->pinned : question->request.pinned;
-    const bool chooses = request->pinned.count == 0;
+    const bool chooses = request->pinned.count == 0
+        && !(question->request.layout.variants && keeps_variants(plan, request));
     request->free.replicas |= chooses && question->request.layout.replicas && !request->layout.replicas;
     request->free.devices |= chooses && question->request.layout.devices && !request->layout.devices;
     request->free.variants |= chooses && question->request.layout.variants && !request->layout.variants;
-    if (request->free.variants) {  // then `ranks` counts devices
-        request->ranks = 0;
-        for (size_t s = 0; s < plan->stage_count; s++)
-            request->ranks += (uint32_t)plan_stage_seats(&plan->stages[s]);
-    }
+    if (request->free.variants)  // then `ranks` counts devices
+        request->ranks = (uint32_t)plan_seat_count(plan);
     if (chooses || request->layout.replicas || request->layout.devices || request->layout.variants)
         return;
     request->layout.replicas = question->request.layout.replicas;

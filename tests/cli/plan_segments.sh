@@ -61,9 +61,13 @@ plan tables.json --schedule gpipe --ranks 1 --variants $v --segments auto | grep
 echo "# what other commands say of it"
 plan four.json "${at[@]}" --segments auto -o plan.json | grep -E '^ +[0-9]+ +block'
 weir check plan.json --profile four.json --prove
+weir price four.json --plan plan.json | tail -n 1
+weir keep four.json --plan plan.json | tail -n 1
 weir explain plan.json --profile four.json | sed -n '/^Small steps/,/^$/p'
 weir front four.json "${cluster[@]}" "${at[@]}" --micro-batches 8 --segments auto --ranks 2 | grep -c proved
 weir simulate plan.json --width 100 | grep -E '^time|exchanges'
+plan four.json --schedule interleaved --ranks 2 --variants $v,$v,$v,$v -o chunks.plan | last
+weir keep four.json --plan chunks.plan | tail -n 1
 
 echo "# refused"
 refuse() { "$@" 2>&1 | head -n 1; echo "exit ${PIPESTATUS[0]}"; }
