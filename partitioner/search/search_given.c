@@ -6,14 +6,34 @@
 #include "partitioner/search/search_request.h"
 #include "schedules/generators/given_order.h"
 
-// The number of devices needed: one per rank or, if stages take variants, as many as their groups have.
-static size_t count_devices(const struct search_request *request)
+// Stages of one rank have the same group. So that of a rank's first action counts.
+static size_t count_by_order(const struct search_request *request, const struct schedule *order)
 {
+    const struct search_layout *layout = &request->layout;
     size_t count = 0;
-    for (uint32_t s = 0; request->layout.variants && s < request->layout.stages; s++)
-        count += (request->layout.replicas ? request->layout.replicas[s] : 1)
-               * variant_devices(request->profile, request->layout.variants[s]);
-    return request->layout.variants ? count : request->ranks;
+    for (uint32_t rank = 0; rank < order->ranks; rank++) {
+        const struct action_list *list = &order->lists[rank];
+        const uint32_t stage = list->count > 0 ? list->at[0].stage : layout->stages;
+        count += variant_devices(request->profile, stage < layout->stages ? layout->variants[stage] : NULL);
+    }
+    return count;
+}
+
+// The number of devices needed: one per rank or, if stages take variants, as many as their groups have. 0 with an
+// error.
+static size_t count_devices(const struct search_request *request, struct error *error)
+{
+    const struct search_layout *layout = &request->layout;
+    size_t count = 0;
+    if (layout->variants && !layout->replicas && layout->stages != request->ranks) {
+        struct schedule *order = search_order(request, request->micro_batches, error);
+        count = order ? count_by_order(request, order) : 0;
+        schedule_free(order);
+        return count;
+    }
+    for (uint32_t s = 0; layout->variants && s < layout->stages; s++)
+        count += (layout->replicas ? layout->replicas[s] : 1) * variant_devices(request->profile, layout->variants[s]);
+    return layout->variants ? count : request->ranks;
 }
 
 bool search_give_devices(struct search_request *request, const uint32_t *devices, size_t count, struct error *error)
@@ -26,7 +46,9 @@ bool search_give_devices(struct search_request *request, const uint32_t *devices
             if (devices[other] == devices[i])
                 return error_set(error, "device %u is there twice", devices[i]);
     }
-    const size_t needed = count_devices(request);
+    const size_t needed = count_devices(request, error);
+    if (needed == 0)
+        return false;
     if (count != needed)
         return error_set(error, "names %zu devices, but %zu are needed", count, needed);
     request->layout.devices = devices;

@@ -7,7 +7,7 @@
 #include "partitioner/search/search.h"
 
 // Sets the devices of all ranks, which the request borrows. Each must be one of the cluster's, and none may occur
-// twice. The request's ranks, replicas and variants must already be set. False with an error.
+// twice. The request must be complete otherwise, and search_resolve() done. False with an error.
 bool search_give_devices(struct search_request *request, const uint32_t *devices, size_t count, struct error *error);
 
 // Appends a pin for the layer with this name, which has `length` bytes. The part of a layer's name before a "." is

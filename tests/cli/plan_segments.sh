@@ -52,6 +52,8 @@ for open in 1 2 3; do plan four.json "${at[@]}" --segments auto,$open | last; do
 echo "not cut, by other devices, from a file, and of tables:"
 plan four.json "${at[@]}" --segments 1 --json | cmp - <(plan four.json "${at[@]}" --json)
 plan four.json "${at[@]}" --segments auto --devices 3,2,1,0 | grep -E '^ +[0-9]+ +block.*rows2'
+plan four.json --schedule interleaved --ranks 2 --variants $v,$v,$v,$v --segments auto --devices 4,5,3,2 |
+    sed -nE 's/^ +[0-9]+ +(block[01]\.experts +[0-9][,-][0-9]) .*/\1/p'
 plan four.json --schedule 1f1b --ranks 2 --segments 5 -o whole.plan | last
 weir schedule 1f1b --ranks 2 --micro-batches 8 --format json -o plain.json
 plan four.json --schedule plain.json --variants $v,$v --segments auto | last

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "partitioner/search/search_request.h"
 #include "schedules/generators/generate.h"
 #include "schedules/generators/given_order.h"
 #include "tests/partitioner/small.h"
@@ -47,6 +48,35 @@ static void devices_are_the_clusters_and_each_once(void **state)
     assert_false(search_give_devices(&given.request, good, 2, &error));
     assert_error(error, "names 2 devices, but 3 are needed");
     clear(&given);
+}
+
+static void a_rank_with_several_stages_has_one_group(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t ranks, stages;
+    } rows[] = { { "1f1b", 2, 2 }, { "interleaved", 2, 4 }, { "zb-v", 2, 4 }, { "dualpipe", 2, 2 } };
+    static const uint32_t devices[] = { 3, 1, 0, 2 };
+    static const char *const names[] = { "rows2", "rows2", "rows2", "rows2" };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct given given = make();
+        struct error error = { 0 };
+        struct profile_layer *layer = &given.profile->layers[1];
+        layer->variants = calloc(1, sizeof layer->variants[0]);
+        layer->variants[0] = (struct profile_variant){ .devices = 2 };
+        layer->variants[0].layer.name = strdup("rows2");
+        layer->variant_count = 1;
+        given.request.schedule = rows[i].name;
+        given.request.ranks = rows[i].ranks;
+        given.request.micro_batches = 4;
+        given.request.layout = (struct search_layout){ .variants = names, .stages = rows[i].stages };
+        assert_good(search_resolve(&given.request, &error), error);
+        assert_good(search_give_devices(&given.request, devices, 4, &error), error);
+        assert_false(search_give_devices(&given.request, devices, 3, &error));
+        assert_error(error, "names 3 devices, but 4 are needed");
+        clear(&given);
+    }
 }
 
 static void the_first_part_of_a_name_is_enough(void **state)
@@ -214,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_the_clusters_and_each_once),
+        cmocka_unit_test(a_rank_with_several_stages_has_one_group),
         cmocka_unit_test(a_layer_is_pinned_by_its_name),
         cmocka_unit_test(the_first_part_of_a_name_is_enough),
         cmocka_unit_test(each_layer_that_exchanges_begins_a_segment),
