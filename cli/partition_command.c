@@ -16,7 +16,7 @@ struct partition_arguments {
 
 static const struct argp_option options[] = {
     { "second-opinion", KEY_SECOND_OPINION, 0, 0, "Let GLPK find the least bound of small cases too", 4 },
-    { "for", KEY_FOR, "FRAMEWORK", 0, "Only what it can be told: megatron, torchtitan (weir export)", 2 },
+    { "for", KEY_FOR, "FRAMEWORK", 0, "Only what megatron or torchtitan can be told", 2 },
     { "most-dropped", KEY_MOST_DROPPED, "PERCENT", 0, "What experts' capacity may drop, such as 5%", 2 },
     OPTION_JSON_IN(5),
     OPTION_OUTPUT,

@@ -21,7 +21,7 @@ static const struct argp_option options[] = {
     OPTION_MICRO_BATCHES,
     { "ranks", KEY_RANKS, "P", 0, "Number of ranks: the first P devices (all)", 3 },
     OPTION_CHUNKS,
-    { "segments", KEY_CUT, "N,K", 0, "Segments of each stage where devices exchange (auto), passes in turns (2)", 0 },
+    { "segments", KEY_CUT, "N,K", 0, "Segments of a stage (auto), passes in turns (2)", 0 },
     OPTION_MEMORY,
     { "pin", KEY_PIN, "LAYER=STAGE", 0,
       "Keep a layer on a stage (from 0); once per layer", 0 },
