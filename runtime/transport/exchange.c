@@ -494,6 +494,6 @@ static void exchange_abandon(struct transport *transport, const struct error *er
 }
 
 static const struct transport_functions exchange_functions = {
-    exchange_post_send, exchange_post_receive, exchange_post_reduction, exchange_test,
+    exchange_post_send, exchange_post_receive, exchange_post_reduction, NULL,             exchange_test,
     exchange_wait,      exchange_cancel,       exchange_check,          exchange_abandon,
 };

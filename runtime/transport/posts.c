@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/number.h"
+
 bool post_pool_open(struct post_pool *pool, uint64_t count)
 {
     *pool = (struct post_pool){ .posts = calloc(count + 1, sizeof *pool->posts) };
@@ -40,6 +42,25 @@ void post_release(struct post_pool *pool, struct post *post)
     post->state = POST_FREE;
     post->next_active = pool->free;
     pool->free = post;
+}
+
+static struct message_piece piece_of(const struct post *post, size_t i)
+{
+    return post->pieces ? post->pieces[i] : (struct message_piece){ post->data, post->bytes };
+}
+
+static size_t pieces_of(const struct post *post)
+{
+    return post->pieces ? post->piece_count : 1;
+}
+
+bool post_meet_piece(const struct post *send, const struct post *receive, size_t i, struct meeting_piece *piece)
+{
+    if (i >= pieces_of(send) || i >= pieces_of(receive))
+        return false;
+    const struct message_piece from = piece_of(send, i), to = piece_of(receive, i);
+    *piece = (struct meeting_piece){ to.data, from.data, min_u64(from.bytes, to.bytes) };
+    return true;
 }
 
 void post_queue_append(struct post_queue *queue, struct post *post)

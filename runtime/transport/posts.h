@@ -18,6 +18,8 @@ struct post {
     uint32_t lane;   // of a reduction: its group
     void *data;
     uint64_t bytes, met_bytes;
+    const struct message_piece *pieces;  // NULL: a message in one place, `data`
+    size_t piece_count;
     struct message_header header;  // sent or expected
     struct event *after;           // what its bytes wait for, or NULL
     struct event *event;           // when done: comes when the bytes have moved, or NULL
@@ -41,6 +43,14 @@ void post_pool_close(struct post_pool *pool);
 // Takes a free post and makes it a queued copy of `what`; NULL if none is free.
 struct post *post_take(struct post_pool *pool, const struct post *what);
 void post_release(struct post_pool *pool, struct post *post);
+
+// Piece i of a message whose two ends have met, and false after the last. A message in one place has piece 0 alone.
+struct meeting_piece {
+    void *to;
+    const void *from;
+    uint64_t bytes;
+};
+bool post_meet_piece(const struct post *send, const struct post *receive, size_t i, struct meeting_piece *piece);
 
 struct post_queue {
     struct post *first, *last;

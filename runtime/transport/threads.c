@@ -107,6 +107,13 @@ static void copy_unlocked(struct threads *engine, void *to, const void *from, ui
     pthread_mutex_lock(&engine->lock);
 }
 
+static void copy_pieces(struct threads *engine, const struct post *send, const struct post *receive)
+{
+    struct meeting_piece piece;
+    for (size_t i = 0; post_meet_piece(send, receive, i, &piece); i++)
+        copy_unlocked(engine, piece.to, piece.from, piece.bytes);
+}
+
 static void deliver_parcel(struct threads *engine, struct lane *lane)
 {
     struct post *receive = post_queue_pop(&lane->receives);
@@ -129,7 +136,7 @@ static void deliver_directly(struct threads *engine, struct lane *lane)
     if (lane->queue)
         threads_copy_later(lane, send, receive);
     else
-        copy_unlocked(engine, receive->data, send->data, min_u64(send->bytes, receive->bytes));
+        copy_pieces(engine, send, receive);
     receive->met = send->header;
     receive->met_bytes = send->bytes;
     post_finish(engine, receive, arrives_ns);
@@ -147,6 +154,12 @@ static void put_aside(struct threads *engine, struct lane *lane)
     post_finish(engine, send, clock_now_ns());
 }
 
+// Whether the first send has room before its receive is posted. A message in pieces takes none.
+static bool can_put_aside(const struct lane *lane)
+{
+    return lane->sends.first && !lane->sends.first->pieces && lane->parcel_count < lane->capacity;
+}
+
 // Moves everything that can move in a lane, in order. A second thread leaves its post for the first, which looks
 // again before it returns.
 static void lane_move(struct threads *engine, struct lane *lane)
@@ -159,7 +172,7 @@ static void lane_move(struct threads *engine, struct lane *lane)
             deliver_parcel(engine, lane);
         else if (lane->receives.first && lane->sends.first)
             deliver_directly(engine, lane);
-        else if (lane->sends.first && lane->parcel_count < lane->capacity)
+        else if (can_put_aside(lane))
             put_aside(engine, lane);
         else
             break;
@@ -289,6 +302,18 @@ static bool threads_post_receive(struct transport *transport, uint32_t channel, 
     assert(channel < end->engine->lane_count && end->engine->lanes[channel].channel.to == transport->rank);
     return post(end, &(struct post){ .kind = POST_RECEIVE, .lane = channel, .data = data, .bytes = bytes,
                                      .header = expected, .after = after }, ticket, error);
+}
+
+static bool threads_post_pieces(struct transport *transport, uint32_t channel, bool sends,
+                                const struct message_piece *pieces, size_t count, struct message_header header,
+                                struct event *after, struct ticket *ticket, struct error *error)
+{
+    struct end *end = (struct end *)transport;
+    const uint64_t bytes = pieces_bytes(pieces, count);
+    assert(channel < end->engine->lane_count && bytes <= end->engine->lanes[channel].channel.bytes);
+    return post(end, &(struct post){ .kind = sends ? POST_SEND : POST_RECEIVE, .lane = channel, .bytes = bytes,
+                                     .pieces = pieces, .piece_count = count, .header = header, .after = after },
+                ticket, error);
 }
 
 static bool threads_post_reduction(struct transport *transport, const struct reduction *reduction,
@@ -436,7 +461,7 @@ static bool threads_check(struct transport *transport, struct error *error)
 }
 
 const struct transport_functions threads_functions = {
-    threads_post_send, threads_post_receive, threads_post_reduction, threads_test,
+    threads_post_send, threads_post_receive, threads_post_reduction, threads_post_pieces, threads_test,
     threads_wait,      threads_cancel,       threads_check,          threads_abandon,
 };
 

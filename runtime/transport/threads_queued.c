@@ -70,10 +70,12 @@ static void wait_after(struct queue *queue, const struct post *post)
 
 void threads_copy_later(struct lane *lane, struct post *send, struct post *receive)
 {
+    struct meeting_piece piece;
     struct event *event = lane->events[lane->met++ % lane->event_count];
     wait_after(lane->queue, send);
     wait_after(lane->queue, receive);
-    queue_copy(lane->queue, receive->data, send->data, min_u64(send->bytes, receive->bytes));
+    for (size_t i = 0; post_meet_piece(send, receive, i, &piece); i++)
+        queue_copy(lane->queue, piece.to, piece.from, piece.bytes);
     event_record(event, lane->queue);
     send->event = receive->event = event;
 }

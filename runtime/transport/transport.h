@@ -148,6 +148,20 @@ struct ticket {  // what was posted; it must not move in memory while it is unde
     struct event *gathered;        // if not, the event of that moment, or NULL
 };
 
+// One of the places in memory that a message consists of.
+struct message_piece {
+    void *data;  // only read by a send
+    uint64_t bytes;
+};
+
+static inline uint64_t pieces_bytes(const struct message_piece *pieces, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += pieces[i].bytes;
+    return bytes;
+}
+
 // `after` may be NULL: at once. It must have been recorded, and must not be recorded again before the ticket's own
 // event has come.
 struct transport_functions {
@@ -159,6 +173,11 @@ struct transport_functions {
     bool (*post_reduction)(struct transport *transport, const struct reduction *reduction,
                            struct message_header header, struct event *after, struct ticket *ticket,
                            struct error *error);
+    // A send or a receive whose bytes lie in several places: as many at both ends, and as large. The pieces are
+    // borrowed, as their bytes are. NULL: a message is in one place
+    bool (*post_pieces)(struct transport *transport, uint32_t channel, bool sends, const struct message_piece *pieces,
+                        size_t count, struct message_header header, struct event *after, struct ticket *ticket,
+                        struct error *error);
     // Makes progress, and sets ticket->done if it is. False on failure, including that of another rank.
     bool (*test)(struct transport *transport, struct ticket *ticket, struct error *error);
     // Sleeps until something may have changed, at most until the deadline (clock_now_ns()).

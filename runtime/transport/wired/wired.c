@@ -36,13 +36,34 @@ static void ticket_finish(struct ticket *ticket, struct event *event)
     ticket->done_ns = clock_now_ns();
 }
 
-static void issue(struct lane_end *end, struct posted *posted)
+// The pieces of a message move together. If there are none, nothing moves at either end.
+static bool exchange_pieces(const struct lane_end *end, const struct posted *posted, struct error *error)
+{
+    struct message_end *ends = calloc(posted->piece_count + 1, sizeof *ends);
+    if (!ends)
+        return error_no_memory(error, "a message in pieces");
+    for (size_t i = 0; i < posted->piece_count; i++) {
+        ends[i] = posted->end;
+        ends[i].data = posted->pieces[i].data;
+        ends[i].bytes = posted->pieces[i].bytes;
+    }
+    communicator_exchange(end->communicator, end->queue, ends, posted->piece_count);
+    free(ends);
+    return true;
+}
+
+static bool issue(struct lane_end *end, struct posted *posted, struct error *error)
 {
     if (posted->after)
         queue_wait_event(end->queue, posted->after);
-    if (posted->end.bytes > 0)  // else neither end has anything to do
+    if (posted->pieces) {
+        if (!exchange_pieces(end, posted, error))
+            return false;
+    } else if (posted->end.bytes > 0) {  // else neither end has anything to do
         communicator_exchange(end->communicator, end->queue, &posted->end, 1);
+    }
     end->issuing = posted;
+    return true;
 }
 
 // Whether something has its turn and waits for the communicator.
@@ -61,7 +82,8 @@ static bool lane_end_move(struct wired *wired, struct lane_end *end, struct erro
         if (!ready)
             return true;
         if (!end->issuing) {
-            issue(end, &end->posted[end->turn]);
+            if (!issue(end, &end->posted[end->turn], error))
+                return false;
             continue;
         }
         event_record(end->issuing->event, end->queue);
@@ -99,8 +121,8 @@ static void begin_pass_of(struct lane_end *end, struct wired *wired)
             wired->passed[channel] = 0;
 }
 
-static bool post(struct wired *wired, uint32_t channel, struct message_end message, struct message_header header,
-                 struct event *after, struct ticket *ticket, struct error *error)
+static bool post(struct wired *wired, uint32_t channel, const struct posted *message, struct message_header header,
+                 struct ticket *ticket, struct error *error)
 {
     if (!group_is_well(wired, error))
         return false;
@@ -110,7 +132,10 @@ static bool post(struct wired *wired, uint32_t channel, struct message_end messa
     struct posted *posted = &end->posted[turn];
     assert(!posted->ticket && turn >= end->turn);
     *ticket = (struct ticket){ .active = true, .header = header, .index = turn, .posted_ns = clock_now_ns() };
-    *posted = (struct posted){ .ticket = ticket, .end = message, .after = after, .event = posted->event };
+    struct event *const event = posted->event;
+    *posted = *message;
+    posted->ticket = ticket;
+    posted->event = event;
     return lane_end_move(wired, end, error);
 }
 
@@ -126,9 +151,9 @@ static bool wired_post_send(struct transport *transport, uint32_t channel, const
                             struct error *error)
 {
     struct wired *wired = (struct wired *)transport;
-    const struct message_end message = { .is_send = true, .peer = peer_on(wired, channel, true),
-                                         .data = (void *)(uintptr_t)data, .bytes = bytes };
-    return post(wired, channel, message, header, after, ticket, error);
+    const struct message_end end = { .is_send = true, .peer = peer_on(wired, channel, true),
+                                     .data = (void *)(uintptr_t)data, .bytes = bytes };
+    return post(wired, channel, &(struct posted){ .end = end, .after = after }, header, ticket, error);
 }
 
 static bool wired_post_receive(struct transport *transport, uint32_t channel, void *data, uint64_t bytes,
@@ -136,8 +161,18 @@ static bool wired_post_receive(struct transport *transport, uint32_t channel, vo
                                struct error *error)
 {
     struct wired *wired = (struct wired *)transport;
-    const struct message_end message = { .peer = peer_on(wired, channel, false), .data = data, .bytes = bytes };
-    return post(wired, channel, message, expected, after, ticket, error);
+    const struct message_end end = { .peer = peer_on(wired, channel, false), .data = data, .bytes = bytes };
+    return post(wired, channel, &(struct posted){ .end = end, .after = after }, expected, ticket, error);
+}
+
+static bool wired_post_pieces(struct transport *transport, uint32_t channel, bool sends,
+                              const struct message_piece *pieces, size_t count, struct message_header header,
+                              struct event *after, struct ticket *ticket, struct error *error)
+{
+    struct wired *wired = (struct wired *)transport;
+    const struct posted message = { .end = { .is_send = sends, .peer = peer_on(wired, channel, sends) },
+                                    .pieces = pieces, .piece_count = count, .after = after };
+    return post(wired, channel, &message, header, ticket, error);
 }
 
 static bool wired_post_reduction(struct transport *transport, const struct reduction *reduction,
@@ -214,6 +249,6 @@ static void wired_abandon(struct transport *transport, const struct error *error
 }
 
 const struct transport_functions wired_functions = {
-    wired_post_send, wired_post_receive, wired_post_reduction, wired_test,
+    wired_post_send, wired_post_receive, wired_post_reduction, wired_post_pieces, wired_test,
     wired_wait,      wired_cancel,       wired_check,          wired_abandon,
 };

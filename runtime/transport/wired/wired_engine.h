@@ -9,6 +9,8 @@
 struct posted {
     struct ticket *ticket;  // NULL: not posted, or issued already
     struct message_end end;
+    const struct message_piece *pieces;  // NULL: the end's data
+    size_t piece_count;
     struct event *after;
     struct event *event;
 };

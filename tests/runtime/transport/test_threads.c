@@ -134,6 +134,38 @@ static void unlimited_capacity_holds_all_messages_of_a_pass(void **state)
     threads_free(pair.threads);
 }
 
+// No send of it is done before its receive is posted, whatever the capacity.
+static void a_message_in_pieces_comes_to_as_many_places(void **state)
+{
+    (void)state;
+    for (uint32_t capacity = 0; capacity < 3; capacity++) {
+        struct pair pair = pair_open(&(struct threads_settings){ .capacity = capacity });
+        struct transport *from = pair.ends[0], *to = pair.ends[1];
+        struct error error = { 0 };
+        char data[] = "forward", there[] = ".......", whole[8] = "";
+        const struct message_piece sent[] = { { data + 5, 2 }, { data, 3 } };
+        const struct message_piece taken[] = { { there, 2 }, { there + 4, 3 } };
+        struct ticket out, in, before = send(&pair, "before\0", 0), got = receive(&pair, whole, 0);
+        assert_good(from->functions->post_pieces(from, 0, true, sent, 2, (struct message_header){ .micro_batch = 1 },
+                                                 NULL, &out, &error), error);
+        assert_false(is_done(&pair, 0, &out));
+        assert_good(to->functions->post_pieces(to, 0, false, taken, 2, (struct message_header){ .micro_batch = 1 },
+                                               NULL, &in, &error), error);
+        assert_true(is_done(&pair, 0, &before) && is_done(&pair, 1, &got));
+        assert_true(is_done(&pair, 0, &out) && is_done(&pair, 1, &in));
+        assert_string_equal(whole, "before");
+        assert_string_equal(there, "rd..for");
+        assert_good(to->functions->post_pieces(to, 0, false, taken, 1, (struct message_header){ 0 }, NULL, &in, &error),
+                    error);
+        assert_good(from->functions->post_pieces(from, 0, true, sent, 2, (struct message_header){ 0 }, NULL, &out,
+                                                 &error), error);
+        assert_false(to->functions->test(to, &in, &error));
+        assert_error(error, "rank 1: a message of step 0, micro-batch 0, weight version 0 and 5 bytes came where step "
+                            "0, micro-batch 0, version 0 and 2 bytes were expected");
+        threads_free(pair.threads);
+    }
+}
+
 static void a_cancelled_receive_takes_no_message(void **state)
 {
     (void)state;
@@ -683,6 +715,7 @@ int main(void)
         cmocka_unit_test(without_capacity_a_send_ends_with_its_receive),
         cmocka_unit_test(with_capacity_that_many_sends_end_before_their_receives),
         cmocka_unit_test(unlimited_capacity_holds_all_messages_of_a_pass),
+        cmocka_unit_test(a_message_in_pieces_comes_to_as_many_places),
         cmocka_unit_test(a_cancelled_receive_takes_no_message),
         cmocka_unit_test(another_micro_batch_than_expected_stops_the_run),
         cmocka_unit_test(a_message_is_not_seen_before_its_latency_and_bytes),
