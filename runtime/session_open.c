@@ -116,7 +116,7 @@ static struct transport *open_transport(struct worker *worker, struct error *err
                                                  : threads_transport(session->threads, worker->rank);
     struct exchange_settings settings = {
         .schedule = session->schedule, .rank = worker->rank, .device = session->device, .others = transport,
-        .members = 1,
+        .members = 1, .deadline_ns = session->settings.deadline_ns,
     };
     if (!session->schedule->exchanges)
         return transport;

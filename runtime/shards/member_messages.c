@@ -133,18 +133,6 @@ static bool add_shares(const struct ordering *with, const struct own_message *me
     return good;
 }
 
-static bool add_runs(const struct ordering *with, const struct own_message *message, const struct exchange_part *rows,
-                     size_t part, struct error *error)
-{
-    const uint32_t members = with->messages->members;
-    uint32_t from, to;
-    bool good = true;
-    for (size_t run = 0; good && exchange_run(rows, members, message->channel % 2 == 1, run, &from, &to); run++)
-        good = from == to || (add_end(with, message, true, part, from, to, error)
-                              && add_end(with, message, false, part, from, to, error));
-    return good;
-}
-
 // Equal shares are posted where their end is. Rows are posted from both ends, at the later one.
 static bool add_message(const struct ordering *with, const struct own_message *message, bool sends, bool is_later,
                         struct error *error)
@@ -157,7 +145,8 @@ static bool add_message(const struct ordering *with, const struct own_message *m
         good = messages->parts[i].rows.experts > 0 || add_shares(with, message, sends, i - range.first, error);
     for (size_t i = range.first; good && is_later && i < range.end; i++)
         good = messages->parts[i].rows.experts == 0
-            || add_runs(with, message, &messages->parts[i], i - range.first, error);
+            || (add_shares(with, message, true, i - range.first, error)
+                && add_shares(with, message, false, i - range.first, error));
     return good;
 }
 

@@ -5,13 +5,17 @@
 
 #include "common/clock.h"
 #include "common/number.h"
+#include "common/pause.h"
 #include "schedules/board.h"
+
+static const uint64_t usual_deadline_ns = 600u * (uint64_t)1000000000;
 
 // One end of a message from the rank to itself.
 struct post_end {
     struct ticket *ticket;  // of the rank; NULL: it was cancelled, or is done
-    struct ticket *shares;  // for those that go to other members, or come from them; runs of rows come last
+    struct ticket *shares;  // for those that go to other members, or come from them; rows come last
     size_t posted;          // how many of these
+    struct message_piece *runs;  // of rows, by part and then by the other member
     struct message_header header;
     void *data;
     uint64_t bytes;
@@ -33,6 +37,7 @@ struct exchange {
     struct exchange_part *parts;
     struct lane *lanes;          // by channel; those between ranks have no room
     struct queue *queue;
+    struct queue *counting;      // fetches the counts of rows
     struct transport *awaited;   // between members; NULL: the last ticket that was tested waits for nothing of them
 };
 
@@ -59,45 +64,38 @@ static uint32_t boundary_of(const struct exchange *exchange, uint32_t channel)
     return channel / 2 % (exchange->settings.schedule->stages - 1);
 }
 
-bool exchange_run(const struct exchange_part *part, uint32_t members, bool is_gradient, size_t number, uint32_t *from,
-                  uint32_t *to)
+// Whether a channel's message brings rows back from the experts.
+static bool is_back(const struct exchange_part *part, uint32_t channel)
 {
-    if (number >= (size_t)part->rows.experts * members)
-        return false;
-    const uint32_t member = (uint32_t)(number % members), owner = part->rows.owners[number / members];
-    const uint32_t expert = owner == ROW_COPIED ? member : owner;
-    const bool is_back = part->rows.is_back != is_gradient;
-    *from = is_back ? expert : member;
-    *to = is_back ? member : expert;
-    return true;
+    return part->rows.is_back != (channel % 2 == 1);
 }
 
-static bool is_gradient(uint32_t channel)
+// How many runs of rows go to another member, or come from it: one for each expert of the end that has the experts.
+static size_t runs_with(const struct exchange *exchange, const struct exchange_part *part, uint32_t channel, bool sends,
+                        uint32_t peer)
 {
-    return channel % 2 == 1;
-}
-
-// The runs of rows that this member sends to others, or receives from them.
-static size_t runs_of(const struct exchange *exchange, const struct exchange_part *part, uint32_t channel, bool sends)
-{
-    const uint32_t member = exchange->settings.member, members = exchange->settings.members;
-    uint32_t from, to;
+    const uint32_t owner = sends == is_back(part, channel) ? exchange->settings.member : peer;
     size_t runs = 0;
-    for (size_t i = 0; exchange_run(part, members, is_gradient(channel), i, &from, &to); i++)
-        runs += from != to && (sends ? from : to) == member;
+    for (uint32_t e = 0; e < part->rows.experts; e++)
+        runs += part->rows.owners[e] == owner;
+    return peer == exchange->settings.member ? 0 : runs;
+}
+
+static size_t all_runs(const struct exchange *exchange, uint32_t channel, bool sends)
+{
+    const struct exchange_range *parts = &exchange->lanes[channel].parts;
+    size_t runs = 0;
+    for (size_t i = parts->first; i < parts->end; i++)
+        for (uint32_t peer = 0; peer < exchange->settings.members; peer++)
+            runs += runs_with(exchange, &exchange->settings.parts[i], channel, sends, peer);
     return runs;
 }
 
-// The number of shares and runs that this member sends to others, or receives from them.
-static size_t shares_of(const struct exchange *exchange, uint32_t channel, bool sends)
+// The number of shares of a message that go to other members, or come from them. All rows of a member are one.
+static size_t shares_of(const struct exchange *exchange, uint32_t channel)
 {
     const struct exchange_range *parts = &exchange->lanes[channel].parts;
-    size_t shares = 0;
-    for (size_t i = parts->first; i < parts->end; i++) {
-        const struct exchange_part *part = &exchange->settings.parts[i];
-        shares += part->rows.experts > 0 ? runs_of(exchange, part, channel, sends) : exchange->settings.members - 1;
-    }
-    return shares;
+    return (parts->end - parts->first) * (exchange->settings.members - 1);
 }
 
 static bool open_lane(const struct exchange *exchange, uint32_t channel, uint64_t room, struct error *error)
@@ -107,10 +105,12 @@ static bool open_lane(const struct exchange *exchange, uint32_t channel, uint64_
     lane->room = room;
     lane->parts = exchange_parts_of(settings->parts, settings->part_count, boundary_of(exchange, channel));
     for (int sends = 0; sends < 2; sends++) {
+        const size_t runs = all_runs(exchange, channel, sends);
         lane->ends[sends] = calloc(room, sizeof *lane->ends[sends]);
         for (uint64_t i = 0; i < room; i++) {
             struct post_end *end = lane->ends[sends] ? &lane->ends[sends][i] : NULL;
-            if (!end || !(end->shares = calloc(shares_of(exchange, channel, sends) + 1, sizeof *end->shares)))
+            if (!end || !(end->shares = calloc(shares_of(exchange, channel) + 1, sizeof *end->shares))
+                || !(end->runs = calloc(runs + 1, sizeof *end->runs)))
                 return error_no_memory(error, "the messages of a rank to itself");
             if (!(end->moved = event_create(exchange->settings.device, error)))
                 return false;
@@ -147,12 +147,15 @@ struct exchange *exchange_create(const struct exchange_settings *settings, struc
     }
     exchange->transport = (struct transport){ .functions = &exchange_functions, .rank = settings->rank };
     exchange->settings = *settings;
+    if (settings->deadline_ns == 0)
+        exchange->settings.deadline_ns = usual_deadline_ns;
     exchange->parts = calloc(settings->part_count + 1, sizeof *exchange->parts);
     for (size_t i = 0; exchange->parts && i < settings->part_count; i++)
         exchange->parts[i] = settings->parts[i];
     exchange->settings.parts = exchange->parts;
     if ((exchange->parts || error_no_memory(error, "the messages of a rank to itself"))
-        && (exchange->queue = queue_create(settings->device, error)) && open_lanes(exchange, error))
+        && (exchange->queue = queue_create(settings->device, error))
+        && (exchange->counting = queue_create(settings->device, error)) && open_lanes(exchange, error))
         return exchange;
     exchange_free(exchange);
     return NULL;
@@ -167,6 +170,7 @@ void exchange_free(struct exchange *exchange)
             const struct lane *lane = &exchange->lanes[channel];
             for (uint64_t i = 0; lane->ends[sends] && i < lane->room; i++) {
                 free(lane->ends[sends][i].shares);
+                free(lane->ends[sends][i].runs);
                 event_free(lane->ends[sends][i].moved);
             }
             free(lane->ends[sends]);
@@ -174,12 +178,39 @@ void exchange_free(struct exchange *exchange)
     free(exchange->lanes);
     free(exchange->parts);
     queue_free(exchange->queue);
+    queue_free(exchange->counting);
     free(exchange);
 }
 
 struct transport *exchange_transport(struct exchange *exchange)
 {
     return &exchange->transport;
+}
+
+// The transport between members of a channel; NULL: nothing of it goes to another member.
+static struct transport *between_of(const struct exchange *exchange, uint32_t channel)
+{
+    const struct exchange_settings *settings = &exchange->settings;
+    return settings->part_count > 0 && is_own(exchange, channel) ? settings->between[channel].transport : NULL;
+}
+
+// What is posted on one of them may go on only when that one is asked.
+static bool check_all(struct exchange *exchange, struct error *error)
+{
+    struct transport *others = exchange->settings.others;
+    bool good = others->functions->check(others, error);
+    bool held = others->is_held;
+    const struct transport *checked = NULL;  // most channels have the same one
+    for (uint32_t channel = 0; good && channel < channel_count(exchange->settings.schedule); channel++) {
+        struct transport *between = between_of(exchange, channel);
+        if (!between || between == checked)
+            continue;
+        good = between->functions->check(between, error);
+        held |= between->is_held;
+        checked = between;
+    }
+    exchange->transport.is_held = held;
+    return good;
 }
 
 // --- what stays on the member ------------------------------------------------------------
@@ -222,19 +253,27 @@ static bool is_expected(const struct exchange *exchange, const struct post_end *
 
 // --- posting -----------------------------------------------------------------------------
 
-// Bytes for another member, or from it, `number` parts behind the first of the message.
-static bool post_bytes(struct exchange *exchange, uint32_t channel, struct post_end *end, bool sends, size_t number,
-                       uint32_t peer, uint64_t first, uint64_t bytes, struct error *error)
+static uint32_t channel_with(const struct exchange *exchange, uint32_t channel, bool sends, size_t number,
+                             uint32_t peer)
 {
     const struct exchange_settings *settings = &exchange->settings;
+    return settings->between[channel].first
+         + exchange_channel(number, settings->members, sends ? settings->member : peer,
+                            sends ? peer : settings->member);
+}
+
+static bool post_share(struct exchange *exchange, uint32_t channel, struct post_end *end, bool sends, size_t number,
+                       uint32_t peer, struct error *error)
+{
+    const struct exchange_settings *settings = &exchange->settings;
+    const struct exchange_part *part = &settings->parts[exchange->lanes[channel].parts.first + number];
     struct transport *between = settings->between[channel].transport;
     struct ticket *ticket = &end->shares[end->posted++];
-    char *data = (char *)end->data + first;
-    const uint32_t there = settings->between[channel].first
-        + exchange_channel(number, settings->members, sends ? settings->member : peer, sends ? peer : settings->member);
+    char *data = (char *)end->data + part->first + peer * part->share;
+    const uint32_t there = channel_with(exchange, channel, sends, number, peer);
     const struct transport_functions *functions = between->functions;
-    return sends ? functions->post_send(between, there, data, bytes, end->header, end->after, ticket, error)
-                 : functions->post_receive(between, there, data, bytes, end->header, end->after, ticket, error);
+    return sends ? functions->post_send(between, there, data, part->share, end->header, end->after, ticket, error)
+                 : functions->post_receive(between, there, data, part->share, end->header, end->after, ticket, error);
 }
 
 static bool post_shares(struct exchange *exchange, uint32_t channel, struct post_end *end, bool sends,
@@ -247,37 +286,147 @@ static bool post_shares(struct exchange *exchange, uint32_t channel, struct post
         const struct exchange_part *part = &settings->parts[i];
         for (uint32_t peer = 0; good && part->rows.experts == 0 && peer < settings->members; peer++)
             good = peer == settings->member
-                || post_bytes(exchange, channel, end, sends, i - parts->first, peer, part->first + peer * part->share,
-                              part->share, error);
+                || post_share(exchange, channel, end, sends, i - parts->first, peer, error);
     }
     return good;
 }
 
-// Empty runs are posted, too, so that the order of messages does not depend on counts.
-static bool post_rows(struct exchange *exchange, uint32_t channel, size_t number, struct post_end *to,
-                      struct post_end *from, struct error *error)
+// --- rows --------------------------------------------------------------------------------
+
+// An end of a part of rows, with the runs that go to each other member, or come from it.
+struct row_end {
+    struct post_end *end;
+    struct message_piece *runs[ROW_MEMBERS];
+    size_t counts[ROW_MEMBERS];
+};
+
+// A part of a message whose two ends are posted.
+struct row_part {
+    uint32_t channel;
+    size_t number;
+    const struct exchange_part *part;
+    struct row_end ends[2];  // receives, sends
+};
+
+// Waits until the sender's bytes are there. Another member may be waiting for what is held here meanwhile.
+static bool await_counts(struct exchange *exchange, const struct post_end *from, struct error *error)
 {
-    const struct exchange_settings *settings = &exchange->settings;
-    const struct exchange_part *part = &settings->parts[exchange->lanes[channel].parts.first + number];
-    const struct exchange_rows *rows = &part->rows;
+    enum { LOOK_NS = 10000000 };
+    const uint64_t begin_ns = clock_now_ns();
+    char limit[NUMBER_SIZE];
+    if (from->after)
+        queue_wait_event(exchange->counting, from->after);
+    while (!queue_is_done(exchange->counting)) {
+        if (!check_all(exchange, error))
+            return false;
+        if (clock_now_ns() - begin_ns >= exchange->settings.deadline_ns)
+            return error_set_kind(error, ERROR_MACHINE, "rank %u: the rows of micro-batch %u are not there after %s",
+                                  exchange->settings.rank, from->header.micro_batch,
+                                  time_format(exchange->settings.deadline_ns, limit));
+        queue_wait_for(exchange->counting, exchange->transport.is_held ? SHORTEST_PAUSE_NS : LOOK_NS);
+    }
+    return true;
+}
+
+// Runs of this part are noted behind those of the parts before it.
+static void open_runs(const struct exchange *exchange, struct row_part *rows, struct message_piece *next[2])
+{
+    for (int sends = 0; sends < 2; sends++)
+        for (uint32_t peer = 0; peer < exchange->settings.members; peer++) {
+            rows->ends[sends].runs[peer] = next[sends];
+            next[sends] += runs_with(exchange, rows->part, rows->channel, sends, peer);
+        }
+}
+
+static void *row_at(const struct row_part *rows, bool sends, uint64_t row)
+{
+    return (char *)rows->ends[sends].end->data + rows->part->first + row * rows->part->rows.row_bytes;
+}
+
+static bool has_room(const struct exchange *exchange, const struct row_part *rows, uint64_t row, uint64_t count,
+                     struct error *error)
+{
+    const uint64_t most = rows->part->share / rows->part->rows.row_bytes;
+    return (count <= most && row <= most - count)
+        || error_set_kind(error, ERROR_MACHINE, "rank %u: a message has more than the %llu rows of tokens that it has"
+                          " room for", exchange->settings.rank, (unsigned long long)most);
+}
+
+static bool note_run(const struct exchange *exchange, struct row_part *rows, bool sends, uint32_t peer, uint64_t row,
+                     uint64_t count, struct error *error)
+{
+    struct row_end *end = &rows->ends[sends];
+    if (!has_room(exchange, rows, row, count, error))
+        return false;
+    end->runs[peer][end->counts[peer]++] =
+        (struct message_piece){ row_at(rows, sends, row), count * rows->part->rows.row_bytes };
+    return true;
+}
+
+// Copies a run that stays here, and notes one that comes or goes.
+static bool take_run(const struct exchange *exchange, struct row_part *rows, const struct row_run *run,
+                     struct error *error)
+{
+    const uint32_t member = exchange->settings.member;
+    if (run->from == member && run->to == member) {
+        if (!has_room(exchange, rows, run->from_row, run->count, error)
+            || !has_room(exchange, rows, run->to_row, run->count, error))
+            return false;
+        queue_copy(exchange->queue, row_at(rows, false, run->to_row), row_at(rows, true, run->from_row),
+                   run->count * rows->part->rows.row_bytes);
+        return true;
+    }
+    if (run->from == member)
+        return note_run(exchange, rows, true, run->to, run->from_row, run->count, error);
+    return run->to != member || note_run(exchange, rows, false, run->from, run->to_row, run->count, error);
+}
+
+static bool walk_rows(const struct exchange *exchange, struct row_part *rows, struct error *error)
+{
+    const struct exchange_rows *are = &rows->part->rows;
     const struct row_exchange how = {
-        .kept = (const int32_t *)(const void *)((const char *)from->data + rows->counts_at), .owners = rows->owners,
-        .experts = rows->experts, .members = settings->members, .is_back = rows->is_back != is_gradient(channel),
-        .room = rows->room, .member = settings->member,
+        .kept = (const int32_t *)(const void *)((const char *)rows->ends[true].end->data + are->counts_at),
+        .owners = are->owners, .experts = are->experts, .members = exchange->settings.members,
+        .is_back = is_back(rows->part, rows->channel), .room = are->room, .member = exchange->settings.member,
     };
     struct row_walk walk;
     struct row_run run;
-    bool good = row_walk_begin(&walk, exchange->queue, &how, error);
-    while (good && row_walk_next(&walk, &run)) {
-        const uint64_t bytes = run.count * rows->row_bytes;
-        const uint64_t sent = part->first + run.from_row * rows->row_bytes;
-        const uint64_t received = part->first + run.to_row * rows->row_bytes;
-        if (run.from == settings->member && run.to == settings->member)
-            queue_copy(exchange->queue, (char *)to->data + received, (const char *)from->data + sent, bytes);
-        else if (run.from == settings->member)
-            good = post_bytes(exchange, channel, from, true, number, run.to, sent, bytes, error);
-        else if (run.to == settings->member)
-            good = post_bytes(exchange, channel, to, false, number, run.from, received, bytes, error);
+    bool good = row_walk_begin(&walk, exchange->counting, &how, error);
+    while (good && row_walk_next(&walk, &run))
+        good = run.count == 0 || take_run(exchange, rows, &run, error);
+    return good;
+}
+
+// One message for each other member, even if no row goes there. So their order does not depend on counts.
+static bool post_runs(const struct exchange *exchange, const struct row_part *rows, bool sends, struct error *error)
+{
+    const struct exchange_settings *settings = &exchange->settings;
+    struct transport *between = settings->between[rows->channel].transport;
+    const struct row_end *its = &rows->ends[sends];
+    struct post_end *end = its->end;
+    bool good = true;
+    for (uint32_t peer = 0; good && peer < settings->members; peer++)
+        good = peer == settings->member
+            || between->functions->post_pieces(between, channel_with(exchange, rows->channel, sends, rows->number, peer),
+                                               sends, its->runs[peer], its->counts[peer], end->header, end->after,
+                                               &end->shares[end->posted++], error);
+    return good;
+}
+
+static bool post_rows(struct exchange *exchange, uint32_t channel, struct post_end *to, struct post_end *from,
+                      struct error *error)
+{
+    const struct exchange_range *parts = &exchange->lanes[channel].parts;
+    struct message_piece *next[2] = { to->runs, from->runs };
+    bool good = true;
+    for (size_t i = parts->first; good && i < parts->end; i++) {
+        struct row_part rows = { .channel = channel, .number = i - parts->first, .part = &exchange->settings.parts[i],
+                                 .ends = { { .end = to }, { .end = from } } };
+        if (rows.part->rows.experts == 0)
+            continue;
+        open_runs(exchange, &rows, next);
+        good = await_counts(exchange, from, error) && walk_rows(exchange, &rows, error)
+            && post_runs(exchange, &rows, true, error) && post_runs(exchange, &rows, false, error);
     }
     return good;
 }
@@ -289,6 +438,8 @@ static bool post_both(struct exchange *exchange, uint32_t channel, uint64_t numb
     if (number >= lane->posted[0] || number >= lane->posted[1])
         return true;
     struct post_end *to = &lane->ends[0][number % lane->room], *from = &lane->ends[1][number % lane->room];
+    if (!to->ticket || !from->ticket)
+        return true;  // one was cancelled
     if (!is_expected(exchange, to, from, error))
         return false;
     if (to->after)
@@ -296,14 +447,12 @@ static bool post_both(struct exchange *exchange, uint32_t channel, uint64_t numb
     if (from->after)
         queue_wait_event(exchange->queue, from->after);
     copy_rest(exchange, &lane->parts, to, from);
-    bool good = true;
-    for (size_t i = lane->parts.first; good && i < lane->parts.end; i++)
-        if (exchange->settings.parts[i].rows.experts > 0)
-            good = post_rows(exchange, channel, i - lane->parts.first, to, from, error);
+    if (!post_rows(exchange, channel, to, from, error))
+        return false;
     event_record(to->moved, exchange->queue);
     event_record(from->moved, exchange->queue);
     to->is_copied = from->is_copied = true;
-    return good;
+    return true;
 }
 
 static bool post(struct exchange *exchange, uint32_t channel, bool sends, const struct post_end *what,
@@ -317,10 +466,12 @@ static bool post(struct exchange *exchange, uint32_t channel, bool sends, const 
                                .index = (number % lane->room * channel_count(exchange->settings.schedule) + channel) * 2
                                       + sends };
     struct ticket *const shares = end->shares;
+    struct message_piece *const runs = end->runs;
     struct event *const moved = end->moved;
     *end = *what;
     end->ticket = ticket;
     end->shares = shares;
+    end->runs = runs;
     end->moved = moved;
     return post_shares(exchange, channel, end, sends, error) && post_both(exchange, channel, number, error);
 }
@@ -379,31 +530,6 @@ static struct post_end *end_of(const struct exchange *exchange, const struct tic
     return end && end->ticket == ticket ? end : NULL;
 }
 
-// The transport between members of a channel; NULL: nothing of it goes to another member.
-static struct transport *between_of(const struct exchange *exchange, uint32_t channel)
-{
-    const struct exchange_settings *settings = &exchange->settings;
-    return settings->part_count > 0 && is_own(exchange, channel) ? settings->between[channel].transport : NULL;
-}
-
-// What is posted on one of them may go on only when that one is asked.
-static bool check_all(const struct exchange *exchange, bool *held, struct error *error)
-{
-    struct transport *others = exchange->settings.others;
-    bool good = others->functions->check(others, error);
-    *held = others->is_held;
-    const struct transport *checked = NULL;  // most channels have the same one
-    for (uint32_t channel = 0; good && channel < channel_count(exchange->settings.schedule); channel++) {
-        struct transport *between = between_of(exchange, channel);
-        if (!between || between == checked)
-            continue;
-        good = between->functions->check(between, error);
-        *held |= between->is_held;
-        checked = between;
-    }
-    return good;
-}
-
 static bool test_shares(struct transport *between, const struct post_end *end, bool *done, struct error *error)
 {
     for (size_t i = 0; i < end->posted; i++) {
@@ -442,7 +568,7 @@ static bool exchange_test(struct transport *transport, struct ticket *ticket, st
     const uint32_t channel = end ? channel_of_ticket(exchange, ticket) : 0;
     struct transport *between = end ? between_of(exchange, channel) : NULL;
     bool done = true;
-    if (!check_all(exchange, &transport->is_held, error)
+    if (!check_all(exchange, error)
         || !(end ? test_shares(between, end, &done, error) : others->functions->test(others, ticket, error)))
         return false;
     exchange->awaited = done ? NULL : between;
@@ -478,7 +604,7 @@ static void exchange_cancel(struct transport *transport, struct ticket *ticket)
 
 static bool exchange_check(struct transport *transport, struct error *error)
 {
-    return check_all(of(transport), &transport->is_held, error);
+    return check_all(of(transport), error);
 }
 
 static void exchange_abandon(struct transport *transport, const struct error *error)

@@ -51,6 +51,7 @@ struct exchange_settings {
     const struct exchange_part *parts;  // ascending
     size_t part_count;
     const struct exchange_between *between;  // by channel of the schedule
+    uint64_t deadline_ns;  // for the counts of rows; 0: ten minutes
 };
 
 struct exchange;
@@ -66,12 +67,7 @@ struct exchange_range {
 };
 struct exchange_range exchange_parts_of(const struct exchange_part *parts, size_t part_count, uint32_t boundary);
 
-// The order in which runs of rows are posted: by expert, and then by the member that has the tokens. Runs of copied
-// experts stay. `from` and `to` are the members of run `number`; false behind the last.
-bool exchange_run(const struct exchange_part *part, uint32_t members, bool is_gradient, size_t number, uint32_t *from,
-                  uint32_t *to);
-
-// The channel between members of a share, or of all runs of rows from one to the other. `part` counts from the first
+// The channel between members of a share, or of the rows from one to the other. `part` counts from the first
 // part of its message. Two stages are its ends, which no other channel has: 0 and 1, 2 and 3, and so on. So its number
 // is that of channels.h, in a schedule of all these stages.
 static inline uint32_t exchange_channel(size_t part, uint32_t members, uint32_t from, uint32_t to)

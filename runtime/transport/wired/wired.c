@@ -56,12 +56,10 @@ static bool issue(struct lane_end *end, struct posted *posted, struct error *err
 {
     if (posted->after)
         queue_wait_event(end->queue, posted->after);
-    if (posted->pieces) {
-        if (!exchange_pieces(end, posted, error))
-            return false;
-    } else if (posted->end.bytes > 0) {  // else neither end has anything to do
+    if (!posted->pieces)
         communicator_exchange(end->communicator, end->queue, &posted->end, 1);
-    }
+    else if (!exchange_pieces(end, posted, error))
+        return false;
     end->issuing = posted;
     return true;
 }

@@ -1,6 +1,8 @@
 // Messages from a rank to itself: each member gets of a part what its index says, and the rest is its own.
 #include "runtime/transport/exchange.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +43,8 @@ static struct schedule *three_segments(void)
     return lowered;
 }
 
-static struct world world_open(const char *device, uint32_t members, uint64_t bytes, const struct exchange_part *parts,
-                               size_t part_count)
+static struct world world_open_until(const char *device, uint32_t members, uint64_t bytes,
+                                     const struct exchange_part *parts, size_t part_count, uint64_t deadline_ns)
 {
     struct error error = { 0 };
     struct world world = { .lowered = three_segments(), .device = device_open(device, &error), .members = members,
@@ -62,13 +64,20 @@ static struct world world_open(const char *device, uint32_t members, uint64_t by
         assert_good(world.others[member], error);
         threads_begin(world.others[member]);
         struct exchange_settings end = { .schedule = world.lowered, .device = world.device,
-                                         .others = threads_transport(world.others[member], 0) };
+                                         .others = threads_transport(world.others[member], 0),
+                                         .deadline_ns = deadline_ns };
         world.member_ends[member] = member_end_open(world.messages, member, &end, &error);
         assert_good(world.member_ends[member], error);
         world.ends[member] = exchange_create(&end, &error);
         assert_good(world.ends[member], error);
     }
     return world;
+}
+
+static struct world world_open(const char *device, uint32_t members, uint64_t bytes, const struct exchange_part *parts,
+                               size_t part_count)
+{
+    return world_open_until(device, members, bytes, parts, part_count, 0);
 }
 
 static void world_close(struct world *world)
@@ -364,6 +373,63 @@ static void rows_without_room_are_refused(void **state)
     world_close(&world);
 }
 
+// Counts that name more rows than the message has are those of no router.
+static void rows_that_the_message_does_not_hold_are_refused(void **state)
+{
+    (void)state;
+    const struct exchange_part part = { .share = 2 * ROW, .rows = { .experts = 1, .counts_at = 256, .row_bytes = ROW,
+                                                                    .room = 3 } };
+    struct error error = { 0 };
+    struct world world = world_open("cpu", 2, 300, &part, 1);
+    const int32_t counts[2] = { 1, 2 };
+    static uint8_t from[300], to[300];
+    struct ticket out = { 0 }, in = { 0 };
+    memcpy(from + 256, counts, sizeof counts);
+    assert_good(send(&world, 0, FORWARDS, from, 0, &out, &error), error);
+    assert_false(receive(&world, 0, FORWARDS, to, 0, &in, &error));
+    assert_error(error, "rank 0: a message has more than the 2 rows of tokens that it has room for");
+    world_close(&world);
+}
+
+static void wait_for_release(struct queue *queue, const void *arguments)
+{
+    (void)queue;
+    atomic_bool *const *released = arguments;
+    while (!atomic_load(*released))
+        sched_yield();
+}
+
+static void rows_that_are_not_made_in_time_end_the_run(void **state)
+{
+    (void)state;
+    const struct exchange_part part = { .share = 2 * ROW, .rows = { .experts = 1, .counts_at = 256, .row_bytes = ROW,
+                                                                    .room = 2 } };
+    struct world world = world_open_until("cpu:queued", 2, 300, &part, 1, 5000000);
+    struct transport *end = end_of(&world, 0);
+    static uint8_t from[300], to[300];
+    static atomic_bool released;
+    atomic_bool *const at = &released;
+    struct error error = { 0 };
+    struct ticket out = { 0 }, in = { 0 };
+    struct event *made = event_create(world.device, &error);
+    assert_good(made, error);
+    atomic_store(&released, false);
+    queue_call(world.queue, wait_for_release, &at, sizeof at);
+    event_record(made, world.queue);
+    assert_good(receive(&world, 0, FORWARDS, to, 0, &in, &error), error);
+    assert_false(end->functions->post_send(end, FORWARDS, from, world.bytes, (struct message_header){ 0 }, made, &out,
+                                           &error));
+    assert_error(error, "rank 0: the rows of micro-batch 0 are not there after 5.00 ms");
+    end->functions->cancel(end, &in);
+    end->functions->cancel(end, &out);
+    atomic_store(&released, true);
+    exchange_free(world.ends[0]);  // whose queues wait for the event
+    world.ends[0] = NULL;
+    assert_true(queue_wait(world.queue, &error));
+    event_free(made);
+    world_close(&world);
+}
+
 static void every_byte_comes_to_its_member(void **state)
 {
     (void)state;
@@ -402,6 +468,11 @@ static void what_is_cancelled_is_not_waited_for(void **state)
     assert_false(in.done);
     end->functions->cancel(end, &in);
     assert_false(in.active);
+    struct ticket out = { 0 };
+    assert_good(send(&world, 0, GRADIENTS, bytes[1], 0, &out, &error), error);  // finds nobody
+    assert_good(end->functions->test(end, &out, &error), error);
+    assert_false(out.done);
+    end->functions->cancel(end, &out);
     world_close(&world);
 }
 
@@ -411,6 +482,8 @@ int main(void)
         cmocka_unit_test(every_byte_comes_to_its_member),
         cmocka_unit_test(rows_come_to_their_experts_and_back),
         cmocka_unit_test(rows_without_room_are_refused),
+        cmocka_unit_test(rows_that_the_message_does_not_hold_are_refused),
+        cmocka_unit_test(rows_that_are_not_made_in_time_end_the_run),
         cmocka_unit_test(another_micro_batch_than_expected_is_named),
         cmocka_unit_test(what_is_cancelled_is_not_waited_for),
     };
