@@ -50,7 +50,9 @@ static struct exchange_range parts_of_channel(const struct schedule *schedule, c
 static struct channel *channels_of_members(const struct member_messages_settings *settings, uint32_t *count,
                                            struct error *error)
 {
-    enum { MANY = 1 << 16 };  // messages; there is no room to make for them
+    // More messages of a channel than are under way. A device that runs ahead has an event for each, and uses it again
+    // for the message so many later
+    enum { MANY = 1 << 10 };
     const struct schedule *schedule = settings->schedule;
     const uint32_t members = settings->members, each = numbers_of(settings->parts, settings->part_count, members);
     *count = channel_count(schedule) * each;
