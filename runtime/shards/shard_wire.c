@@ -166,6 +166,23 @@ static bool exchange_shares(struct shard_wire *wire, struct queue *queue, const 
     return await_ready(wire, error);
 }
 
+// Waits for what the queue has been given, as long as the group is well. What it waits for may come from a member that
+// has ended.
+static bool await_queue(struct shard_wire *wire, struct queue *queue, struct error *error)
+{
+    enum { LOOK_NS = 10000000 };
+    const uint64_t until_ns = add_clamped(clock_now_ns(), wire->settings.deadline_ns);
+    struct error reason = { 0 };
+    while (!queue_is_done(queue)) {
+        if (!group_is_well(wire, error))
+            return false;
+        if (clock_now_ns() >= until_ns)
+            return miss(wire, error);
+        queue_wait_for(queue, LOOK_NS);
+    }
+    return queue_wait(queue, &reason) || broke(wire, &reason, error);
+}
+
 // Rows that stay here are copied; each run of others is a message.
 static bool exchange_rows(struct shard_wire *wire, struct queue *queue, const struct shard_numbers *part,
                           struct error *error)
@@ -174,7 +191,7 @@ static bool exchange_rows(struct shard_wire *wire, struct queue *queue, const st
     struct row_walk walk;
     struct row_run run;
     size_t used = 0;
-    if (!row_walk_begin(&walk, queue, &part->rows, error))
+    if (!await_queue(wire, queue, error) || !row_walk_begin(&walk, queue, &part->rows, error))
         return false;
     row_walk_end(&walk, queue, &part->rows, part->received, part->count);
     while (row_walk_next(&walk, &run)) {

@@ -59,6 +59,29 @@ together() {  # PROCESSES COMMAND..
 }
 together 4 weir verify plan.json --device cpu:queued
 echo "in processes: $(tail -n 1 rank0.txt | sed 's/: pipeline and.*//')"
+echo "# a member that is killed ends all others, by its name, wherever rows are exchanged"
+until_soon() { local tries; for ((tries = 0; tries < 2400; tries++)); do "$@" && return; sleep 0.05; done; false; }
+for i in $(seq 1200); do echo "line $i of a text that evens out the flow"; done >text
+(
+    profile killed.json gpt-moe-nano,blocks=4,$small --rows 2 --experts dealt
+    plan_cut segments.json killed.json zb-h1 2 3 6 rows2:dealt
+    plan within.json killed.json zb-h1 2 rows2:dealt,rows2:dealt
+    for plan in segments within; do
+        for rank in 0 1 2 3; do
+            WEIR_RANK=$rank WEIR_RANKS=4 WEIR_RENDEZVOUS=$PWD/meet weir train \
+                gpt-moe-nano,blocks=4,$small --plan $plan.json --data text --steps 1000000 --device cpu:queued \
+                >killed$rank.txt 2>killed$rank.err &
+            pids[$rank]=$!
+        done
+        until_soon grep -q "^step" killed0.txt
+        kill -9 ${pids[3]}
+        for rank in 0 1 2; do
+            wait ${pids[$rank]}
+            echo "exit $?, $(tail -n 1 killed$rank.err | sed 's/process [0-9]* on .*)/process N on HOST)/')"
+        done
+    done
+) 2>/dev/null
+
 # Where there are no such parts, nothing is said.
 played=$WEIR_BUILD/tests/weir_cuda/played
 profile tiny.json gpt-moe-nano,blocks=2,width=16,heads=2,sequence=8,micro_batch=2,exchange --rows 2 --experts dealt
@@ -68,7 +91,6 @@ for device in cuda cuda:0,cuda:1; do
 done
 
 echo "# trained to the same bits by another order, as planned"
-for i in $(seq 1200); do echo "line $i of a text that evens out the flow"; done >text
 model=gpt-moe-nano,blocks=4,$small,capacity=dropless
 profile one.json $model --rows 2 --experts blocks,dealt
 train() {  # FOLDER
