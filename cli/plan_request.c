@@ -177,6 +177,15 @@ static bool set_pins(const struct plan_options *given, struct plan_request *requ
     return true;
 }
 
+// If ranks may have several stages, nobody chooses their variants.
+static bool may_choose_variants(const struct search_request *request, struct error *error)
+{
+    const struct generator *generator = search_generator(request);
+    return !request->free.variants || generator->takes_replicas
+        || error_set(error, "--variants: auto chooses for stages that have a rank each, and %s may have several on one:"
+                     " name the variant of each stage, or take 1f1b or gpipe", generator->name);
+}
+
 // The variant of a stage is that of all its segments.
 static bool repeat_variants(struct plan_request *request, uint32_t stages, struct error *error)
 {
@@ -224,7 +233,8 @@ bool plan_request_load(const struct plan_options *given, const struct plan_defau
     *request = (struct plan_request){ .cluster_is_borrowed = !given->shared.cluster };
     if (says_all(given, defaults, error) && load_files(given, defaults, request, error)
         && fill(given, defaults, request, error) && set_pins(given, request, error)
-        && arrangement_options_apply(&given->arrangement, &request->request, error) && cut(given, request, error))
+        && arrangement_options_apply(&given->arrangement, &request->request, error)
+        && may_choose_variants(&request->request, error) && cut(given, request, error))
         return true;
     error->names_place = true;  // all of these are about a file that they name, or about options
     plan_request_clear(request);

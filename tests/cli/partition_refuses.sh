@@ -29,6 +29,7 @@ refuse plan --for megatron --second-opinion
 
 echo "# of a plan that is given"
 of price $request --cuts 2,2,1,1 --variants auto
+of partition $request --schedule zb-v --variants auto
 of price $request --plan plan.json --devices 3,2,1,0
 of price $request --plan plan.json --replicas 2,2
 of price $request --cuts 2,2,2 --replicas 2,2
