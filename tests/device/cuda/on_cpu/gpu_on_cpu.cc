@@ -24,7 +24,7 @@
 
 struct dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-enum { MOST_THREADS = 1024, STACK_BYTES = 256 << 10, MOST_KERNELS = 512, MOST_SHARED = 16 };
+enum { MOST_THREADS = 1024, STACK_BYTES = 32 << 10, MOST_KERNELS = 512, MOST_SHARED = 16 };
 enum state { READY, AT_BARRIER, AT_EXCHANGE, ENDED };
 
 // Where a stack is left. Its first jump into a fiber takes a context; all others save no signal mask, which costs a
