@@ -11,7 +11,7 @@
 #include "tests/test.h"
 
 enum { MOST_RANKS = 4 };
-static const uint64_t sizes[LINK_LEAST_SIZES] = { 256, 4096, 65536, 262144, 1048576, 4194304 };
+static const uint64_t sizes[LINK_LEAST_SIZES] = { 256, 1024, 4096, 16384, 65536, 262144 };
 
 struct member {
     struct process_group group;

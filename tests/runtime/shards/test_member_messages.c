@@ -339,31 +339,32 @@ static void run_all(const char *device, const char *name, uint32_t micro_batches
     schedule_free(order);
 }
 
-static void run_every_schedule(const char *device, bool has_rows)
+// With one number of open passes each, the next one where `turn` is one more; soaks try all three.
+static void run_every_schedule(const char *device, bool has_rows, uint32_t turn)
 {
     static const char *const names[] = { "gpipe", "1f1b", "zb-h2", "zb-v", "dualpipev", "interleaved" };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        for (uint32_t open = 1; open <= 3; open++)
-            run_all(device, names[i], 4 + (uint32_t)i % 3 * 2, open, has_rows);
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (uint64_t trial = 0; trial < test_all_trials(1, 3); trial++)
+            run_all(device, names[i], 4 + i % 3 * 2, 1 + (uint32_t)(i + turn + trial) % 3, has_rows);
 }
 
 static void every_share_comes_to_its_member(void **state)
 {
     (void)state;
-    run_every_schedule(NULL, false);
+    run_every_schedule(NULL, false, 0);
 }
 
 static void every_row_comes_to_the_member_that_has_its_expert(void **state)
 {
     (void)state;
-    run_every_schedule(NULL, true);
+    run_every_schedule(NULL, true, 1);
 }
 
 static void rows_of_threads_do_so_too(void **state)
 {
     (void)state;
-    run_every_schedule("cpu", true);
-    run_every_schedule("cpu:queued", true);
+    run_every_schedule("cpu", true, 2);
+    run_every_schedule("cpu:queued", true, 0);
 }
 
 int main(void)
