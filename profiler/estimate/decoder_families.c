@@ -1,4 +1,4 @@
-#include "profiler/estimate/decoder_families.h"
+#include "profiler/estimate/families.h"
 
 #include <string.h>
 
@@ -134,7 +134,7 @@ static void have_biases(struct transformer *model, bool has)
     model->attention_biases = model->output_bias = model->mlp_biases = has;
 }
 
-void read_gpt2(struct config_fields *fields, struct transformer *model)
+static void read_gpt2(struct config_fields *fields, struct transformer *model)
 {
     read_decoder_sizes(fields, model);
     model->ffn = read_size_or(fields, "n_inner", 4 * model->hidden);
@@ -148,7 +148,7 @@ void read_gpt2(struct config_fields *fields, struct transformer *model)
                         " reads an encoder");
 }
 
-void read_gpt_bigcode(struct config_fields *fields, struct transformer *model)
+static void read_gpt_bigcode(struct config_fields *fields, struct transformer *model)
 {
     read_gpt2(fields, model);
     if (fields_flag(fields, "multi_query"))
@@ -179,7 +179,7 @@ static void read_gpt_neo_layers(struct config_fields *fields, struct transformer
                     (unsigned long long)model->layers);
 }
 
-void read_gpt_neo(struct config_fields *fields, struct transformer *model)
+static void read_gpt_neo(struct config_fields *fields, struct transformer *model)
 {
     read_decoder_sizes(fields, model);
     model->ffn = read_size_or(fields, "intermediate_size", 4 * model->hidden);
@@ -194,7 +194,7 @@ void read_gpt_neo(struct config_fields *fields, struct transformer *model)
     read_windows(fields, 0, model);
 }
 
-void read_gpt_neox(struct config_fields *fields, struct transformer *model)
+static void read_gpt_neox(struct config_fields *fields, struct transformer *model)
 {
     read_common(fields, model);
     model->ffn = read_size(fields, "intermediate_size");
@@ -210,7 +210,7 @@ static void share_norm(struct transformer *model)
     model->is_parallel = model->shares_norm = true;
 }
 
-void read_gptj(struct config_fields *fields, struct transformer *model)
+static void read_gptj(struct config_fields *fields, struct transformer *model)
 {
     read_decoder_sizes(fields, model);
     share_norm(model);
@@ -220,7 +220,7 @@ void read_gptj(struct config_fields *fields, struct transformer *model)
     model->drops_scores = fields_above_zero(fields, "attn_pdrop");
 }
 
-void read_bloom(struct config_fields *fields, struct transformer *model)
+static void read_bloom(struct config_fields *fields, struct transformer *model)
 {
     read_decoder_sizes(fields, model);
     model->ffn = 4 * model->hidden;
@@ -238,7 +238,7 @@ static void read_falcon_norms(struct config_fields *fields, bool is_new, struct 
     model->shares_norm = model->is_parallel && norms == 1;
 }
 
-void read_falcon(struct config_fields *fields, struct transformer *model)
+static void read_falcon(struct config_fields *fields, struct transformer *model)
 {
     const bool is_new = fields_flag(fields, "new_decoder_architecture");
     read_decoder_sizes(fields, model);
@@ -256,7 +256,7 @@ void read_falcon(struct config_fields *fields, struct transformer *model)
     read_falcon_norms(fields, is_new, model);
 }
 
-void read_mpt(struct config_fields *fields, struct transformer *model)
+static void read_mpt(struct config_fields *fields, struct transformer *model)
 {
     read_decoder_sizes(fields, model);
     model->ffn = read_step_or(fields, "expansion_ratio", 4) * model->hidden;
@@ -266,7 +266,7 @@ void read_mpt(struct config_fields *fields, struct transformer *model)
 }
 
 // Two positions more than it takes are learned, since the first two are kept for padding.
-void read_opt(struct config_fields *fields, struct transformer *model)
+static void read_opt(struct config_fields *fields, struct transformer *model)
 {
     read_decoder_sizes(fields, model);
     model->ffn = read_size(fields, "ffn_dim");
@@ -283,7 +283,7 @@ void read_opt(struct config_fields *fields, struct transformer *model)
                         " layers and none at the end");
 }
 
-void read_phi(struct config_fields *fields, struct transformer *model)
+static void read_phi(struct config_fields *fields, struct transformer *model)
 {
     read_common(fields, model);
     share_norm(model);
@@ -296,7 +296,7 @@ void read_phi(struct config_fields *fields, struct transformer *model)
                         " biases");
 }
 
-void read_starcoder2(struct config_fields *fields, struct transformer *model)
+static void read_starcoder2(struct config_fields *fields, struct transformer *model)
 {
     read_common(fields, model);
     read_window(fields, model);
@@ -333,7 +333,7 @@ void read_mistral(struct config_fields *fields, struct transformer *model)
 }
 
 // Its class has the kinds of layers.
-void read_ministral(struct config_fields *fields, struct transformer *model)
+static void read_ministral(struct config_fields *fields, struct transformer *model)
 {
     read_mistral(fields, model);
     for (uint64_t i = 0; i < model->layers; i++)
@@ -367,32 +367,32 @@ void read_qwen3(struct config_fields *fields, struct transformer *model)
     read_qwen_windows(fields, model);
 }
 
-void read_phi3(struct config_fields *fields, struct transformer *model)
+static void read_phi3(struct config_fields *fields, struct transformer *model)
 {
     read_mistral(fields, model);
     model->drops = fields_above_zero(fields, "resid_pdrop");
 }
 
-void read_gemma(struct config_fields *fields, struct transformer *model)
+static void read_gemma(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->mlp_biases = false;
 }
 
-void read_vaultgemma(struct config_fields *fields, struct transformer *model)
+static void read_vaultgemma(struct config_fields *fields, struct transformer *model)
 {
     read_gemma(fields, model);
     model->caps_logits = fields_have(fields, "final_logit_softcapping");
     read_windows(fields, 2, model);
 }
 
-void read_gemma2(struct config_fields *fields, struct transformer *model)
+static void read_gemma2(struct config_fields *fields, struct transformer *model)
 {
     read_vaultgemma(fields, model);
     model->norms_twice = true;
 }
 
-void read_gemma3(struct config_fields *fields, struct transformer *model)
+static void read_gemma3(struct config_fields *fields, struct transformer *model)
 {
     read_gemma(fields, model);
     model->norms_twice = model->normed_heads = true;
@@ -400,7 +400,7 @@ void read_gemma3(struct config_fields *fields, struct transformer *model)
     read_windows(fields, read_step_or(fields, "sliding_window_pattern|_sliding_window_pattern", 6), model);
 }
 
-void read_olmo(struct config_fields *fields, struct transformer *model)
+static void read_olmo(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->bare_norms = true;
@@ -413,7 +413,7 @@ void read_olmo2(struct config_fields *fields, struct transformer *model)
     model->normed_heads = model->norms_across = true;
 }
 
-void read_olmo3(struct config_fields *fields, struct transformer *model)
+static void read_olmo3(struct config_fields *fields, struct transformer *model)
 {
     read_olmo2(fields, model);
     read_windows(fields, 4, model);
@@ -436,13 +436,13 @@ void read_glm(struct config_fields *fields, struct transformer *model)
     model->output_bias = model->mlp_biases = false;
 }
 
-void read_glm4(struct config_fields *fields, struct transformer *model)
+static void read_glm4(struct config_fields *fields, struct transformer *model)
 {
     read_glm(fields, model);
     model->norms_twice = true;
 }
 
-void read_smollm3(struct config_fields *fields, struct transformer *model)
+static void read_smollm3(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->window = fields_flag(fields, "use_sliding_window") ? model->window : 0;
@@ -455,7 +455,7 @@ void read_smollm3(struct config_fields *fields, struct transformer *model)
     read_windows(fields, 0, model);
 }
 
-void read_seed_oss(struct config_fields *fields, struct transformer *model)
+static void read_seed_oss(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->output_bias = fields_flag(fields, "attention_out_bias");
@@ -463,7 +463,7 @@ void read_seed_oss(struct config_fields *fields, struct transformer *model)
 }
 
 // Its activation has two parameters of its own.
-void read_apertus(struct config_fields *fields, struct transformer *model)
+static void read_apertus(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->is_gated = model->mlp_biases = false;
@@ -478,7 +478,7 @@ void read_hunyuan(struct config_fields *fields, struct transformer *model)
     model->normed_heads = true;
 }
 
-void read_cohere(struct config_fields *fields, struct transformer *model)
+static void read_cohere(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     share_norm(model);
@@ -487,13 +487,13 @@ void read_cohere(struct config_fields *fields, struct transformer *model)
     model->normed_heads = model->norms_across = fields_flag(fields, "use_qk_norm");
 }
 
-void read_cohere2(struct config_fields *fields, struct transformer *model)
+static void read_cohere2(struct config_fields *fields, struct transformer *model)
 {
     read_cohere(fields, model);
     read_windows(fields, read_step_or(fields, "sliding_window_pattern|_sliding_window_pattern", 4), model);
 }
 
-void read_stablelm(struct config_fields *fields, struct transformer *model)
+static void read_stablelm(struct config_fields *fields, struct transformer *model)
 {
     read_mistral(fields, model);
     model->has_layer_norm = true;
@@ -503,20 +503,20 @@ void read_stablelm(struct config_fields *fields, struct transformer *model)
     model->drops = fields_above_zero(fields, "hidden_dropout");
 }
 
-void read_nemotron(struct config_fields *fields, struct transformer *model)
+static void read_nemotron(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->is_gated = false;
     model->has_layer_norm = true;
 }
 
-void read_arcee(struct config_fields *fields, struct transformer *model)
+static void read_arcee(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->is_gated = false;
 }
 
-void read_helium(struct config_fields *fields, struct transformer *model)
+static void read_helium(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->output_bias = false;
@@ -530,7 +530,7 @@ void read_ernie(struct config_fields *fields, struct transformer *model)
     have_biases(model, fields_flag(fields, "use_bias"));
 }
 
-void read_cwm(struct config_fields *fields, struct transformer *model)
+static void read_cwm(struct config_fields *fields, struct transformer *model)
 {
     read_mistral(fields, model);
     model->mlp_biases = fields_flag(fields, "mlp_bias");
@@ -546,20 +546,20 @@ void read_granite_windows(struct config_fields *fields, struct transformer *mode
     fields_know(fields, "layer_rope_theta");  // layers without rotation save a pass
 }
 
-void read_granite_swa(struct config_fields *fields, struct transformer *model)
+static void read_granite_swa(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     read_granite_windows(fields, model);
 }
 
-void read_hyperclovax(struct config_fields *fields, struct transformer *model)
+static void read_hyperclovax(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->norms_twice = fields_flag(fields, "use_post_norm");
 }
 
 // No norm has parameters, and the embedding passes one.
-void read_nanochat(struct config_fields *fields, struct transformer *model)
+static void read_nanochat(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->is_gated = model->mlp_biases = false;
@@ -567,8 +567,82 @@ void read_nanochat(struct config_fields *fields, struct transformer *model)
     model->caps_logits = fields_have(fields, "final_logit_softcapping");
 }
 
-void read_emu3(struct config_fields *fields, struct transformer *model)
+static void read_emu3(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->drops = model->drops_scores;
 }
+
+// --- the families ---------------------------------------------------------------
+
+#define GPT2 "n_layer 12 n_embd 768 n_head 12 n_positions 1024 tie_word_embeddings 1 attn_pdrop 0.1 resid_pdrop 0.1"
+
+const struct family decoder_families[] = {
+    { "llama", read_llama, { 32, 4096, 32, 0, 0, 11008, 32000, 0 }, "" },
+    { "mistral", read_mistral, { 32, 4096, 32, 8, 0, 14336, 32000, 4096 }, "" },
+    { "ministral", read_ministral, { 32, 4096, 32, 8, 0, 14336, 32000, 4096 }, "" },
+    { "ministral3", read_mistral, { 34, 4096, 32, 8, 128, 14336, 131072, 0 }, "" },
+    { "qwen2", read_qwen2, { 32, 4096, 32, 32, 0, 22016, 151936, 4096 }, "" },
+    { "qwen2_vl_text", read_qwen2, { 80, 8192, 64, 8, 0, 29568, 152064, 4096 }, "" },
+    { "qwen2_5_vl_text", read_qwen2, { 80, 8192, 64, 8, 0, 29568, 152064, 4096 }, "" },
+    { "qwen3", read_qwen3, { 32, 4096, 32, 32, 128, 22016, 151936, 4096 }, "" },
+    { "qwen3_vl_text", read_qwen3, { 32, 4096, 32, 32, 128, 22016, 151936, 0 }, "" },
+    { "gpt2", read_gpt2, { 0, 0, 0, 0, 0, 0, 50257, 0 }, GPT2 },
+    { "gpt_bigcode", read_gpt_bigcode, { 0, 0, 0, 0, 0, 0, 50257, 0 }, GPT2 " multi_query 1" },
+    { "gpt_neo", read_gpt_neo, { 0, 2048, 0, 0, 0, 0, 50257, 0 },
+      "num_layers 24 num_heads 16 max_position_embeddings 2048 window_size 256 tie_word_embeddings 1" },
+    { "gpt_neox", read_gpt_neox, { 44, 6144, 64, 0, 0, 24576, 50432, 0 }, "attention_bias 1" },
+    { "gptj", read_gptj, { 0, 0, 0, 0, 0, 0, 50400, 0 }, "n_layer 28 n_embd 4096 n_head 16" },
+    { "codegen", read_gptj, { 0, 0, 0, 0, 0, 0, 50400, 0 }, "n_layer 28 n_embd 4096 n_head 16" },
+    { "bloom", read_bloom, { 0, 64, 0, 0, 0, 0, 250880, 0 }, "n_layer 2 n_head 8 tie_word_embeddings 1" },
+    { "falcon", read_falcon, { 32, 4544, 71, 0, 0, 0, 65024, 0 },
+      "tie_word_embeddings 1 multi_query 1 parallel_attn 1" },
+    { "mpt", read_mpt, { 0, 0, 0, 0, 0, 0, 50368, 0 },
+      "n_layers 24 d_model 2048 n_heads 16 expansion_ratio 4 tie_word_embeddings 1" },
+    { "opt", read_opt, { 12, 768, 12, 0, 0, 0, 50272, 0 },
+      "ffn_dim 3072 max_position_embeddings 2048 tie_word_embeddings 1 enable_bias 1 do_layer_norm_before 1 "
+      "dropout 0.1 activation_function relu" },
+    { "phi", read_phi, { 24, 2048, 32, 0, 0, 8192, 51200, 0 }, "" },
+    { "phi3", read_phi3, { 32, 3072, 32, 0, 0, 8192, 32064, 0 }, "" },
+    { "starcoder2", read_starcoder2, { 30, 3072, 24, 2, 0, 12288, 49152, 0 }, "tie_word_embeddings 1 use_bias 1" },
+    { "gemma", read_gemma, { 28, 3072, 16, 16, 256, 24576, 256000, 0 },
+      "tie_word_embeddings 1 hidden_act gelu_pytorch_tanh" },
+    { "gemma2", read_gemma2, { 26, 2304, 8, 4, 256, 9216, 256000, 4096 },
+      "tie_word_embeddings 1 final_logit_softcapping 30 hidden_activation gelu_pytorch_tanh" },
+    { "gemma3_text", read_gemma3, { 26, 2304, 8, 4, 256, 9216, 262208, 4096 },
+      "tie_word_embeddings 1 hidden_activation gelu_pytorch_tanh" },
+    { "granite", read_llama, { 32, 4096, 32, 0, 0, 11008, 32000, 0 }, "" },
+    { "olmo", read_olmo, { 32, 4096, 32, 0, 0, 11008, 50304, 0 }, "" },
+    { "olmo2", read_olmo2, { 32, 4096, 32, 0, 0, 11008, 50304, 0 }, "" },
+    { "olmo3", read_olmo3, { 32, 4096, 32, 0, 0, 11008, 50304, 4096 }, "" },
+    { "exaone4", read_exaone4, { 32, 4096, 32, 32, 0, 16384, 102400, 4096 }, "sliding_window_pattern 4" },
+    { "glm", read_glm, { 40, 4096, 32, 2, 128, 13696, 151552, 0 }, "attention_bias 1" },
+    { "glm4", read_glm4, { 40, 4096, 32, 2, 128, 13696, 151552, 0 }, "attention_bias 1" },
+    { "glm4v_text", read_glm4, { 40, 4096, 32, 2, 0, 13696, 151552, 0 }, "attention_bias 1" },
+    { "smollm3", read_smollm3, { 36, 2048, 16, 4, 0, 11008, 128256, 0 }, "tie_word_embeddings 1" },
+    { "seed_oss", read_seed_oss, { 64, 4096, 80, 8, 128, 27648, 155136, 0 },
+      "attention_bias 1 attention_dropout 0.1 residual_dropout 0.1" },
+    { "apertus", read_apertus, { 32, 4096, 32, 0, 0, 14336, 131072, 0 }, "hidden_act xielu" },
+    { "hunyuan_v1_dense", read_hunyuan, { 32, 4096, 32, 0, 0, 11008, 290943, 0 }, "" },
+    { "cohere", read_cohere, { 40, 8192, 64, 0, 0, 22528, 256000, 0 }, "tie_word_embeddings 1" },
+    { "cohere2", read_cohere2, { 40, 8192, 64, 0, 0, 22528, 256000, 4096 }, "tie_word_embeddings 1" },
+    { "stablelm", read_stablelm, { 32, 2560, 32, 32, 0, 6912, 50304, 0 }, "" },
+    { "nemotron", read_nemotron, { 32, 6144, 48, 0, 0, 24576, 256000, 0 }, "hidden_act relu2" },
+    { "arcee", read_arcee, { 32, 2560, 32, 0, 0, 18432, 32000, 0 }, "hidden_act relu2" },
+    { "helium", read_helium, { 24, 2560, 20, 20, 128, 7040, 48000, 0 }, "" },
+    { "internlm3", read_glm, { 48, 4096, 32, 2, 128, 10240, 128512, 0 }, "" },
+    { "ernie4_5", read_ernie, { 18, 1024, 16, 2, 128, 3072, 103424, 0 }, "tie_word_embeddings 1" },
+    { "cwm", read_cwm, { 64, 6144, 48, 8, 128, 21504, 128256, 8192 }, "" },
+    { "exaone", read_llama, { 32, 4096, 32, 8, 0, 14336, 102400, 0 }, "" },
+    { "iquestcoder", read_llama, { 80, 5120, 40, 8, 128, 27648, 76800, 0 }, "" },
+    { "vaultgemma", read_vaultgemma, { 26, 2304, 8, 4, 256, 9216, 256000, 4096 },
+      "tie_word_embeddings 1 final_logit_softcapping 30 hidden_activation gelu_pytorch_tanh" },
+    { "hyperclovax", read_hyperclovax, { 32, 4096, 32, 0, 0, 11008, 32000, 0 }, "use_post_norm 1" },
+    { "granite_swa", read_granite_swa, { 24, 2560, 20, 4, 0, 8192, 100352, 128 }, "tie_word_embeddings 1" },
+    { "nanochat", read_nanochat, { 12, 768, 6, 0, 0, 8192, 50304, 0 }, "final_logit_softcapping 15 hidden_act relu2" },
+    { "jais2", read_nemotron, { 32, 3328, 26, 0, 0, 26624, 150272, 0 },
+      "attention_bias 1 mlp_bias 1 hidden_act relu2" },
+    { "gpt-sw3", read_gpt2, { 0, 0, 0, 0, 0, 0, 50257, 0 }, GPT2 " activation_function gelu_new" },
+    { "emu3_text_model", read_emu3, { 32, 4096, 32, 8, 0, 14336, 184622, 0 }, "attention_dropout 0.1" },
+    { 0 },
+};

@@ -1,8 +1,6 @@
-#include "profiler/estimate/encoder_families.h"
+#include "profiler/estimate/families.h"
 
 #include <string.h>
-
-#include "profiler/estimate/decoder_families.h"
 
 static void read_encoder_sizes(struct config_fields *fields, struct transformer *model)
 {
@@ -21,7 +19,7 @@ static void read_encoder(struct config_fields *fields, struct transformer *model
 
 // The model that predicts masked words: its head has a product and a norm of its own before the table. Norms come after
 // the products, which takes as many passes and keeps as many bytes.
-void read_bert(struct config_fields *fields, struct transformer *model)
+static void read_bert(struct config_fields *fields, struct transformer *model)
 {
     read_encoder(fields, model);
     model->positions = model->longest;
@@ -32,14 +30,14 @@ void read_bert(struct config_fields *fields, struct transformer *model)
 }
 
 // The first two positions are kept for padding.
-void read_roberta(struct config_fields *fields, struct transformer *model)
+static void read_roberta(struct config_fields *fields, struct transformer *model)
 {
     read_bert(fields, model);
     model->longest = model->positions > 2 ? model->positions - 2 : model->positions;
 }
 
 // What types of tasks add to types of tokens.
-void read_ernie_encoder(struct config_fields *fields, struct transformer *model)
+static void read_ernie_encoder(struct config_fields *fields, struct transformer *model)
 {
     read_bert(fields, model);
     if (fields_flag(fields, "use_task_id"))
@@ -48,14 +46,14 @@ void read_ernie_encoder(struct config_fields *fields, struct transformer *model)
 }
 
 // The embedding has a norm, and the blocks' output another one.
-void read_roberta_prelayernorm(struct config_fields *fields, struct transformer *model)
+static void read_roberta_prelayernorm(struct config_fields *fields, struct transformer *model)
 {
     read_roberta(fields, model);
     model->head_norm = true;
 }
 
 // Half of BERT's layers, and no types of tokens.
-void read_distilbert(struct config_fields *fields, struct transformer *model)
+static void read_distilbert(struct config_fields *fields, struct transformer *model)
 {
     model->layers = fields_number(fields, "n_layers|num_hidden_layers", 1, TRANSFORMER_MOST_LAYERS);
     model->hidden = read_size(fields, "dim|hidden_size");
@@ -72,7 +70,7 @@ void read_distilbert(struct config_fields *fields, struct transformer *model)
 }
 
 // Llama, whose tokens attend to all others.
-void read_eurobert(struct config_fields *fields, struct transformer *model)
+static void read_eurobert(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->is_bidirectional = true;
@@ -81,7 +79,7 @@ void read_eurobert(struct config_fields *fields, struct transformer *model)
 
 // What its first layer reads has the embedding's norm, and no other. The head has a product and a norm of its own
 // behind the last norm. A window has as many tokens on either side.
-void read_modernbert(struct config_fields *fields, struct transformer *model)
+static void read_modernbert(struct config_fields *fields, struct transformer *model)
 {
     read_decoder_sizes(fields, model);
     model->ffn = read_size(fields, "intermediate_size");
@@ -109,7 +107,7 @@ void read_modernbert(struct config_fields *fields, struct transformer *model)
 }
 
 // The same with tokens that see those before them, in windows of one side.
-void read_modernbert_decoder(struct config_fields *fields, struct transformer *model)
+static void read_modernbert_decoder(struct config_fields *fields, struct transformer *model)
 {
     read_modernbert(fields, model);
     model->is_bidirectional = false;
@@ -143,21 +141,21 @@ static void read_patches(struct config_fields *fields, uint64_t tokens, struct t
 }
 
 // A token for the class, which the head alone reads.
-void read_vit(struct config_fields *fields, struct transformer *model)
+static void read_vit(struct config_fields *fields, struct transformer *model)
 {
     read_encoder(fields, model);
     read_patches(fields, 1, model);
 }
 
 // Another token, for what a teacher says.
-void read_deit(struct config_fields *fields, struct transformer *model)
+static void read_deit(struct config_fields *fields, struct transformer *model)
 {
     read_encoder(fields, model);
     read_patches(fields, 2, model);
 }
 
 // The head reads the mean of the patches.
-void read_ijepa(struct config_fields *fields, struct transformer *model)
+static void read_ijepa(struct config_fields *fields, struct transformer *model)
 {
     read_encoder(fields, model);
     read_patches(fields, 0, model);
@@ -165,7 +163,7 @@ void read_ijepa(struct config_fields *fields, struct transformer *model)
 
 // What is added to the residual is scaled by a vector. The head reads the token for the class and the mean of patches.
 // Registers are tokens without a position; they count as such.
-void read_dinov2(struct config_fields *fields, struct transformer *model)
+static void read_dinov2(struct config_fields *fields, struct transformer *model)
 {
     const bool has_registers = strstr(model->name, "registers");
     const uint64_t registers = fields_number_or(fields, "num_register_tokens", 0, 1024, 0);
@@ -185,7 +183,7 @@ void read_dinov2(struct config_fields *fields, struct transformer *model)
 // An encoder and a decoder, which may have another number of layers. Distances of tokens are in buckets, with a number
 // for each head. The class reads the embedding's table in its head whatever the file says (configuration_t5.py: "we tie
 // weights always").
-void read_t5(struct config_fields *fields, struct transformer *model)
+static void read_t5(struct config_fields *fields, struct transformer *model)
 {
     char kind[32];
     model->encoder_layers = fields_number(fields, "num_layers", 1, TRANSFORMER_MOST_LAYERS / 2);
@@ -204,8 +202,55 @@ void read_t5(struct config_fields *fields, struct transformer *model)
 }
 
 // Each layer has numbers for the distances of tokens.
-void read_umt5(struct config_fields *fields, struct transformer *model)
+static void read_umt5(struct config_fields *fields, struct transformer *model)
 {
     read_t5(fields, model);
     model->buckets_each = true;
 }
+
+// --- the families ---------------------------------------------------------------
+
+#define BERT \
+    "max_position_embeddings 512 type_vocab_size 2 tie_word_embeddings 1 hidden_dropout_prob 0.1 " \
+    "attention_probs_dropout_prob 0.1 hidden_act gelu"
+#define VIT "qkv_bias 1 image_size 224 num_channels 3 hidden_act gelu"
+
+// Encoders, in which each token attends to all others.
+const struct family encoder_families[] = {
+    { "bert", read_bert, { 12, 768, 12, 0, 0, 3072, 30522, 0 }, BERT },
+    { "roberta", read_roberta, { 12, 768, 12, 0, 0, 3072, 50265, 0 }, BERT },
+    { "xlm-roberta", read_roberta, { 12, 768, 12, 0, 0, 3072, 30522, 0 }, BERT },
+    { "camembert", read_roberta, { 12, 768, 12, 0, 0, 3072, 30522, 0 }, BERT },
+    { "data2vec-text", read_roberta, { 12, 768, 12, 0, 0, 3072, 30522, 0 }, BERT },
+    { "xlm-roberta-xl", read_roberta, { 36, 2560, 32, 0, 0, 10240, 250880, 0 },
+      "max_position_embeddings 514 type_vocab_size 1 tie_word_embeddings 1 hidden_dropout_prob 0.1 "
+      "attention_probs_dropout_prob 0.1 hidden_act gelu" },
+    { "roberta-prelayernorm", read_roberta_prelayernorm, { 12, 768, 12, 0, 0, 3072, 50265, 0 }, BERT },
+    { "megatron-bert", read_bert, { 24, 1024, 16, 0, 0, 4096, 29056, 0 }, BERT },
+    { "ernie", read_ernie_encoder, { 12, 768, 12, 0, 0, 3072, 30522, 0 }, BERT " task_type_vocab_size 3" },
+    { "distilbert", read_distilbert, { 0, 0, 0, 0, 0, 0, 30522, 0 },
+      "n_layers 6 dim 768 n_heads 12 hidden_dim 3072 max_position_embeddings 512 tie_word_embeddings 1 dropout 0.1 "
+      "attention_dropout 0.1 activation gelu" },
+    { "eurobert", read_eurobert, { 12, 768, 12, 0, 0, 3072, 128256, 0 }, "" },
+    { "modernbert", read_modernbert, { 22, 768, 12, 0, 0, 1152, 50368, 0 },
+      "local_attention 128 tie_word_embeddings 1 decoder_bias 1 hidden_activation gelu" },
+    { "modernbert-decoder", read_modernbert_decoder, { 22, 768, 12, 0, 0, 1152, 50368, 0 },
+      "local_attention 128 tie_word_embeddings 1 decoder_bias 1 hidden_activation gelu" },
+    { "t5", read_t5, { 0, 0, 0, 0, 0, 0, 32128, 0 },
+      "num_layers 6 d_model 512 d_kv 64 num_heads 8 d_ff 2048 relative_attention_num_buckets 32 dropout_rate 0.1 "
+      "feed_forward_proj relu tie_word_embeddings 1" },
+    { "mt5", read_t5, { 0, 0, 0, 0, 0, 0, 250112, 0 },
+      "num_layers 8 d_model 512 d_kv 64 num_heads 6 d_ff 1024 relative_attention_num_buckets 32 dropout_rate 0.1 "
+      "feed_forward_proj gated-gelu tie_word_embeddings 1" },
+    { "umt5", read_umt5, { 0, 0, 0, 0, 0, 0, 250112, 0 },
+      "num_layers 8 d_model 512 num_heads 6 d_ff 1024 d_kv 64 tie_word_embeddings 1 "
+      "relative_attention_num_buckets 32 dropout_rate 0.1 feed_forward_proj gated-gelu" },
+    { "vit", read_vit, { 12, 768, 12, 0, 0, 3072, 0, 0 }, VIT " patch_size 16" },
+    { "vit_msn", read_vit, { 12, 768, 12, 0, 0, 3072, 0, 0 }, VIT " patch_size 16" },
+    { "deit", read_deit, { 12, 768, 12, 0, 0, 3072, 0, 0 }, VIT " patch_size 16" },
+    { "ijepa", read_ijepa, { 12, 768, 12, 0, 0, 3072, 0, 0 }, VIT " patch_size 16" },
+    { "dinov2", read_dinov2, { 12, 768, 12, 0, 0, 0, 0, 0 }, VIT " patch_size 14 mlp_ratio 4 use_mask_token 1" },
+    { "dinov2_with_registers", read_dinov2, { 12, 768, 12, 0, 0, 0, 0, 0 },
+      VIT " patch_size 16 mlp_ratio 4 num_register_tokens 4" },
+    { 0 },
+};

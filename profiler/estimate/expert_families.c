@@ -1,8 +1,6 @@
-#include "profiler/estimate/expert_families.h"
+#include "profiler/estimate/families.h"
 
 #include <string.h>
-
-#include "profiler/estimate/decoder_families.h"
 
 // --- who is chosen ------------------------------------------------------------------
 
@@ -20,7 +18,7 @@ void read_mixtral(struct config_fields *fields, struct transformer *model)
     model->expert_ffn = model->ffn;
 }
 
-void read_gpt_oss(struct config_fields *fields, struct transformer *model)
+static void read_gpt_oss(struct config_fields *fields, struct transformer *model)
 {
     read_mixtral(fields, model);
     model->attention_biases = model->output_bias = fields_flag(fields, "attention_bias");
@@ -51,7 +49,7 @@ void read_qwen_experts(struct config_fields *fields, struct transformer *model)
     read_dense_layers(fields, model);
 }
 
-void read_qwen2_moe(struct config_fields *fields, struct transformer *model)
+static void read_qwen2_moe(struct config_fields *fields, struct transformer *model)
 {
     read_qwen2(fields, model);
     model->attention_biases = fields_flag(fields, "qkv_bias");
@@ -60,13 +58,13 @@ void read_qwen2_moe(struct config_fields *fields, struct transformer *model)
     model->gated_shared = true;
 }
 
-void read_qwen3_moe(struct config_fields *fields, struct transformer *model)
+static void read_qwen3_moe(struct config_fields *fields, struct transformer *model)
 {
     read_qwen3(fields, model);
     read_qwen_experts(fields, model);
 }
 
-void read_olmoe(struct config_fields *fields, struct transformer *model)
+static void read_olmoe(struct config_fields *fields, struct transformer *model)
 {
     read_olmo2(fields, model);
     read_chosen(fields, "num_experts|num_local_experts", model);
@@ -90,7 +88,7 @@ void read_granite_experts(struct config_fields *fields, struct transformer *mode
     model->shared_ffn = shared;
 }
 
-void read_phimoe(struct config_fields *fields, struct transformer *model)
+static void read_phimoe(struct config_fields *fields, struct transformer *model)
 {
     read_mixtral(fields, model);
     model->has_layer_norm = true;
@@ -98,7 +96,7 @@ void read_phimoe(struct config_fields *fields, struct transformer *model)
     model->head_bias = fields_flag(fields, "lm_head_bias");
 }
 
-void read_minimax_m2(struct config_fields *fields, struct transformer *model)
+static void read_minimax_m2(struct config_fields *fields, struct transformer *model)
 {
     read_mixtral(fields, model);
     model->normed_heads = model->norms_across = true;
@@ -161,7 +159,7 @@ void read_deepseek_experts(struct config_fields *fields, struct transformer *mod
     read_router_groups(fields, model);
 }
 
-void read_deepseek(struct config_fields *fields, struct transformer *model)
+static void read_deepseek(struct config_fields *fields, struct transformer *model)
 {
     read_mistral(fields, model);
     read_latent(fields, model);
@@ -184,7 +182,7 @@ static void read_own_indexers(struct config_fields *fields)
     fields_know(fields, "layer_types|index_skip_topk_offset");
 }
 
-void read_deepseek_sparse(struct config_fields *fields, struct transformer *model)
+static void read_deepseek_sparse(struct config_fields *fields, struct transformer *model)
 {
     read_deepseek(fields, model);
     model->buffered_correction = true;
@@ -194,20 +192,20 @@ void read_deepseek_sparse(struct config_fields *fields, struct transformer *mode
     read_own_indexers(fields);
 }
 
-void read_glm4_moe(struct config_fields *fields, struct transformer *model)
+static void read_glm4_moe(struct config_fields *fields, struct transformer *model)
 {
     read_glm(fields, model);
     read_deepseek_experts(fields, model);
     model->normed_heads = fields_flag(fields, "use_qk_norm");
 }
 
-void read_glm4v_moe(struct config_fields *fields, struct transformer *model)
+static void read_glm4v_moe(struct config_fields *fields, struct transformer *model)
 {
     read_glm4_moe(fields, model);
     model->buffered_correction = true;
 }
 
-void read_glm4_moe_lite(struct config_fields *fields, struct transformer *model)
+static void read_glm4_moe_lite(struct config_fields *fields, struct transformer *model)
 {
     read_deepseek(fields, model);
     model->buffered_correction = true;
@@ -215,14 +213,14 @@ void read_glm4_moe_lite(struct config_fields *fields, struct transformer *model)
         model->dense_layers = fields_number_or(fields, "first_k_dense_replace", 0, TRANSFORMER_MOST_LAYERS, 1);
 }
 
-void read_dots1(struct config_fields *fields, struct transformer *model)
+static void read_dots1(struct config_fields *fields, struct transformer *model)
 {
     read_qwen3(fields, model);
     read_deepseek_experts(fields, model);
     model->buffered_correction = true;
 }
 
-void read_ernie_moe(struct config_fields *fields, struct transformer *model)
+static void read_ernie_moe(struct config_fields *fields, struct transformer *model)
 {
     read_ernie(fields, model);
     model->head_bias = model->attention_biases;
@@ -241,7 +239,7 @@ void read_ernie_moe(struct config_fields *fields, struct transformer *model)
 }
 
 // Sizes of attention and of experts are in objects of their own.
-void read_dbrx(struct config_fields *fields, struct transformer *model)
+static void read_dbrx(struct config_fields *fields, struct transformer *model)
 {
     struct json within;
     read_decoder_sizes(fields, model);
@@ -281,7 +279,7 @@ static void read_llama4_windows(struct config_fields *fields, struct transformer
     read_windows(fields, 0, model);
 }
 
-void read_llama4(struct config_fields *fields, struct transformer *model)
+static void read_llama4(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->mlp_biases = false;
@@ -294,7 +292,7 @@ void read_llama4(struct config_fields *fields, struct transformer *model)
 }
 
 // Its shared expert is as large as the others.
-void read_hunyuan_moe(struct config_fields *fields, struct transformer *model)
+static void read_hunyuan_moe(struct config_fields *fields, struct transformer *model)
 {
     struct json list, item;
     read_hunyuan(fields, model);
@@ -317,14 +315,14 @@ void read_hunyuan_moe(struct config_fields *fields, struct transformer *model)
                         "|moe_drop_tokens|moe_random_routing_dropped_token|use_cla|cla_share_factor");
 }
 
-void read_granitemoe_swa(struct config_fields *fields, struct transformer *model)
+static void read_granitemoe_swa(struct config_fields *fields, struct transformer *model)
 {
     read_granite_experts(fields, model);
     read_granite_windows(fields, model);
 }
 
 // All layers see everything, unless the file names each of them.
-void read_mellum(struct config_fields *fields, struct transformer *model)
+static void read_mellum(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->normed_heads = true;
@@ -334,20 +332,20 @@ void read_mellum(struct config_fields *fields, struct transformer *model)
     read_layer_words(fields, "mlp_layer_types", "dense, sparse", take_sparse, model);
 }
 
-void read_sarvam_mla(struct config_fields *fields, struct transformer *model)
+static void read_sarvam_mla(struct config_fields *fields, struct transformer *model)
 {
     read_deepseek(fields, model);
     model->buffered_correction = true;
 }
 
-void read_sarvam_moe(struct config_fields *fields, struct transformer *model)
+static void read_sarvam_moe(struct config_fields *fields, struct transformer *model)
 {
     read_glm4_moe(fields, model);
     model->buffered_correction = true;
 }
 
 // All layers have experts.
-void read_solar_open(struct config_fields *fields, struct transformer *model)
+static void read_solar_open(struct config_fields *fields, struct transformer *model)
 {
     read_llama_as(fields, "moe_intermediate_size", model);
     model->output_bias = model->mlp_biases = false;
@@ -357,7 +355,7 @@ void read_solar_open(struct config_fields *fields, struct transformer *model)
     fields_know(fields, "intermediate_size|first_k_dense_replace");
 }
 
-void read_exaone_moe(struct config_fields *fields, struct transformer *model)
+static void read_exaone_moe(struct config_fields *fields, struct transformer *model)
 {
     read_exaone4(fields, model);
     read_deepseek_experts(fields, model);
@@ -365,7 +363,7 @@ void read_exaone_moe(struct config_fields *fields, struct transformer *model)
 }
 
 // The output of attention is gated. The correction of its router is a parameter that is not trained.
-void read_afmoe(struct config_fields *fields, struct transformer *model)
+static void read_afmoe(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->mlp_biases = false;
@@ -382,7 +380,7 @@ void read_afmoe(struct config_fields *fields, struct transformer *model)
     fields_know(fields, "mup_enabled");
 }
 
-void read_aria(struct config_fields *fields, struct transformer *model)
+static void read_aria(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->mlp_biases = false;
@@ -392,7 +390,7 @@ void read_aria(struct config_fields *fields, struct transformer *model)
 }
 
 // The first layer has no experts, unless the file names each.
-void read_hy_v3(struct config_fields *fields, struct transformer *model)
+static void read_hy_v3(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->normed_heads = true;
@@ -417,7 +415,7 @@ static void read_idle_experts(struct config_fields *fields, struct transformer *
 }
 
 // A layer is two blocks. The first has experts beside its MLP, whose outputs are added behind the second.
-void read_longcat_flash(struct config_fields *fields, struct transformer *model)
+static void read_longcat_flash(struct config_fields *fields, struct transformer *model)
 {
     model->layers = 2 * fields_number(fields, "num_layers", 1, TRANSFORMER_MOST_LAYERS / 2);
     read_llama_as(fields, "ffn_hidden_size|intermediate_size", model);
@@ -435,13 +433,13 @@ void read_longcat_flash(struct config_fields *fields, struct transformer *model)
 
 // --- latent attention, and no experts ---------------------------------------------------
 
-void read_youtu(struct config_fields *fields, struct transformer *model)
+static void read_youtu(struct config_fields *fields, struct transformer *model)
 {
     read_mistral(fields, model);
     read_latent(fields, model);
 }
 
-void read_minicpm3(struct config_fields *fields, struct transformer *model)
+static void read_minicpm3(struct config_fields *fields, struct transformer *model)
 {
     read_mistral(fields, model);
     const uint64_t size = model->heads > 0 ? model->hidden / model->heads : 0;
@@ -449,3 +447,87 @@ void read_minicpm3(struct config_fields *fields, struct transformer *model)
     model->mlp_biases = fields_flag(fields, "mlp_bias");
     fields_know(fields, "dim_model_base");
 }
+
+// --- the families ---------------------------------------------------------------
+
+#define LATENT "q_lora_rank 1536 kv_lora_rank 512 qk_nope_head_dim 128 qk_rope_head_dim 64 v_head_dim 128"
+#define DEEPSEEK_V3 \
+    "n_routed_experts 256 num_experts_per_tok 8 moe_intermediate_size 2048 n_shared_experts 1 " \
+    "first_k_dense_replace 3"
+
+// With experts, or with latent attention.
+const struct family expert_families[] = {
+    { "youtu", read_youtu, { 32, 2048, 16, 16, 0, 6144, 128256, 0 }, LATENT " tie_word_embeddings 1" },
+    { "minicpm3", read_minicpm3, { 62, 2560, 40, 40, 0, 6400, 73448, 0 },
+      "tie_word_embeddings 1 q_lora_rank 768 kv_lora_rank 256 qk_nope_head_dim 64 qk_rope_head_dim 32" },
+    { "mixtral", read_mixtral, { 32, 4096, 32, 8, 0, 14336, 32000, 0 }, "num_local_experts 8 num_experts_per_tok 2" },
+    { "qwen2_moe", read_qwen2_moe, { 24, 2048, 16, 16, 0, 5632, 151936, 4096 },
+      "qkv_bias 1 num_experts 60 num_experts_per_tok 4 moe_intermediate_size 1408 "
+      "shared_expert_intermediate_size 5632" },
+    { "qwen3_moe", read_qwen3_moe, { 24, 2048, 32, 4, 0, 6144, 151936, 4096 },
+      "num_experts 128 num_experts_per_tok 8 moe_intermediate_size 768" },
+    { "qwen3_vl_moe_text", read_qwen3_moe, { 24, 2048, 16, 16, 0, 5632, 151936, 0 },
+      "tie_word_embeddings 1 num_experts 60 num_experts_per_tok 4 moe_intermediate_size 1408" },
+    { "deepseek_v2", read_deepseek, { 32, 4096, 32, 0, 0, 11008, 102400, 0 },
+      LATENT " n_routed_experts 64 moe_intermediate_size 1407 n_shared_experts 2" },
+    { "deepseek_v3", read_deepseek, { 61, 7168, 128, 128, 0, 18432, 129280, 0 }, LATENT " " DEEPSEEK_V3 },
+    { "kimi_k2", read_deepseek, { 61, 7168, 128, 128, 0, 18432, 129280, 0 }, LATENT " " DEEPSEEK_V3 },
+    { "deepseek_v32", read_deepseek_sparse, { 61, 7168, 128, 128, 64, 18432, 129280, 0 },
+      LATENT " " DEEPSEEK_V3 " index_n_heads 64 index_head_dim 128 index_topk 2048" },
+    { "glm_moe_dsa", read_deepseek_sparse, { 78, 6144, 64, 64, 64, 12288, 154880, 0 },
+      DEEPSEEK_V3 " q_lora_rank 2048 kv_lora_rank 512 qk_nope_head_dim 192 qk_rope_head_dim 64 v_head_dim 256 "
+      "index_n_heads 32 index_head_dim 128 index_topk 2048" },
+    { "gpt_oss", read_gpt_oss, { 36, 2880, 64, 8, 64, 2880, 201088, 128 },
+      "attention_bias 1 num_local_experts 128 num_experts_per_tok 4" },
+    { "glm4_moe", read_glm4_moe, { 46, 4096, 96, 8, 0, 10944, 151552, 0 },
+      "n_routed_experts 128 num_experts_per_tok 8 moe_intermediate_size 1408 n_shared_experts 1 "
+      "first_k_dense_replace 1" },
+    { "glm4v_moe_text", read_glm4v_moe, { 46, 4096, 96, 8, 0, 10944, 151424, 0 },
+      "attention_bias 1 n_routed_experts 128 num_experts_per_tok 8 moe_intermediate_size 1408 n_shared_experts 1 "
+      "first_k_dense_replace 1" },
+    { "glm4_moe_lite", read_glm4_moe_lite, { 47, 2048, 20, 20, 0, 10240, 154880, 0 },
+      "n_routed_experts 64 num_experts_per_tok 4 moe_intermediate_size 1536 n_shared_experts 1 q_lora_rank 768 "
+      "kv_lora_rank 512 qk_nope_head_dim 192 qk_rope_head_dim 64 v_head_dim 256" },
+    { "llama4_text", read_llama4, { 48, 5120, 40, 8, 128, 8192, 202048, 0 },
+      "intermediate_size_mlp 16384 num_local_experts 16 num_experts_per_tok 1" },
+    { "olmoe", read_olmoe, { 16, 2048, 16, 0, 0, 2048, 50304, 0 }, "num_experts 64 num_experts_per_tok 8" },
+    { "granitemoe", read_granite_experts, { 32, 4096, 32, 0, 0, 11008, 32000, 0 },
+      "num_local_experts 8 num_experts_per_tok 2" },
+    { "granitemoeshared", read_granite_experts, { 32, 4096, 32, 0, 0, 11008, 32000, 0 },
+      "num_local_experts 8 num_experts_per_tok 2" },
+    { "phimoe", read_phimoe, { 32, 4096, 32, 8, 0, 6400, 32064, 0 }, "num_local_experts 16 num_experts_per_tok 2" },
+    { "minimax_m2", read_minimax_m2, { 62, 3072, 48, 8, 128, 1536, 200064, 0 },
+      "num_local_experts 256 num_experts_per_tok 8" },
+    { "dots1", read_dots1, { 62, 4608, 32, 32, 0, 10944, 152064, 4096 }, "moe_intermediate_size 1408" },
+    { "ernie4_5_moe", read_ernie_moe, { 28, 2560, 20, 4, 0, 12288, 103424, 0 },
+      "tie_word_embeddings 1 moe_num_experts 64 moe_k 6 moe_intermediate_size 1536 moe_num_shared_experts 2 "
+      "moe_layer_start_index 1" },
+    { "dbrx", read_dbrx, { 0, 0, 0, 0, 0, 0, 32000, 0 }, "n_layers 24 d_model 2048 n_heads 16" },
+    { "hunyuan_v1_moe", read_hunyuan_moe, { 32, 4096, 32, 0, 0, 11008, 290943, 0 }, "" },
+    { "flex_olmo", read_olmoe, { 32, 4096, 32, 0, 0, 11008, 100352, 0 }, "num_experts 7 num_experts_per_tok 5" },
+    { "granitemoe_swa", read_granitemoe_swa, { 32, 4096, 32, 0, 0, 11008, 32000, 128 },
+      "num_local_experts 8 num_experts_per_tok 2" },
+    { "mellum", read_mellum, { 28, 2304, 32, 4, 128, 7168, 98304, 1024 },
+      "num_local_experts 64 num_experts_per_tok 8 moe_intermediate_size 896" },
+    { "sarvam_mla", read_sarvam_mla, { 32, 4096, 64, 0, 0, 16384, 262144, 0 },
+      "n_routed_experts 128 num_experts_per_tok 8 moe_intermediate_size 2048 n_shared_experts 1 "
+      "first_k_dense_replace 1 kv_lora_rank 512 qk_nope_head_dim 128 qk_rope_head_dim 64 v_head_dim 128" },
+    { "sarvam_moe", read_sarvam_moe, { 19, 4096, 64, 4, 64, 8192, 262144, 0 },
+      "use_qk_norm 1 n_routed_experts 128 num_experts_per_tok 6 moe_intermediate_size 1024 n_shared_experts 1 "
+      "first_k_dense_replace 1" },
+    { "solar_open", read_solar_open, { 48, 4096, 64, 8, 128, 0, 196608, 0 },
+      "n_routed_experts 128 num_experts_per_tok 8 moe_intermediate_size 1280 n_shared_experts 1" },
+    { "exaone_moe", read_exaone_moe, { 32, 4096, 32, 32, 0, 16384, 102400, 4096 },
+      "sliding_window_pattern 4 num_experts 64 num_experts_per_tok 8 moe_intermediate_size 1024 "
+      "num_shared_experts 1 first_k_dense_replace 1" },
+    { "afmoe", read_afmoe, { 32, 2048, 16, 0, 128, 6144, 200192, 1024 },
+      "num_experts 64 num_experts_per_tok 6 moe_intermediate_size 1408 num_shared_experts 2 num_dense_layers 1" },
+    { "aria_text", read_aria, { 32, 4096, 32, 0, 0, 4096, 32000, 0 },
+      "moe_num_experts 8 moe_topk 2 moe_num_shared_experts 2" },
+    { "hy_v3", read_hy_v3, { 80, 4096, 64, 8, 128, 13312, 120832, 0 },
+      "num_experts 192 num_experts_per_tok 8 moe_intermediate_size 1536 num_shared_experts 1" },
+    { "longcat_flash", read_longcat_flash, { 0, 6144, 64, 0, 0, 0, 131072, 0 },
+      LATENT " num_layers 28 ffn_hidden_size 12288 n_routed_experts 512 moe_topk 12 expert_ffn_hidden_size 2048 "
+      "zero_expert_num 256" },
+    { 0 },
+};

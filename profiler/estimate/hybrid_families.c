@@ -1,9 +1,6 @@
-#include "profiler/estimate/hybrid_families.h"
+#include "profiler/estimate/families.h"
 
 #include <string.h>
-
-#include "profiler/estimate/decoder_families.h"
-#include "profiler/estimate/expert_families.h"
 
 // --- which layers are recurrent ---------------------------------------------------
 
@@ -182,7 +179,7 @@ static void check_predicted(struct config_fields *fields)
 }
 
 // Each layer is a mixer or an MLP or experts, behind a norm of its own.
-void read_nemotron_h(struct config_fields *fields, struct transformer *model)
+static void read_nemotron_h(struct config_fields *fields, struct transformer *model)
 {
     read_single_layers(fields, model);  // which says how many there are
     read_llama(fields, model);
@@ -196,7 +193,7 @@ void read_nemotron_h(struct config_fields *fields, struct transformer *model)
                         "|mtp_hybrid_override_pattern|mtp_layers_block_type|num_hidden_layers|hybrid_override_pattern");
 }
 
-void read_granite_hybrid(struct config_fields *fields, struct transformer *model)
+static void read_granite_hybrid(struct config_fields *fields, struct transformer *model)
 {
     char positions[16];
     read_granite_experts(fields, model);
@@ -206,7 +203,7 @@ void read_granite_hybrid(struct config_fields *fields, struct transformer *model
     recur_except(fields, UINT64_MAX, model);
 }
 
-void read_bamba(struct config_fields *fields, struct transformer *model)
+static void read_bamba(struct config_fields *fields, struct transformer *model)
 {
     struct json list, item;
     read_llama(fields, model);
@@ -220,7 +217,7 @@ void read_bamba(struct config_fields *fields, struct transformer *model)
 }
 
 // Attention and Mamba 2 read the same norm, in every layer.
-void read_falcon_h1(struct config_fields *fields, struct transformer *model)
+static void read_falcon_h1(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->output_bias = model->attention_biases;
@@ -251,7 +248,7 @@ static void read_mamba_sizes(struct config_fields *fields, struct transformer *m
     model->scan_bias = fields_flag(fields, "mamba_proj_bias|use_bias");
 }
 
-void read_jamba(struct config_fields *fields, struct transformer *model)
+static void read_jamba(struct config_fields *fields, struct transformer *model)
 {
     read_mistral(fields, model);
     model->is_rotary = false;
@@ -291,27 +288,27 @@ static void read_gated_experts(struct config_fields *fields, struct transformer 
     model->gated_shared = true;
 }
 
-void read_qwen3_next(struct config_fields *fields, struct transformer *model)
+static void read_qwen3_next(struct config_fields *fields, struct transformer *model)
 {
     read_qwen_hybrid(fields, "intermediate_size", model);
     read_gated_experts(fields, model);
 }
 
-void read_qwen3_5(struct config_fields *fields, struct transformer *model)
+static void read_qwen3_5(struct config_fields *fields, struct transformer *model)
 {
     read_qwen_hybrid(fields, "intermediate_size", model);
     fields_know(fields, "attn_output_gate");
 }
 
 // All layers have experts; a width of plain MLPs is not stated.
-void read_qwen3_5_moe(struct config_fields *fields, struct transformer *model)
+static void read_qwen3_5_moe(struct config_fields *fields, struct transformer *model)
 {
     read_qwen_hybrid(fields, "moe_intermediate_size", model);
     read_gated_experts(fields, model);
     fields_know(fields, "attn_output_gate");
 }
 
-void read_minimax(struct config_fields *fields, struct transformer *model)
+static void read_minimax(struct config_fields *fields, struct transformer *model)
 {
     read_mixtral(fields, model);
     model->recurrence = RECURRENCE_LIGHTNING;
@@ -337,7 +334,7 @@ static void read_lone_sizes(struct config_fields *fields, struct transformer *mo
         model->marks[i] |= LAYER_RECURRENT | LAYER_WITHOUT_MLP;
 }
 
-void read_mamba2(struct config_fields *fields, struct transformer *model)
+static void read_mamba2(struct config_fields *fields, struct transformer *model)
 {
     read_mamba2_sizes(fields, model);
     read_lone_sizes(fields, model);
@@ -349,7 +346,7 @@ void read_mamba2(struct config_fields *fields, struct transformer *model)
 }
 
 // A head is a channel. Norms of FalconMamba's step sizes have no parameters.
-void read_mamba(struct config_fields *fields, struct transformer *model)
+static void read_mamba(struct config_fields *fields, struct transformer *model)
 {
     read_lone_sizes(fields, model);
     read_mamba_sizes(fields, model);
@@ -361,7 +358,7 @@ void read_mamba(struct config_fields *fields, struct transformer *model)
 
 // Heads of the recurrence are as many as those of attention, and their sizes follow from the hidden size, unless the
 // file says them.
-void read_olmo_hybrid(struct config_fields *fields, struct transformer *model)
+static void read_olmo_hybrid(struct config_fields *fields, struct transformer *model)
 {
     struct json rotation, base;
     read_olmo2(fields, model);
@@ -410,7 +407,7 @@ static void read_kimi_layers(struct config_fields *fields, struct transformer *m
 }
 
 // The gated delta rule with a decay for each channel, beside latent attention without rotation.
-void read_kimi_linear(struct config_fields *fields, struct transformer *model)
+static void read_kimi_linear(struct config_fields *fields, struct transformer *model)
 {
     read_mistral(fields, model);
     model->longest = fields_number_or(fields, "model_max_length|max_position_embeddings", 1, MOST_POSITIONS, 0);
@@ -465,7 +462,7 @@ static uint64_t adjusted_ffn(struct config_fields *fields, uint64_t ffn)
     return ((uint64_t)wanted + unit - 1) / unit * unit;
 }
 
-void read_lfm2(struct config_fields *fields, struct transformer *model)
+static void read_lfm2(struct config_fields *fields, struct transformer *model)
 {
     read_llama_as(fields, "block_ff_dim|intermediate_size", model);
     model->attention_biases = model->output_bias = model->mlp_biases = false;
@@ -475,7 +472,7 @@ void read_lfm2(struct config_fields *fields, struct transformer *model)
     model->ffn = is_off ? model->ffn : adjusted_ffn(fields, model->ffn);
 }
 
-void read_lfm2_moe(struct config_fields *fields, struct transformer *model)
+static void read_lfm2_moe(struct config_fields *fields, struct transformer *model)
 {
     read_llama(fields, model);
     model->attention_biases = model->output_bias = model->mlp_biases = false;
@@ -485,3 +482,49 @@ void read_lfm2_moe(struct config_fields *fields, struct transformer *model)
     model->buffered_correction = true;
     fields_know(fields, "use_expert_bias");
 }
+
+// --- the families ---------------------------------------------------------------
+
+#define MAMBA2 \
+    "mamba_n_heads 128 mamba_n_groups 1 mamba_d_state 256 mamba_d_conv 4 mamba_chunk_size 256 mamba_conv_bias 1 " \
+    "mamba_expand 2"
+#define DELTA \
+    "linear_num_value_heads 32 linear_value_head_dim 128 linear_num_key_heads 16 linear_key_head_dim 128 " \
+    "linear_conv_kernel_dim 4"
+
+// Decoders of which some or all layers are recurrent (enum recurrence of transformer.h).
+const struct family hybrid_families[] = {
+    { "nemotron_h", read_nemotron_h, { 0, 4096, 32, 8, 128, 21504, 131072, 0 },
+      "n_routed_experts 8 num_experts_per_tok 2 moe_intermediate_size 7688 n_shared_experts 1 mamba_num_heads 128 "
+      "mamba_head_dim 64 n_groups 8 ssm_state_size 128 conv_kernel 4 chunk_size 128 use_conv_bias 1 "
+      "moe_shared_expert_intermediate_size 7688 mlp_hidden_act relu2" },
+    { "granitemoehybrid", read_granite_hybrid, { 32, 4096, 32, 0, 0, 11008, 32000, 0 },
+      MAMBA2 " num_local_experts 8 num_experts_per_tok 2 shared_intermediate_size 1024" },
+    { "bamba", read_bamba, { 32, 4096, 32, 8, 0, 14336, 128000, 0 }, MAMBA2 },
+    { "falcon_h1", read_falcon_h1, { 32, 4096, 32, 8, 0, 14336, 128000, 0 }, MAMBA2 " mamba_d_ssm 1024" },
+    { "jamba", read_jamba, { 32, 4096, 32, 8, 0, 14336, 65536, 0 },
+      "num_experts 16 num_experts_per_tok 2 mamba_d_state 16 mamba_d_conv 4 mamba_conv_bias 1 mamba_expand 2" },
+    { "qwen3_next", read_qwen3_next, { 48, 2048, 16, 2, 256, 5632, 151936, 0 },
+      DELTA " num_experts 512 num_experts_per_tok 10 moe_intermediate_size 512 shared_expert_intermediate_size 512" },
+    { "qwen3_5_text", read_qwen3_5, { 32, 4096, 16, 4, 256, 12288, 248320, 0 }, DELTA },
+    { "qwen3_5_moe_text", read_qwen3_5_moe, { 40, 2048, 16, 2, 256, 0, 248320, 0 },
+      DELTA " num_experts 256 num_experts_per_tok 8 moe_intermediate_size 512 shared_expert_intermediate_size 512" },
+    { "minimax", read_minimax, { 32, 4096, 32, 8, 0, 14336, 32000, 0 },
+      "num_local_experts 8 num_experts_per_tok 2 block_size 256" },
+    { "mamba2", read_mamba2, { 64, 4096, 0, 0, 64, 0, 32768, 0 },
+      "num_heads 128 n_groups 8 state_size 128 conv_kernel 4 chunk_size 256 use_conv_bias 1" },
+    { "olmo_hybrid", read_olmo_hybrid, { 32, 3840, 30, 0, 0, 11008, 100352, 0 }, "linear_conv_kernel_dim 4" },
+    { "kimi_linear", read_kimi_linear, { 27, 2304, 32, 32, 0, 9216, 163840, 0 },
+      "num_experts 256 num_experts_per_tok 8 moe_intermediate_size 1024 num_shared_experts 1 kv_lora_rank 512 "
+      "qk_nope_head_dim 128 qk_rope_head_dim 64 v_head_dim 128 linear_num_heads 32 linear_head_dim 128 "
+      "linear_conv_kernel_dim 4" },
+    { "lfm2", read_lfm2, { 32, 2560, 32, 8, 0, 12288, 65536, 0 }, "tie_word_embeddings 1 conv_L_cache 3" },
+    { "lfm2_moe", read_lfm2_moe, { 32, 2048, 32, 8, 0, 7168, 65536, 0 },
+      "tie_word_embeddings 1 num_experts 32 num_experts_per_tok 4 moe_intermediate_size 1792 num_dense_layers 2 "
+      "conv_L_cache 3" },
+    { "mamba", read_mamba, { 32, 768, 0, 0, 0, 0, 50280, 0 },
+      "tie_word_embeddings 1 expand 2 state_size 16 conv_kernel 4 use_conv_bias 1" },
+    { "falcon_mamba", read_mamba, { 32, 768, 0, 0, 0, 0, 50280, 0 },
+      "tie_word_embeddings 1 expand 2 state_size 16 conv_kernel 4 use_conv_bias 1" },
+    { 0 },
+};
