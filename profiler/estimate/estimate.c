@@ -130,9 +130,7 @@ static const struct rated_product *find_product(const struct rated_device *devic
 
 static bool check_attention(const struct rated_device *device, enum attention_how how, struct error *error)
 {
-    const bool is_there = how == ATTENTION_FUSED ? device->fused.forward_permille > 0
-                        : how == ATTENTION_FLASH ? device->flash.forward_permille > 0 : true;
-    return is_there
+    return framework_attention(device, how) == how
         || error_named(error, "%s has no such kernel for attention (%s; it has plain and recomputed)", device->name,
                        estimate_attention_words[how]);
 }
@@ -507,7 +505,7 @@ static bool check_tuning(const struct estimate *estimate, struct error *error)
         if (tuning->lengths[i].tokens > request->sequence)
             return error_set(error, "sequences of %u tokens do not fit into packed ones of %llu",
                              tuning->lengths[i].tokens, (unsigned long long)request->sequence);
-    const bool is_one = request->attention == ATTENTION_FUSED || request->attention == ATTENTION_FLASH;
+    const bool is_one = attention_is_one_kernel(request->attention);
     if (tuning->length_count && (!is_one || estimate->model.recurrence != RECURRENCE_NONE || request->context > 1))
         return error_set(error, "packed sequences are estimated for attention in one kernel, without recurrent layers"
                          " and context parallelism");

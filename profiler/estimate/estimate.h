@@ -17,6 +17,11 @@
 // scores are in memory: they are kept (PLAIN), or recomputed in the backward (RECOMPUTED; Korthikanti's "selective").
 enum attention_how { ATTENTION_FUSED, ATTENTION_FLASH, ATTENTION_PLAIN, ATTENTION_RECOMPUTED };
 
+static inline bool attention_is_one_kernel(enum attention_how how)
+{
+    return how == ATTENTION_FUSED || how == ATTENTION_FLASH;
+}
+
 // How much of a layer's own communication is hidden:
 // * OVERLAP_NOTHING: nothing.
 // * OVERLAP_BACKWARD: in the backward, what fits behind the products for the weights' gradients.

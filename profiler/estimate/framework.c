@@ -230,8 +230,7 @@ static bool is_said(const struct estimate_request *request, enum estimate_said w
     return request->said & what;
 }
 
-// On a device without such kernels, scores are kept.
-static enum attention_how attention_on(const struct rated_device *device, enum attention_how attention)
+enum attention_how framework_attention(const struct rated_device *device, enum attention_how attention)
 {
     const bool is_there = attention == ATTENTION_FUSED ? device->fused.forward_permille > 0
                         : attention == ATTENTION_FLASH ? device->flash.forward_permille > 0 : true;
@@ -245,7 +244,7 @@ void framework_fill(const struct transformer *model, const struct rated_device *
     if (!like)
         return;
     if (!is_said(request, SAID_ATTENTION))
-        request->attention = attention_on(device, like->attention);
+        request->attention = framework_attention(device, like->attention);
     if (!is_said(request, SAID_OVERLAP))
         request->overlap = like->overlap;
     if (!is_said(request, SAID_LOSS))

@@ -74,6 +74,9 @@ void framework_names(struct text *text);
 void framework_fill(const struct transformer *model, const struct rated_device *device,
                     struct estimate_request *request);
 
+// Attention as this device can do it: without such a kernel, scores are kept.
+enum attention_how framework_attention(const struct rated_device *device, enum attention_how attention);
+
 // Bytes per parameter on a device with these choices. If the request has no framework, they are those of the first
 // one.
 struct framework_states framework_states(const struct transformer *model, const struct estimate_request *request);

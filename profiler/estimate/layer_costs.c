@@ -123,19 +123,15 @@ static void add_fused_attention(struct layer_maker *maker)
 }
 
 // Scores of all pairs in memory: two products, with softmax and dropout between them.
-static void add_scores(struct layer_maker *maker, enum estimate_phase phase)
+static void add_scores(struct layer_maker *maker, enum estimate_phase phase, struct product_size wide,
+                       struct product_size narrow)
 {
-    const struct transformer *model = maker->model;
-    const double sequence = (double)maker->request->sequence;
-    const double size = (double)model->head_size, heads = heads_here(maker) * (double)maker->request->micro_batch;
-    const double queries = maker->tokens / (double)maker->request->micro_batch;
-    const double number = maker->number;
-    const struct rated_product *rated = maker->head_products;
-    layer_add_product(maker, phase, rated, (struct product_size){ queries, sequence, size, heads, number, number });
-    layer_add_pass(maker, phase, 2 * heads * queries * sequence);
-    if (model->drops_scores)
-        layer_add_pass(maker, phase, 2.5 * heads * queries * sequence);
-    layer_add_product(maker, phase, rated, (struct product_size){ queries, size, sequence, heads, number, number });
+    const double scores = wide.count * wide.m * wide.n;
+    layer_add_product(maker, phase, maker->head_products, wide);
+    layer_add_pass(maker, phase, 2 * scores);
+    if (maker->model->drops_scores)
+        layer_add_pass(maker, phase, 2.5 * scores);
+    layer_add_product(maker, phase, maker->head_products, narrow);
 }
 
 static void add_plain_attention(struct layer_maker *maker)
@@ -145,11 +141,11 @@ static void add_plain_attention(struct layer_maker *maker)
     const double size = (double)model->head_size, heads = heads_here(maker) * (double)maker->request->micro_batch;
     const double queries = maker->tokens / (double)maker->request->micro_batch, number = maker->number;
     const struct rated_product *rated = maker->head_products;
-    add_scores(maker, ESTIMATE_F);
-    if (maker->request->attention == ATTENTION_RECOMPUTED)
-        add_scores(maker, ESTIMATE_I);
     const struct product_size wide = { queries, sequence, size, heads, number, number };
     const struct product_size narrow = { queries, size, sequence, heads, number, number };
+    add_scores(maker, ESTIMATE_F, wide, narrow);
+    if (maker->request->attention == ATTENTION_RECOMPUTED)
+        add_scores(maker, ESTIMATE_I, wide, narrow);
     for (int twice = 0; twice < 2; twice++) {
         layer_add_product(maker, ESTIMATE_I, rated, wide);
         layer_add_product(maker, ESTIMATE_I, rated, narrow);
@@ -223,27 +219,20 @@ static void add_latent_products(struct layer_maker *maker, double queries)
     const double narrow = values + (double)model->rope_size, tokens = maker->tokens;
     const bool keeps_normed = keeps_normed_latents(maker);
     if (model->query_rank > 0) {
-        layer_add_linear(maker, tokens, hidden, (double)model->query_rank, 1);
-        layer_add_adapters(maker, tokens, hidden, (double)model->query_rank, 1);
-        layer_add_pass(maker, ESTIMATE_F, 2 * tokens * (double)model->query_rank);
-        layer_add_pass(maker, ESTIMATE_I, 3 * tokens * (double)model->query_rank);
-        layer_add_linear(maker, tokens, (double)model->query_rank, queries, 1);
-        layer_add_adapters(maker, tokens, (double)model->query_rank, queries, 1);
+        layer_add_tuned(maker, tokens, hidden, (double)model->query_rank, 1, 1);
+        layer_add_passes(maker, 2 * tokens * (double)model->query_rank, 3 * tokens * (double)model->query_rank);
+        layer_add_tuned(maker, tokens, (double)model->query_rank, queries, 1, 1);
         layer_keep(maker, (keeps_normed ? 2 : 1) * tokens * (double)model->query_rank);
         layer_hold(maker, 2 * tokens * (double)model->query_rank);
     } else {
-        layer_add_linear(maker, tokens, hidden, queries, 1);
-        layer_add_adapters(maker, tokens, hidden, queries, 1);
+        layer_add_tuned(maker, tokens, hidden, queries, 1, 1);
     }
     const double both = heads_here(maker) * (double)(model->nope_size + model->value_size);
-    layer_add_linear(maker, tokens, hidden, narrow, 1);
-    layer_add_adapters(maker, tokens, hidden, narrow, 1);
-    layer_add_pass(maker, ESTIMATE_F, 2 * tokens * values);
-    layer_add_pass(maker, ESTIMATE_I, 3 * tokens * values);
-    layer_add_linear(maker, tokens, values, both, 1);
-    layer_add_adapters(maker, tokens, values, both, 1);
-    layer_add_pass(maker, ESTIMATE_F, 2 * tokens * (both + queries));  // heads are put together from their two parts
-    layer_add_pass(maker, ESTIMATE_I, 2 * tokens * (both + queries));
+    layer_add_tuned(maker, tokens, hidden, narrow, 1, 1);
+    layer_add_passes(maker, 2 * tokens * values, 3 * tokens * values);
+    layer_add_tuned(maker, tokens, values, both, 1, 1);
+    const double heads = tokens * (both + queries);  // that are put together from their two parts
+    layer_add_passes(maker, 2 * heads, 2 * heads);
     add_latent_again(maker, queries, both);
     layer_keep(maker, tokens * ((keeps_normed ? values : 0) + narrow));
     layer_hold(maker, tokens * (values + narrow));
@@ -297,7 +286,7 @@ static uint64_t attention_share(const struct layer_maker *maker)
 // The kernels of attention itself.
 static void add_kernels(struct layer_maker *maker)
 {
-    if (maker->request->attention == ATTENTION_FUSED || maker->request->attention == ATTENTION_FLASH)
+    if (attention_is_one_kernel(maker->request->attention))
         add_fused_attention(maker);
     else
         add_plain_attention(maker);
@@ -308,8 +297,7 @@ static void keep_narrow_output(struct layer_maker *maker, double numbers)
 {
     enum { BITS = 12 };
     const double share = layer_narrow_bytes(BITS) / maker->number;
-    layer_add_pass(maker, ESTIMATE_F, share * numbers);
-    layer_add_pass(maker, ESTIMATE_I, (share + maker->product_number / maker->number) * numbers);
+    layer_add_passes(maker, share * numbers, (share + maker->product_number / maker->number) * numbers);
     layer_keep_narrow(maker, numbers, BITS);
 }
 
@@ -326,8 +314,7 @@ static void add_attention(struct layer_maker *maker)
     if (model->is_latent) {
         add_latent_products(maker, queries);
     } else {
-        layer_add_linear(maker, tokens, hidden, queries + gate + 2 * keys, 1);
-        layer_add_adapters(maker, tokens, hidden, queries + gate + 2 * keys, 3);
+        layer_add_tuned(maker, tokens, hidden, queries + gate + 2 * keys, 1, 3);
     }
     if (model->attention_biases)
         layer_add_bias_gradient(maker, tokens * (queries + gate + 2 * keys));
@@ -339,13 +326,11 @@ static void add_attention(struct layer_maker *maker)
     }
     add_kernels(maker);
     if (gate > 0) {
-        layer_add_pass(maker, ESTIMATE_F, 3 * tokens * gate);
-        layer_add_pass(maker, ESTIMATE_I, 5 * tokens * gate);
+        layer_add_passes(maker, 3 * tokens * gate, 5 * tokens * gate);
         layer_keep(maker, 2 * tokens * gate);  // the gate, and the output of attention
         layer_hold(maker, tokens * gate);
     }
-    layer_add_linear(maker, tokens, values, hidden, 1);
-    layer_add_adapters(maker, tokens, values, hidden, 1);
+    layer_add_tuned(maker, tokens, values, hidden, 1, 1);
     if (layer_is_recomputed(maker, RECOMPUTE_LATENT)) {
         layer_bring_back(maker, tokens * (queries + keys + kept_values) * maker->number);
     } else {
@@ -353,7 +338,7 @@ static void add_attention(struct layer_maker *maker)
         layer_keep(maker, tokens * keys);
         layer_keep(maker, tokens * kept_values);
     }
-    const bool is_one = maker->request->attention == ATTENTION_FUSED || maker->request->attention == ATTENTION_FLASH;
+    const bool is_one = attention_is_one_kernel(maker->request->attention);
     // A fused kernel's backward reads its output, which is wide. So does that of the next product, if it is not narrow.
     const bool is_apart = !layer_keeps_inputs(maker) || maker->product_number < maker->number;
     if (maker->request->narrow & NARROW_ATTENTION && (is_one || layer_keeps_inputs(maker))) {
@@ -467,28 +452,21 @@ static void add_activation(struct layer_maker *maker, double numbers)
 {
     const double inputs = maker->model->is_gated ? 2 : 1;
     const double narrow = maker->has_narrow ? inputs * layer_narrow_bytes(NARROW_BITS) / maker->number : 0;
-    layer_add_pass(maker, ESTIMATE_F, (inputs + 1 + narrow) * numbers);
-    layer_add_pass(maker, ESTIMATE_I, ((maker->has_narrow ? narrow : inputs) + inputs + 1) * numbers);
-}
-
-static void keep_activation_inputs(struct layer_maker *maker, double numbers)
-{
-    if (maker->has_narrow)
-        layer_keep_narrow(maker, numbers, NARROW_BITS);
-    else
-        layer_keep(maker, numbers);
+    layer_add_passes(maker, (inputs + 1 + narrow) * numbers,
+                     ((maker->has_narrow ? narrow : inputs) + inputs + 1) * numbers);
 }
 
 // The products up and down, and the activation between them, for `count` MLPs of `tokens` tokens each.
 static void add_mlp(struct layer_maker *maker, double tokens, double hidden, double ffn, double count)
 {
     const double ups = maker->model->is_gated ? 2 : 1;
-    layer_add_linear(maker, tokens, hidden, ups * ffn, count);
-    layer_add_adapters(maker, tokens, hidden, ups * ffn, ups);
+    layer_add_tuned(maker, tokens, hidden, ups * ffn, count, ups);
     add_activation(maker, tokens * ffn * count);
-    layer_add_linear(maker, tokens, ffn, hidden, count);
-    layer_add_adapters(maker, tokens, ffn, hidden, 1);
-    keep_activation_inputs(maker, ups * tokens * ffn * count);
+    layer_add_tuned(maker, tokens, ffn, hidden, count, 1);
+    if (maker->has_narrow)
+        layer_keep_narrow(maker, ups * tokens * ffn * count, NARROW_BITS);
+    else
+        layer_keep(maker, ups * tokens * ffn * count);
     if (layer_is_recomputed(maker, RECOMPUTE_ACTIVATIONS)) {
         layer_add_pass(maker, ESTIMATE_I, (ups + 1) * tokens * ffn * count);
         layer_bring_back(maker, tokens * ffn * count * maker->product_number);
@@ -588,16 +566,14 @@ static void add_output_biases(struct layer_maker *maker, double numbers, double 
     const double wide = 4 / maker->number;
     for (double i = 0; i < experts; i++) {
         layer_add_pass(maker, ESTIMATE_F, wide * numbers / experts);
-        layer_add_pass(maker, ESTIMATE_F, (1 + 2 * wide) * numbers / experts);
-        layer_add_pass(maker, ESTIMATE_I, (1 + wide) * numbers / experts);
+        layer_add_passes(maker, (1 + 2 * wide) * numbers / experts, (1 + wide) * numbers / experts);
         layer_add_pass(maker, ESTIMATE_I, 2 * wide * numbers / experts);
         layer_add_pass(maker, ESTIMATE_I, wide * numbers / experts);
         layer_add_bias_gradient(maker, 2 * wide * numbers / experts);
         layer_add_bias_gradient(maker, wide * numbers / experts);
     }
     layer_add_pass(maker, ESTIMATE_F, 2 * wide * numbers);
-    layer_add_pass(maker, ESTIMATE_F, (1 + wide) * numbers);
-    layer_add_pass(maker, ESTIMATE_I, (1 + wide) * numbers);
+    layer_add_passes(maker, (1 + wide) * numbers, (1 + wide) * numbers);
     layer_add_pass(maker, ESTIMATE_I, 2 * numbers);
     maker->layer->workspace_bytes += 2 * layer_tensor_bytes(4 * numbers);
     maker->layer->backward_workspace_bytes += layer_tensor_bytes(4 * numbers);
@@ -771,16 +747,14 @@ static void add_wide_loss(struct layer_maker *maker, double logits)
 // Logits are read twice and written. The backward scales what is there.
 static void add_fused_loss(struct layer_maker *maker, double logits)
 {
-    layer_add_pass(maker, ESTIMATE_F, 3 * logits);
-    layer_add_pass(maker, ESTIMATE_I, 2 * logits);
+    layer_add_passes(maker, 3 * logits, 2 * logits);
     layer_keep(maker, logits);
 }
 
 // Logits are read; for the gradient they are read again, and it is written beside them.
 static void add_kernel_loss(struct layer_maker *maker, double logits)
 {
-    layer_add_pass(maker, ESTIMATE_F, logits);
-    layer_add_pass(maker, ESTIMATE_I, 2 * logits);
+    layer_add_passes(maker, logits, 2 * logits);
     layer_keep(maker, logits);
     maker->layer->backward_workspace_bytes += layer_tensor_bytes(maker->number * logits);
 }
@@ -799,8 +773,7 @@ static void add_metrics(struct layer_maker *maker, double logits)
 // Logits are divided, go through tanh, whose output is kept for the backward, and are multiplied.
 static void add_cap(struct layer_maker *maker, double logits)
 {
-    layer_add_pass(maker, ESTIMATE_F, 2 * logits);
-    layer_add_pass(maker, ESTIMATE_I, 3 * logits);
+    layer_add_passes(maker, 2 * logits, 3 * logits);
     for (int i = 0; i < 2; i++) {
         layer_add_small_pass(maker, ESTIMATE_F, 2 * logits);
         layer_add_small_pass(maker, ESTIMATE_I, 2 * logits);

@@ -31,6 +31,13 @@ void layer_add_pass(struct layer_maker *maker, enum estimate_phase phase, double
     layer_phase(maker, phase)->launches += 1;
 }
 
+// One in the forward, and one in the backward.
+void layer_add_passes(struct layer_maker *maker, double forward, double backward)
+{
+    layer_add_pass(maker, ESTIMATE_F, forward);
+    layer_add_pass(maker, ESTIMATE_I, backward);
+}
+
 // A pass that a compiler fuses into the kernel beside it.
 void layer_add_small_pass(struct layer_maker *maker, enum estimate_phase phase, double numbers)
 {
@@ -100,7 +107,7 @@ void layer_add_linear(struct layer_maker *maker, double tokens, double in, doubl
 
 // Beside `pieces` linear layers that read the same: x A B, scaled and added to x W. All of it is in the type of
 // activations. The output of A is kept.
-void layer_add_adapters(struct layer_maker *maker, double tokens, double in, double out, double pieces)
+static void add_adapters(struct layer_maker *maker, double tokens, double in, double out, double pieces)
 {
     const double rank = maker->lora_rank, number = maker->number;
     const struct rated_product *rated = maker->head_products;
@@ -119,6 +126,12 @@ void layer_add_adapters(struct layer_maker *maker, double tokens, double in, dou
     layer_count_flops(maker, 2 * tokens * rank * (pieces * in + out));
     layer_keep(maker, tokens * pieces * rank);
     maker->layer->adapter_parameters += whole(rank * (pieces * in + out));
+}
+
+void layer_add_tuned(struct layer_maker *maker, double tokens, double in, double out, double count, double pieces)
+{
+    layer_add_linear(maker, tokens, in, out, count);
+    add_adapters(maker, tokens, in, out, pieces);
 }
 
 // --- tensor parallelism -------------------------------------------------------
@@ -287,8 +300,7 @@ void layer_set_output(struct layer_maker *maker)
 void layer_add_norm(struct layer_maker *maker)
 {
     const double numbers = maker->local_tokens * (double)maker->model->hidden;
-    layer_add_pass(maker, ESTIMATE_F, 2 * numbers);
-    layer_add_pass(maker, ESTIMATE_I, 3 * numbers);
+    layer_add_passes(maker, 2 * numbers, 3 * numbers);
     if (!maker->model->has_layer_norm || !maker->is_trained)
         return;
     layer_phase(maker, ESTIMATE_W)->launches += 1;

@@ -11,13 +11,15 @@ struct phase_estimate *layer_phase(struct layer_maker *maker, enum estimate_phas
 void layer_add_product(struct layer_maker *maker, enum estimate_phase phase, const struct rated_product *rated,
                        struct product_size size);
 
-// tokens x in by in x out, `count` at once, forward and backward.
+// tokens x in by in x out, `count` at once, forward and backward. Tuned ones have LoRA's matrices beside them, if there
+// is a rank, for each of `pieces` parts of the output.
 void layer_leave_flops(struct layer_maker *maker, double flops);
-void layer_add_adapters(struct layer_maker *maker, double tokens, double in, double out, double pieces);
 void layer_add_linear(struct layer_maker *maker, double tokens, double in, double out, double count);
+void layer_add_tuned(struct layer_maker *maker, double tokens, double in, double out, double count, double pieces);
 
 // A pass over this many numbers of activations; a small one is fused by a compiler into the kernel beside it.
 void layer_add_pass(struct layer_maker *maker, enum estimate_phase phase, double numbers);
+void layer_add_passes(struct layer_maker *maker, double forward, double backward);  // in F and in I
 void layer_add_small_pass(struct layer_maker *maker, enum estimate_phase phase, double numbers);
 void layer_add_narrowing(struct layer_maker *maker, enum estimate_phase phase, double numbers);
 void layer_add_bias_gradient(struct layer_maker *maker, double numbers);

@@ -102,8 +102,7 @@ static double between_of(const struct layer_maker *maker)
 // What a convolution reads is multiplied by a gate before it.
 static void add_gate(struct layer_maker *maker)
 {
-    layer_add_pass(maker, ESTIMATE_F, 3 * maker->tokens * inner_of(maker));
-    layer_add_pass(maker, ESTIMATE_I, 5 * maker->tokens * inner_of(maker));
+    layer_add_passes(maker, 3 * maker->tokens * inner_of(maker), 5 * maker->tokens * inner_of(maker));
 }
 
 // Scans are kernels of small products.
@@ -117,14 +116,13 @@ static void add_scan(struct layer_maker *maker)
     const double flops = maker->tokens * scan_flops(model, maker->tensor), inner = inner_of(maker);
     const double read = (model->scan_kernel > 0 ? convolved_of(maker) : 3 * inner) + inner;
     layer_count_flops(maker, flops);
-    layer_add_pass(maker, ESTIMATE_F, maker->tokens * (read + inner));
-    layer_add_pass(maker, ESTIMATE_I, maker->tokens * (2 * read + 2 * inner));
+    layer_add_passes(maker, maker->tokens * (read + inner), maker->tokens * (2 * read + 2 * inner));
     if (model->recurrence == RECURRENCE_MAMBA)
         return;
     layer_phase(maker, ESTIMATE_F)->attention_ns += flops / layer_fused_rate(maker, ESTIMATE_F);
     layer_phase(maker, ESTIMATE_I)->attention_ns += BACKWARD_FORWARDS * flops / layer_fused_rate(maker, ESTIMATE_I);
-    layer_add_pass(maker, ESTIMATE_F, 4 * states_of(maker) + 2 * maker->tokens * between_of(maker));
-    layer_add_pass(maker, ESTIMATE_I, 8 * states_of(maker) + 6 * maker->tokens * between_of(maker));
+    layer_add_passes(maker, 4 * states_of(maker) + 2 * maker->tokens * between_of(maker),
+                     8 * states_of(maker) + 6 * maker->tokens * between_of(maker));
     layer_phase(maker, ESTIMATE_F)->launches += 3;
     layer_phase(maker, ESTIMATE_I)->launches += 8;
 }
@@ -167,8 +165,7 @@ static void add_channel_gates(struct layer_maker *maker)
         return;
     for (int i = 0; i < 2; i++)
         layer_add_linear(maker, tokens, rank, inner, 1);
-    layer_add_pass(maker, ESTIMATE_F, (1 + 4 / maker->number) * tokens * inner);
-    layer_add_pass(maker, ESTIMATE_I, (2 + 4 / maker->number) * tokens * inner);
+    layer_add_passes(maker, (1 + 4 / maker->number) * tokens * inner, (2 + 4 / maker->number) * tokens * inner);
     layer_keep(maker, 2 * tokens * inner);
     layer_keep(maker, 4 / maker->number * tokens * inner);
     layer_hold(maker, 2 * tokens * inner);
@@ -178,8 +175,7 @@ static void add_channel_gates(struct layer_maker *maker)
 static void add_gated_norm(struct layer_maker *maker)
 {
     const double numbers = maker->tokens * inner_of(maker);
-    layer_add_pass(maker, ESTIMATE_F, 3 * numbers);
-    layer_add_pass(maker, ESTIMATE_I, 5 * numbers);
+    layer_add_passes(maker, 3 * numbers, 5 * numbers);
 }
 
 // Besides what the products read: what the kernels of each recurrence keep for their backward.
