@@ -63,10 +63,8 @@ static const char *read_count(const char *text, uint64_t *count, struct error *e
     size_t length = 0;
     while (isdigit((unsigned char)text[length]) && length + 1 < sizeof digits)
         length++;
-    if (length == 0) {
-        error_set(error, "a group begins with its number at \"%s\"; write it as %s", text, example);
-        return NULL;
-    }
+    if (length == 0)
+        return error_null(error_set(error, "a group begins with its number at \"%s\"; write it as %s", text, example));
     memcpy(digits, text, length);
     digits[length] = '\0';
     return count_parse(digits, "a group", 1, CLUSTER_MOST_DEVICES, count, error) ? skip_spaces(text + length) : NULL;

@@ -181,20 +181,6 @@ static size_t list_links(const struct classes *classes, struct import_link *link
     return count;
 }
 
-// The first of the sorted links between these two nodes, or NULL.
-static const struct import_link *find(const struct import_link *links, size_t count, uint32_t from, uint32_t to)
-{
-    size_t least = 0, end = count;
-    while (least < end) {
-        const size_t middle = (least + end) / 2;
-        if (links[middle].from < from || (links[middle].from == from && links[middle].to < to))
-            least = middle + 1;
-        else
-            end = middle;
-    }
-    return least < count && links[least].from == from && links[least].to == to ? &links[least] : NULL;
-}
-
 // If a backward node reads another layer's forward node, this is that layer's tensor, which already arrives along an
 // edge.
 static bool check_crossing(const struct classes *classes, const struct import_link *links, size_t count,
@@ -209,7 +195,7 @@ static bool check_crossing(const struct classes *classes, const struct import_li
             return dnn_graph_refuse_edge(graph, link->place, error,
                                          "the edge goes from backward node %llu to forward node %llu", from->id,
                                          to->id);
-        if (!from->is_backward && to->is_backward && a != b && !find(links, count, 2 * a, 2 * b))
+        if (!from->is_backward && to->is_backward && a != b && !import_links_find(links, count, 2 * a, 2 * b))
             return dnn_graph_refuse_edge(graph, link->place, error,
                                          "nothing goes forward from node %llu to the layer of backward node %llu",
                                          from->id, to->id);
@@ -244,12 +230,14 @@ static void count_unlike(struct dnn_graph *graph, const struct dnn_node *nodes)
 {
     for (size_t l = 0; l < graph->link_count; l++) {
         const struct import_link *link = &graph->links[l];
-        const struct import_link *back = find(graph->backward, graph->backward_count, link->to + 1, link->from + 1);
+        const struct import_link *back =
+            import_links_find(graph->backward, graph->backward_count, link->to + 1, link->from + 1);
         graph->unlike_count += link->bytes != nodes[link->from].send_ns || (back ? back->bytes : 0) != link->bytes;
     }
     for (size_t l = 0; l < graph->backward_count; l++) {
         const struct import_link *link = &graph->backward[l];
-        graph->unlike_count += link->bytes > 0 && !find(graph->links, graph->link_count, link->to - 1, link->from - 1);
+        graph->unlike_count +=
+            link->bytes > 0 && !import_links_find(graph->links, graph->link_count, link->to - 1, link->from - 1);
     }
 }
 

@@ -66,21 +66,12 @@ static bool read_nodes(struct dnn_graph *graph, struct json *root, struct error 
     return good;
 }
 
-// The node that an edge's end names; an error if there is none.
-static uint32_t read_end(const struct dnn_graph *graph, struct json *item, const char *key)
-{
-    const uint64_t id = json_u64(item, key, 0, JSON_MAX);
-    const uint32_t node = import_ids_find(graph->ids, graph->node_count, id);
-    if (node == UINT32_MAX)
-        json_refuse_key(item, key, "no node has the id %llu", (unsigned long long)id);
-    return node == UINT32_MAX ? 0 : node;
-}
-
 // All edges that leave a node carry the same tensor, so they cost the same.
 static struct import_link read_edge(struct dnn_graph *graph, struct json *item, size_t place)
 {
     json_item_object(item);
-    const struct import_link link = { .from = read_end(graph, item, "sourceId"), .to = read_end(graph, item, "destId"),
+    const struct import_link link = { .from = import_end(graph->ids, graph->node_count, item, "sourceId"),
+                                      .to = import_end(graph->ids, graph->node_count, item, "destId"),
                                       .place = place, .bytes = import_number(item, "cost", ms) };
     struct dnn_node *from = &graph->nodes[link.from];
     if (from->sender && from->send_ns != link.bytes)
@@ -210,21 +201,10 @@ static bool match_colours(struct dnn_graph *graph, const struct coloured *colour
 
 // --- edges between layers ---------------------------------------------------------------------
 
-// The index of the sorted forward edge between these two nodes, or SIZE_MAX.
-static size_t find_link(const struct dnn_graph *graph, uint32_t from, uint32_t to)
+// The forward edge between these two nodes, or NULL.
+static const struct import_link *find_link(const struct dnn_graph *graph, uint32_t from, uint32_t to)
 {
-    size_t least = 0, end = graph->link_count;
-    while (least < end) {
-        const size_t middle = (least + end) / 2;
-        const struct import_link *link = &graph->links[middle];
-        if (link->from == from && link->to == to)
-            return middle;
-        if (link->from < from || (link->from == from && link->to < to))
-            least = middle + 1;
-        else
-            end = middle;
-    }
-    return SIZE_MAX;
+    return import_links_find(graph->links, graph->link_count, from, to);
 }
 
 // Separates forward edges from backward ones. An edge from a forward to a backward node adds nothing if it stays in
@@ -249,7 +229,7 @@ static bool split_links(struct dnn_graph *graph, struct error *error)
         const struct dnn_node *from = &graph->nodes[others[l].from], *to = &graph->nodes[others[l].to];
         if (from->is_backward)
             others[graph->backward_count++] = others[l];
-        else if (to->forward != others[l].from && find_link(graph, others[l].from, to->forward) == SIZE_MAX)
+        else if (to->forward != others[l].from && !find_link(graph, others[l].from, to->forward))
             return dnn_graph_refuse_edge(graph, others[l].place, error,
                                "nothing goes forward from node %llu to the layer of backward node %llu", from->id,
                                to->id);
@@ -266,17 +246,18 @@ struct twins {
 // In a profile, tensors cross a cut forward and their gradients cross it back at the same cost. So each backward edge
 // must cost the same as a forward edge between the same layers. That edge goes from a to b, as in the published
 // inputs. If neither node has another edge, it may also go from b to a.
-static size_t find_twin(const struct dnn_graph *graph, const struct import_link *link, const struct twins *twins)
+static const struct import_link *find_twin(const struct dnn_graph *graph, const struct import_link *link,
+                                          const struct twins *twins)
 {
     const struct dnn_node *from = &graph->nodes[link->from], *to = &graph->nodes[link->to];
     const uint32_t a = from->forward, b = to->forward;
-    const size_t along = find_link(graph, a, b), against = find_link(graph, b, a);
-    if (along != SIZE_MAX && graph->nodes[a].send_ns == from->send_ns)
+    const struct import_link *along = find_link(graph, a, b), *against = find_link(graph, b, a);
+    if (along && graph->nodes[a].send_ns == from->send_ns)
         return along;
-    if (against != SIZE_MAX && graph->nodes[b].send_ns == from->send_ns && twins->readers[b] == 1
+    if (against && graph->nodes[b].send_ns == from->send_ns && twins->readers[b] == 1
         && twins->read[a] == 1)
         return against;
-    return SIZE_MAX;
+    return NULL;
 }
 
 static bool match_links(const struct dnn_graph *graph, const struct twins *twins, struct error *error)
@@ -290,12 +271,12 @@ static bool match_links(const struct dnn_graph *graph, const struct twins *twins
         const struct dnn_node *from = &graph->nodes[link->from], *to = &graph->nodes[link->to];
         if (from->forward == to->forward)
             continue;
-        const size_t twin = find_twin(graph, link, twins);
-        if (twin == SIZE_MAX || twins->has_twin[twin])
+        const struct import_link *twin = find_twin(graph, link, twins);
+        if (!twin || twins->has_twin[twin - graph->links])
             return dnn_graph_refuse_edge(graph, link->place, error,
                                "the backward edge from %llu to %llu has no forward edge of its own and of its cost",
                                from->id, to->id);
-        twins->has_twin[twin] = true;
+        twins->has_twin[twin - graph->links] = true;
     }
     for (size_t l = 0; graph->node_count > graph->forward_count && l < graph->link_count; l++)
         if (!twins->has_twin[l])

@@ -109,7 +109,6 @@ static char *make_notes(const struct dnn_graph *graph, struct error *error)
 static bool fill_profile(struct profile *profile, struct dnn_graph *graph, const struct import_order *order,
                          struct error *error)
 {
-    profile->source.how = PROFILE_IMPORTED;
     import_links_place(graph->links, graph->link_count, order);
     profile->notes = make_notes(graph, error);
     return profile->notes && fill_layers(profile, graph, order, error) && fill_tied(profile, graph, order, error)
@@ -122,10 +121,7 @@ static struct profile *make_profile(struct dnn_graph *graph, uint64_t micro_batc
 {
     static const char *const endings[] = { ".json", NULL };
     char *model = import_model_name(graph->document, endings, "dnn-partitioning");
-    struct profile *profile = model ? profile_create(model, "fp32", micro_batch, graph->forward_count, error) : NULL;
-    if (!model)
-        error_no_memory(error, "a model's name");
-    free(model);
+    struct profile *profile = import_begin(model, micro_batch, graph->forward_count, error);
     if (!profile || fill_profile(profile, graph, order, error))
         return profile;
     profile_free(profile);
@@ -156,10 +152,9 @@ static struct profile *graph_profile(struct dnn_graph *graph, uint64_t micro_bat
 static struct cluster *graph_cluster(const struct dnn_graph *graph, struct error *error)
 {
     const size_t count = graph->accelerators + graph->cpus;
-    if (count == 0) {
-        error_named(error, "%s: maxFPGAs: there is neither an accelerator nor a CPU", graph->document);
-        return NULL;
-    }
+    if (count == 0)
+        return error_null(error_named(error, "%s: maxFPGAs: there is neither an accelerator nor a CPU",
+                                      graph->document));
     struct cluster *cluster = cluster_uniform(count, graph->memory_bytes, 0, BYTES_PER_SECOND, error);
     for (size_t i = graph->accelerators; cluster && i < count; i++) {
         struct text name = { 0 };

@@ -18,6 +18,17 @@ char *import_model_name(const char *path, const char *const *endings, const char
     return length > 0 ? strndup(begin, length) : strdup(otherwise);
 }
 
+struct profile *import_begin(char *model, uint64_t micro_batch, size_t layers, struct error *error)
+{
+    struct profile *profile = model ? profile_create(model, "fp32", micro_batch, layers, error) : NULL;
+    if (!model)
+        error_no_memory(error, "a model's name");
+    if (profile)
+        profile->source.how = PROFILE_IMPORTED;
+    free(model);
+    return profile;
+}
+
 // --- nodes and links --------------------------------------------------------------------
 
 static int compare_ids(const void *a, const void *b)
@@ -38,8 +49,9 @@ bool import_ids_sort(struct import_id *ids, size_t count, const char *document, 
     return true;
 }
 
-uint32_t import_ids_find(const struct import_id *ids, size_t count, uint64_t id)
+uint32_t import_end(const struct import_id *ids, size_t count, struct json *object, const char *key)
 {
+    const uint64_t id = json_u64(object, key, 0, JSON_MAX);
     size_t least = 0, end = count;
     while (least < end) {
         const size_t middle = (least + end) / 2;
@@ -50,7 +62,8 @@ uint32_t import_ids_find(const struct import_id *ids, size_t count, uint64_t id)
         else
             end = middle;
     }
-    return UINT32_MAX;
+    json_refuse_key(object, key, "no node has the id %llu", (unsigned long long)id);
+    return 0;
 }
 
 int import_compare_links(const void *a, const void *b)
@@ -61,6 +74,19 @@ int import_compare_links(const void *a, const void *b)
     if (left->to != right->to)
         return left->to < right->to ? -1 : 1;
     return (left->place > right->place) - (left->place < right->place);
+}
+
+const struct import_link *import_links_find(const struct import_link *links, size_t count, uint32_t from, uint32_t to)
+{
+    size_t least = 0, end = count;
+    while (least < end) {
+        const size_t middle = (least + end) / 2;
+        if (links[middle].from < from || (links[middle].from == from && links[middle].to < to))
+            least = middle + 1;
+        else
+            end = middle;
+    }
+    return least < count && links[least].from == from && links[least].to == to ? &links[least] : NULL;
 }
 
 // --- a topological order ------------------------------------------------------------------

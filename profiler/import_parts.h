@@ -11,6 +11,9 @@
 // if nothing is left. The caller frees it with free().
 char *import_model_name(const char *path, const char *const *endings, const char *otherwise);
 
+// A profile whose layers are still to be filled in. It takes the model's name, which may be NULL if memory ran out.
+struct profile *import_begin(char *model, uint64_t micro_batch, size_t layers, struct error *error);
+
 // --- nodes and links ------------------------------------------------------------------
 
 // A node by the id that its document gives it.
@@ -21,8 +24,9 @@ struct import_id {
 
 // Sorts them by id. False with an error if an id is there twice.
 bool import_ids_sort(struct import_id *ids, size_t count, const char *document, struct error *error);
-// The `place` of an id among the sorted ones, or UINT32_MAX.
-uint32_t import_ids_find(const struct import_id *ids, size_t count, uint64_t id);
+// The place among the sorted ones of the id that an edge has as its end; 0 after an error, which is noted in the
+// document.
+uint32_t import_end(const struct import_id *ids, size_t count, struct json *object, const char *key);
 
 struct import_link {
     uint32_t from, to;  // nodes; later layers
@@ -31,6 +35,8 @@ struct import_link {
 };
 
 int import_compare_links(const void *a, const void *b);  // by (from, to, place), for qsort()
+// The first of the sorted links between these two nodes, or NULL.
+const struct import_link *import_links_find(const struct import_link *links, size_t count, uint32_t from, uint32_t to);
 
 // --- a topological order ----------------------------------------------------------------
 

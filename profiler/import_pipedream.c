@@ -138,7 +138,6 @@ static bool fill_profile(struct profile *profile, struct layout *layout, struct 
 {
     const struct pipedream_graph *graph = layout->graph;
     const struct import_order *order = &layout->order;
-    profile->source.how = PROFILE_IMPORTED;
     for (size_t i = 0; i < profile->layer_count; i++)
         if (!fill_layer(&profile->layers[i], &graph->nodes[order->node_of[i]]))
             return error_no_memory(error, "the layers of a profile");
@@ -161,11 +160,7 @@ static bool fill_profile(struct profile *profile, struct layout *layout, struct 
 static struct profile *make_profile(struct layout *layout, uint64_t micro_batch, struct error *error)
 {
     char *model = model_name(layout->graph->name);
-    struct profile *profile =
-        model ? profile_create(model, "fp32", micro_batch, layout->graph->node_count, error) : NULL;
-    if (!model)
-        error_no_memory(error, "a model's name");
-    free(model);
+    struct profile *profile = import_begin(model, micro_batch, layout->graph->node_count, error);
     if (!profile || fill_profile(profile, layout, error))
         return profile;
     profile_free(profile);

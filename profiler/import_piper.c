@@ -58,15 +58,6 @@ static bool read_ids(struct graph *graph, struct json *root, struct error *error
     return json_ok(graph->json, error) && import_ids_sort(graph->ids, graph->node_count, graph->document, error);
 }
 
-static uint32_t read_end(const struct graph *graph, struct json *item, const char *key)
-{
-    const uint64_t id = json_u64(item, key, 0, JSON_MAX);
-    const uint32_t node = import_ids_find(graph->ids, graph->node_count, id);
-    if (node == UINT32_MAX)
-        json_refuse_key(item, key, "no node has the id %llu", (unsigned long long)id);
-    return node == UINT32_MAX ? 0 : node;
-}
-
 static bool refuse_link(const struct graph *graph, const struct import_link *link, const char *what,
                         struct error *error)
 {
@@ -85,7 +76,8 @@ static bool read_links(struct graph *graph, struct json *root, struct error *err
     while (json_next(&list, &item)) {
         json_item_object(&item);
         graph->links[graph->link_count] = (struct import_link){
-            .from = read_end(graph, &item, "sourceId"), .to = read_end(graph, &item, "destId"),
+            .from = import_end(graph->ids, graph->node_count, &item, "sourceId"),
+            .to = import_end(graph->ids, graph->node_count, &item, "destId"),
             .place = graph->link_count, .bytes = import_number(&item, "communicationCost", 1) };
         graph->link_count++;
         graph->unknown += json_unasked(&item);
@@ -382,7 +374,6 @@ static char *make_notes(const struct graph *graph, struct error *error)
 
 static bool fill_profile(struct profile *profile, struct graph *graph, struct json *root, struct error *error)
 {
-    profile->source.how = PROFILE_IMPORTED;
     fill_outputs(profile, graph);
     if (!read_layers(graph, root, profile, error) || !name_layers(profile, graph, error))
         return false;
@@ -396,10 +387,7 @@ static struct profile *make_profile(struct graph *graph, uint64_t micro_batch, s
 {
     static const char *const endings[] = { ".json", NULL };
     char *model = import_model_name(graph->document, endings, "piper");
-    struct profile *profile = model ? profile_create(model, "fp32", micro_batch, graph->node_count, error) : NULL;
-    if (!model)
-        error_no_memory(error, "a model's name");
-    free(model);
+    struct profile *profile = import_begin(model, micro_batch, graph->node_count, error);
     if (!profile || fill_profile(profile, graph, root, error))
         return profile;
     profile_free(profile);

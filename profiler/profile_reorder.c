@@ -103,20 +103,13 @@ static bool copy_layer(struct profile_layer *to, const struct profile_layer *fro
         || !copy_transfers(&to->sends, from->sends, from->send_count, place))
         return false;
     to->variants = calloc(from->variant_count + 1, sizeof to->variants[0]);
-    for (; to->variants && to->variant_count < from->variant_count; to->variant_count++) {
-        const struct profile_variant *variant = &from->variants[to->variant_count];
-        to->variants[to->variant_count].communication_ns = variant->communication_ns;
-        to->variants[to->variant_count].update_ns = variant->update_ns;
-        to->variants[to->variant_count].slowest_milli = variant->slowest_milli;
-        to->variants[to->variant_count].dropped_ppm = variant->dropped_ppm;
-        to->variants[to->variant_count].devices = variant->devices;
-        to->variants[to->variant_count].shares_output = variant->shares_output;
-        if (!copy_layer(&to->variants[to->variant_count].layer, &variant->layer, place)) {
-            to->variant_count++;  // so that profile_free() sees it
-            return false;
-        }
+    bool good = to->variants != NULL;
+    for (size_t v = 0; good && v < from->variant_count; v++) {
+        to->variants[v] = from->variants[v];
+        to->variant_count++;  // so that profile_free() sees it, also if it is not complete
+        good = copy_layer(&to->variants[v].layer, &from->variants[v].layer, place);
     }
-    return to->variants != NULL;
+    return good;
 }
 
 static bool copy_head(struct profile *to, const struct profile *from)

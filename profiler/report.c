@@ -115,21 +115,14 @@ void profile_print(const struct profile *profile, struct text *text)
 
 // --- what the profile leaves out ----------------------------------------------------
 
-static uint64_t sum_in_place(const struct measurement *measurement, enum measure_clock clock)
+static uint64_t sum_of(const struct measurement *measurement, enum measure_clock clock, bool is_alone)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < measurement->layer_count; i++)
-        sum += measurement->layers[i].in_place[PHASE_FORWARD][clock].median_ns
-               + measurement->layers[i].in_place[PHASE_BACKWARD][clock].median_ns;
-    return sum;
-}
-
-static uint64_t sum_alone(const struct measurement *measurement, enum measure_clock clock)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < measurement->layer_count; i++)
-        sum += measurement->layers[i].alone[PHASE_FORWARD][clock].median_ns
-               + measurement->layers[i].alone[PHASE_BACKWARD][clock].median_ns;
+    for (size_t i = 0; i < measurement->layer_count; i++) {
+        const struct spread(*times)[MEASURE_CLOCKS] =
+            is_alone ? measurement->layers[i].alone : measurement->layers[i].in_place;
+        sum += times[PHASE_FORWARD][clock].median_ns + times[PHASE_BACKWARD][clock].median_ns;
+    }
     return sum;
 }
 
@@ -145,10 +138,10 @@ void measurement_print(const struct measurement *measurement, struct text *text)
 {
     const enum measure_clock clock = measurement->clock;
     const enum measure_clock other = clock == MEASURE_WALL ? MEASURE_THREAD_CPU : MEASURE_WALL;
-    const uint64_t sum = sum_in_place(measurement, clock);
-    add_other_sum(text, "Each run alone, its data warm,", sum_alone(measurement, clock), sum);
+    const uint64_t sum = sum_of(measurement, clock, false);
+    add_other_sum(text, "Each run alone, its data warm,", sum_of(measurement, clock, true), sum);
     add_other_sum(text, other == MEASURE_WALL ? "By the wall clock" : "By the thread's CPU time",
-                  sum_in_place(measurement, other), sum);
+                  sum_of(measurement, other, false), sum);
     if (!measurement->settled)
         text_add(text, "The whole model did not settle within 5 %% in %" PRIu64 " warm-ups.\n", measurement->warm_ups);
     if (measurement->restless > 0)
