@@ -75,57 +75,12 @@ static const struct framework *take_like(const char *argument, struct argp_state
     return found;
 }
 
-// An option that can be turned off: "--graphs", "--graphs=no".
-static bool take_choice(const char *argument, const char *name, struct argp_state *state)
-{
-    static const char *const words[] = { "no", "yes", NULL };
-    return !argument || option_name(argument, name, words, state) == 1;
-}
-
 static uint32_t take_gradients(const char *argument, struct argp_state *state)
 {
     const uint64_t bytes = option_count(argument, "--gradients", 2, 4, state);
     if (bytes == 3)
         argp_error(state, "--gradients: gradients are of 2 bytes or of 4");
     return (uint32_t)bytes;
-}
-
-// Options that differ from the framework's defaults.
-static void take_said(int key, const char *argument, struct estimate_request *request, struct argp_state *state)
-{
-    switch (key) {
-    case KEY_ATTENTION:
-        request->attention = option_name(argument, "--attention", estimate_attention_words, state);
-        request->said |= SAID_ATTENTION;
-        break;
-    case KEY_OVERLAP:
-        request->overlap = option_name(argument, "--overlap", estimate_overlap_words, state);
-        request->said |= SAID_OVERLAP;
-        break;
-    case KEY_DISPATCH:
-        request->dispatch = option_name(argument, "--dispatch", estimate_dispatch_words, state);
-        request->said |= SAID_DISPATCH;
-        break;
-    case KEY_LOSS:
-        request->loss = option_name(argument, "--loss", estimate_loss_words, state);
-        request->said |= SAID_LOSS;
-        break;
-    case KEY_SEQUENCE_PARALLEL:
-        request->sequence_parallel = take_choice(argument, "--sequence-parallel", state);
-        request->said |= SAID_SEQUENCE_PARALLEL;
-        break;
-    case KEY_GRAPHS:
-        request->graphs = take_choice(argument, "--graphs", state);
-        request->said |= SAID_GRAPHS;
-        break;
-    case KEY_HIDDEN_EXPERTS:
-        request->hidden_experts = take_choice(argument, "--hidden-experts", state);
-        request->said |= SAID_HIDDEN_EXPERTS;
-        break;
-    default:
-        request->fused_passes = take_choice(argument, "--compiled", state);
-        request->said |= SAID_COMPILED;
-    }
 }
 
 static const struct option_field fields[] = {
@@ -135,8 +90,28 @@ static const struct option_field fields[] = {
     { KEY_BLOCKING, OPTION_FIELD(struct estimate_request, blocking) },
     { KEY_WITHIN, OPTION_FIELD(struct estimate_request, within), .least = 1, .most = MOST_TOKENS },
     { KEY_MTP, OPTION_FIELD(struct estimate_request, without_mtp) },
+    { KEY_ATTENTION, OPTION_FIELD(struct estimate_request, attention), .names = estimate_attention_words },
+    { KEY_OVERLAP, OPTION_FIELD(struct estimate_request, overlap), .names = estimate_overlap_words },
+    { KEY_DISPATCH, OPTION_FIELD(struct estimate_request, dispatch), .names = estimate_dispatch_words },
+    { KEY_LOSS, OPTION_FIELD(struct estimate_request, loss), .names = estimate_loss_words },
+    { KEY_SEQUENCE_PARALLEL, OPTION_FIELD(struct estimate_request, sequence_parallel) },
+    { KEY_GRAPHS, OPTION_FIELD(struct estimate_request, graphs) },
+    { KEY_HIDDEN_EXPERTS, OPTION_FIELD(struct estimate_request, hidden_experts) },
+    { KEY_COMPILED, OPTION_FIELD(struct estimate_request, fused_passes) },
     { 0 },
 };
+
+// The flag of an option in whose absence the framework decides.
+static unsigned said_by(int key)
+{
+    static const unsigned said[KEY_LENGTHS - KEY_ESTIMATE + 1] = {
+        [KEY_ATTENTION - KEY_ESTIMATE] = SAID_ATTENTION, [KEY_OVERLAP - KEY_ESTIMATE] = SAID_OVERLAP,
+        [KEY_DISPATCH - KEY_ESTIMATE] = SAID_DISPATCH, [KEY_LOSS - KEY_ESTIMATE] = SAID_LOSS,
+        [KEY_SEQUENCE_PARALLEL - KEY_ESTIMATE] = SAID_SEQUENCE_PARALLEL, [KEY_GRAPHS - KEY_ESTIMATE] = SAID_GRAPHS,
+        [KEY_HIDDEN_EXPERTS - KEY_ESTIMATE] = SAID_HIDDEN_EXPERTS, [KEY_COMPILED - KEY_ESTIMATE] = SAID_COMPILED,
+    };
+    return said[key - KEY_ESTIMATE];
+}
 
 static error_t parse_estimate_option(int key, char *argument, struct argp_state *state)
 {
@@ -159,18 +134,11 @@ static error_t parse_estimate_option(int key, char *argument, struct argp_state 
     case KEY_LENGTHS:
         take_tuning(key, argument, &request->tuning, state);
         return 0;
-    case KEY_ATTENTION:
-    case KEY_OVERLAP:
-    case KEY_DISPATCH:
-    case KEY_LOSS:
-    case KEY_SEQUENCE_PARALLEL:
-    case KEY_GRAPHS:
-    case KEY_HIDDEN_EXPERTS:
-    case KEY_COMPILED:
-        take_said(key, argument, request, state);
-        return 0;
     default:
-        return option_take(options, fields, key, argument, request, state);
+        if (option_take(options, fields, key, argument, request, state) != 0)
+            return ARGP_ERR_UNKNOWN;
+        request->said |= said_by(key);
+        return 0;
     }
 }
 

@@ -154,8 +154,11 @@ error_t option_take(const struct argp_option *options, const struct option_field
     while (options->name && options->key != key)
         options++;
     void *to = (char *)given + fields->offset;
+    struct option_numbers *numbers = to;
     char name[64];
     snprintf(name, sizeof name, "--%s", options->name ? options->name : "");
+    if (fields->given > 0)
+        *((bool *)given + fields->given) = true;
     switch (fields->form) {
     case FORM_NONE:
         return ARGP_ERR_UNKNOWN;
@@ -166,11 +169,12 @@ error_t option_take(const struct argp_option *options, const struct option_field
             *(const char **)to = argument;
         break;
     case FORM_BOOL:
-        *(bool *)to = true;
+        *(bool *)to = !argument || option_name(argument, name, (const char *const[]){ "no", "yes", NULL }, state) == 1;
         break;
     case FORM_U32:
-        *(uint32_t *)to = fields->names ? option_name(argument, name, fields->names, state)
-                        : (uint32_t)option_count(argument, name, fields->least, fields->most, state);
+        *(uint32_t *)to = fields->names    ? option_name(argument, name, fields->names, state)
+                        : fields->is_share ? option_share(argument, name, (uint32_t)fields->most, state)
+                                           : (uint32_t)option_count(argument, name, fields->least, fields->most, state);
         break;
     case FORM_U64:
         *(uint64_t *)to = option_count(argument, name, fields->least, fields->most, state);
@@ -178,61 +182,43 @@ error_t option_take(const struct argp_option *options, const struct option_field
     case FORM_DOUBLE:
         *(double *)to = option_number(argument, name, (double)fields->most, state);
         break;
+    case FORM_NUMBERS:
+        numbers->count = option_counts(argument, name, fields->least, fields->most, numbers->at,
+                                       sizeof numbers->at / sizeof numbers->at[0], state);
+        break;
     }
     return 0;
 }
 
 error_t shared_option(int key, char *argument, struct shared_options *options, struct argp_state *state)
 {
+    static const struct argp_option counts[] = { OPTION_RANKS, OPTION_CHUNKS, OPTION_MICRO_BATCHES, { 0 } };
+    static const struct option_field fields[] = {
+        { KEY_RANKS, OPTION_FIELD(struct shared_options, ranks), .least = 1, .most = ASKED_MOST_RANKS },
+        { KEY_CHUNKS, OPTION_FIELD(struct shared_options, chunks), .least = 1, .most = ASKED_MOST_CHUNKS },
+        { KEY_MICRO_BATCHES, OPTION_FIELD(struct shared_options, micro_batches),
+          .least = 1, .most = ASKED_MOST_MICRO_BATCHES },
+        { KEY_SCHEDULE, OPTION_FIELD(struct shared_options, schedule) },
+        { KEY_CLUSTER, OPTION_FIELD(struct shared_options, cluster) },
+        { KEY_JSON, OPTION_FIELD(struct shared_options, json) },
+        { KEY_PAD_VOCABULARY, OPTION_FIELD(struct shared_options, pad_vocabulary) },
+        { KEY_OWN_ORDER, OPTION_FIELD(struct shared_options, own_order) },
+        { 'o', OPTION_FIELD(struct shared_options, output) },
+        { 0 },
+    };
     struct error error = { 0 };
-    switch (key) {
-    case KEY_RANKS:
-        options->ranks = option_count(argument, "--ranks", 1, ASKED_MOST_RANKS, state);
-        break;
-    case KEY_CHUNKS:
-        options->chunks = option_count(argument, "--chunks", 1, ASKED_MOST_CHUNKS, state);
-        break;
-    case KEY_MICRO_BATCHES:
-        options->micro_batches = option_count(argument, "--micro-batches", 1, ASKED_MOST_MICRO_BATCHES, state);
-        break;
-    case KEY_SCHEDULE:
-        options->schedule = argument;
-        break;
-    case KEY_CLUSTER:
-        options->cluster = argument;
-        break;
-    case KEY_MEMORY:
-        if (!bytes_parse(argument, &options->memory_bytes, &error))
-            argp_error(state, "--memory: %s", error.text);
-        if (options->memory_bytes == 0)
-            argp_error(state, "--memory: a device needs more than %s", argument);
-        break;
-    case KEY_JSON:
-        options->json = true;
-        break;
-    case KEY_PAD_VOCABULARY:
-        options->pad_vocabulary = true;
-        break;
-    case KEY_OWN_ORDER:
-        options->own_order = true;
-        break;
-    case 'o':
-        options->output = argument;
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    if (key != KEY_MEMORY)
+        return option_take(counts, fields, key, argument, options, state);
+    if (!bytes_parse(argument, &options->memory_bytes, &error))
+        argp_error(state, "--memory: %s", error.text);
+    if (options->memory_bytes == 0)
+        argp_error(state, "--memory: a device needs more than %s", argument);
     return 0;
 }
 
 float option_clip(const char *argument, struct argp_state *state)
 {
     return option_float(argument, "--clip", 1e30, state);
-}
-
-uint64_t option_batch(const char *argument, struct argp_state *state)
-{
-    return option_count(argument, "--batch", 1, UINT32_MAX, state);
 }
 
 struct loss_scaling option_loss_scale(const char *argument, struct argp_state *state)

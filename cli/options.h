@@ -115,9 +115,15 @@ void option_argument(const char **to, const char *argument, const char *what, st
 //         { 0 },
 //     };
 //
-// The field's type says what is taken: a text (with `what`, by option_argument()), or a bool that becomes true.
-// Integers are in [least, most], or are an index in `names`. Doubles are above 0 and below `most`.
-enum option_form { FORM_NONE, FORM_TEXT, FORM_BOOL, FORM_U32, FORM_U64, FORM_DOUBLE };
+// The field's type says what is taken: a text (with `what`, by option_argument()), or a bool that becomes true, unless
+// the option has an argument that says no. Integers are in [least, most], or are an index in `names`, or a share
+// (option_share()) of up to `most`. Numbers are several such integers (option_counts()). Doubles are above 0 and below
+// `most`.
+enum option_form { FORM_NONE, FORM_TEXT, FORM_BOOL, FORM_U32, FORM_U64, FORM_DOUBLE, FORM_NUMBERS };
+struct option_numbers {
+    uint32_t at[64];
+    size_t count;
+};
 struct option_field {
     int key;
     size_t offset;
@@ -125,11 +131,16 @@ struct option_field {
     uint64_t least, most;
     const char *const *names;
     const char *what;
+    bool is_share;
+    size_t given;  // the offset of a bool that becomes true with the option; 0: there is none
 };
+// The same with a bool, which is not the first field.
+#define OPTION_FIELD_GIVEN(type, field, flag) OPTION_FIELD(type, field), .given = offsetof(type, flag)
 #define OPTION_FIELD(type, field) \
     .offset = offsetof(type, field), \
     .form = _Generic(((type *)0)->field, char *: FORM_TEXT, const char *: FORM_TEXT, bool: FORM_BOOL, \
-                     uint32_t: FORM_U32, uint64_t: FORM_U64, double: FORM_DOUBLE)
+                     uint32_t: FORM_U32, uint64_t: FORM_U64, double: FORM_DOUBLE, \
+                     struct option_numbers: FORM_NUMBERS)
 
 // Takes an option of the table, whose name in errors is that in `options`. ARGP_ERR_UNKNOWN for any other key.
 error_t option_take(const struct argp_option *options, const struct option_field *fields, int key, char *argument,
@@ -156,9 +167,8 @@ size_t option_names(const char *argument, const char *name, char **copy, const c
 size_t option_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t *counts,
                      size_t room, struct argp_state *state);
 
-// The arguments of --clip, --batch and --loss-scale.
+// The arguments of --clip and --loss-scale.
 float option_clip(const char *argument, struct argp_state *state);
-uint64_t option_batch(const char *argument, struct argp_state *state);
 struct loss_scaling option_loss_scale(const char *argument, struct argp_state *state);
 
 #endif

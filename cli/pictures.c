@@ -21,28 +21,18 @@ static enum color find_color(const char *name, struct argp_state *state)
 
 error_t picture_option(int key, char *argument, struct picture_options *options, struct argp_state *state)
 {
-    switch (key) {
-    case KEY_COLOR:
-        options->color = find_color(argument, state);
-        break;
-    case KEY_ASCII:
-        options->ascii = true;
-        break;
-    case KEY_WIDTH:
-        options->width = option_count(argument, "--width", LEAST_COLUMNS, SVG_MOST_WIDTH, state);
-        break;
-    case KEY_MESSAGES:
-        options->messages = true;
-        break;
-    case KEY_TITLE:
-        options->title = argument;
-        break;
-    case KEY_FONT:
-        options->font = argument;
-        break;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    static const struct argp_option named[] = { CHART_OPTIONS(""), SVG_OPTIONS, { 0 } };
+    static const struct option_field fields[] = {
+        { KEY_ASCII, OPTION_FIELD(struct picture_options, ascii) },
+        { KEY_WIDTH, OPTION_FIELD(struct picture_options, width), .least = LEAST_COLUMNS, .most = SVG_MOST_WIDTH },
+        { KEY_MESSAGES, OPTION_FIELD(struct picture_options, messages) },
+        { KEY_TITLE, OPTION_FIELD(struct picture_options, title) },
+        { KEY_FONT, OPTION_FIELD(struct picture_options, font) },
+        { 0 },
+    };
+    if (key != KEY_COLOR)
+        return option_take(named, fields, key, argument, options, state);
+    options->color = find_color(argument, state);
     return 0;
 }
 

@@ -1,6 +1,5 @@
 #include "cli/plan_front_options.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -18,26 +17,13 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-// "1,2,4": increasing numbers.
 static void take_ranks(const char *argument, struct front_options *given, struct argp_state *state)
 {
-    char copy[512];
-    if (strlen(argument) >= sizeof copy)
-        argp_error(state, "--ranks: is longer than %zu letters", sizeof copy - 1);
-    snprintf(copy, sizeof copy, "%s", argument);
-    given->rank_count = 0;
-    for (char *word = copy; word;) {
-        char *comma = strchr(word, ',');
-        if (comma)
-            *comma++ = '\0';
-        if (given->rank_count == sizeof given->ranks / sizeof given->ranks[0])
-            argp_error(state, "--ranks: takes up to %zu numbers", given->rank_count);
-        const uint32_t ranks = (uint32_t)option_count(word, "--ranks", 1, ASKED_MOST_RANKS, state);
-        if (given->rank_count > 0 && ranks <= given->ranks[given->rank_count - 1])
-            argp_error(state, "--ranks: %u does not come after %u", ranks, given->ranks[given->rank_count - 1]);
-        given->ranks[given->rank_count++] = ranks;
-        word = comma;
-    }
+    given->rank_count = option_counts(argument, "--ranks", 1, ASKED_MOST_RANKS, given->ranks,
+                                      sizeof given->ranks / sizeof given->ranks[0], state);
+    for (size_t i = 1; i < given->rank_count; i++)
+        if (given->ranks[i] <= given->ranks[i - 1])
+            argp_error(state, "--ranks: %u does not come after %u", given->ranks[i], given->ranks[i - 1]);
 }
 
 static error_t parse_front_option(int key, char *argument, struct argp_state *state)
@@ -91,18 +77,10 @@ static int print(const struct front_options *given, const struct plan_front *fro
         if (failed || strcmp(given->svg, "-") == 0)
             return failed;
     }
-    if (output->json || (output->output && strcmp(output->output, "-") == 0)) {
-        front_write(front, &text);
-        return command_write(&text, output->output, 0);
-    }
-    if (output->output) {
-        front_write(front, &text);
-        const int failed = command_write(&text, output->output, 0);
-        if (failed)
-            return failed;
-    }
-    front_print(front, &text);
-    return command_print(&text, NULL, 0);
+    struct text table = { 0 };
+    front_write(front, &text);
+    front_print(front, &table);
+    return plan_output_document(&text, output, &table, 0);
 }
 
 static int find(const struct front_options *given, const struct plan_options *plan,

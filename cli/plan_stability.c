@@ -55,36 +55,27 @@ static void take_noise(const char *argument, struct noise_amount *noise, struct 
     noise->ppm = noise->by_spread && !argument[length] ? 0 : option_share(share, "--noise", NOISE_MOST_PPM, state);
 }
 
+static const struct option_field fields[] = {
+    { KEY_KEEP, OPTION_FIELD(struct stability_options, keep) },
+    { KEY_GAIN, OPTION_FIELD_GIVEN(struct stability_options, gain_ppm, has_gain), .is_share = true, .most = 1000000 },
+    { KEY_DRAWS, OPTION_FIELD_GIVEN(struct stability_options, draws, has_draws), .least = 1, .most = MOST_DRAWS },
+    { KEY_SEED, OPTION_FIELD_GIVEN(struct stability_options, seed, has_seed), .most = JSON_MAX },
+    { KEY_ROBUST, OPTION_FIELD(struct stability_options, robust) },
+    { 0 },
+};
+
 static error_t parse_stability_option(int key, char *argument, struct argp_state *state)
 {
     struct stability_options *given = state->input;
     switch (key) {
-    case KEY_KEEP:
-        given->keep = argument;
-        return 0;
-    case KEY_GAIN:
-        given->has_gain = true;
-        given->gain_ppm = option_share(argument, "--gain", 1000000, state);
-        return 0;
     case KEY_NOISE:
         given->has_noise = true;
         take_noise(argument, &given->noise, state);
         return 0;
-    case KEY_DRAWS:
-        given->has_draws = true;
-        given->draws = (uint32_t)option_count(argument, "--draws", 1, MOST_DRAWS, state);
-        return 0;
-    case KEY_SEED:
-        given->has_seed = true;
-        given->seed = option_count(argument, "--seed", 0, JSON_MAX, state);
-        return 0;
-    case KEY_ROBUST:
-        given->robust = true;
-        return 0;
     case ARGP_KEY_END:
         return complete(given, state);
     default:
-        return ARGP_ERR_UNKNOWN;
+        return option_take(options, fields, key, argument, given, state);
     }
 }
 

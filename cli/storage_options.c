@@ -44,37 +44,31 @@ static void take_rate(const char *argument, struct storage *storage, struct argp
         argp_error(state, "--step-rate: an update needs more than %s", argument);
 }
 
+static const struct option_field fields[] = {
+    { KEY_OPTIMIZER, OPTION_FIELD_GIVEN(struct storage_options, storage.optimizer, has_optimizer),
+      .names = optimizer_names },
+    { KEY_SHARD, OPTION_FIELD_GIVEN(struct storage_options, storage.shard, has_shard), .names = shard_names },
+    { KEY_WINDOW, OPTION_FIELD_GIVEN(struct storage_options, storage.window, has_window), .least = 1,
+      .most = STORAGE_MOST_WINDOW },
+    { KEY_TIED, OPTION_FIELD_GIVEN(struct storage_options, tied, has_tied), .names = tied_names },
+    { 0 },
+};
+
 static error_t parse_storage_option(int key, char *argument, struct argp_state *state)
 {
     struct storage_options *given = state->input;
     struct storage *storage = &given->storage;
     switch (key) {
-    case KEY_OPTIMIZER:
-        given->has_optimizer = true;
-        storage->optimizer = (enum optimizer_kind)option_name(argument, "--optimizer", optimizer_names, state);
-        break;
-    case KEY_SHARD:
-        given->has_shard = true;
-        storage->shard = (enum shard)option_name(argument, "--shard", shard_names, state);
-        break;
     case KEY_HOST:
         given->has_host = true;
         take_host(argument, storage, state);
-        break;
-    case KEY_WINDOW:
-        given->has_window = true;
-        storage->window = (uint32_t)option_count(argument, "--window", 1, STORAGE_MOST_WINDOW, state);
         break;
     case KEY_STEP_RATE:
         given->has_step_rate = true;
         take_rate(argument, storage, state);
         break;
-    case KEY_TIED:
-        given->has_tied = true;
-        given->tied = (enum tied)option_name(argument, "--tied", tied_names, state);
-        break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return option_take(options, fields, key, argument, given, state);
     }
     return 0;
 }

@@ -17,19 +17,14 @@ enum { KEY_RANKS_LIST = KEY_RANKS, KEY_CHUNKS_LIST = KEY_CHUNKS, KEY_MICRO_BATCH
 enum { KEY_SCHEDULES = KEY_SCHEDULE, KEY_GLOBAL_BATCH = KEY_OWN, KEY_BUDGET, KEY_JOBS, KEY_CSV, KEY_PLAN, KEY_FOR,
        KEY_CONFIG };
 
-enum { MOST_NUMBERS = 64, MOST_SCHEDULES = 64 };
-
-struct numbers {
-    uint32_t at[MOST_NUMBERS];
-    size_t count;
-};
+enum { MOST_SCHEDULES = 64 };
 
 struct sweep_arguments {
     const char *profile;
     char *names;  // of --schedules, split at its commas
     const char *schedules[MOST_SCHEDULES];
     size_t schedule_count;
-    struct numbers ranks, chunks, micro_batches;
+    struct option_numbers ranks, chunks, micro_batches;
     uint64_t global_batch, budget, jobs;
     bool csv;
     const char *plan;
@@ -59,12 +54,6 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static void take_numbers(const char *argument, const char *name, uint64_t most, struct numbers *numbers,
-                         struct argp_state *state)
-{
-    numbers->count = option_counts(argument, name, 1, most, numbers->at, MOST_NUMBERS, state);
-}
-
 static const struct engine *take_engine(const char *argument, struct argp_state *state)
 {
     struct error error = { 0 };
@@ -75,6 +64,10 @@ static const struct engine *take_engine(const char *argument, struct argp_state 
 }
 
 static const struct option_field fields[] = {
+    { KEY_RANKS_LIST, OPTION_FIELD(struct sweep_arguments, ranks), .least = 1, .most = ASKED_MOST_RANKS },
+    { KEY_CHUNKS_LIST, OPTION_FIELD(struct sweep_arguments, chunks), .least = 1, .most = ASKED_MOST_CHUNKS },
+    { KEY_MICRO_BATCHES_LIST, OPTION_FIELD(struct sweep_arguments, micro_batches), .least = 1,
+      .most = ASKED_MOST_MICRO_BATCHES },
     { KEY_GLOBAL_BATCH, OPTION_FIELD(struct sweep_arguments, global_batch), .least = 1, .most = JSON_MAX },
     { KEY_BUDGET, OPTION_FIELD(struct sweep_arguments, budget), .least = 1, .most = JSON_MAX },
     { KEY_JOBS, OPTION_FIELD(struct sweep_arguments, jobs), .least = 1, .most = MOST_JOBS },
@@ -94,15 +87,6 @@ static error_t parse_sweep_option(int key, char *argument, struct argp_state *st
     case KEY_SCHEDULES:
         given->schedule_count =
             option_names(argument, "schedules", &given->names, given->schedules, MOST_SCHEDULES, state);
-        break;
-    case KEY_RANKS_LIST:
-        take_numbers(argument, "--ranks", ASKED_MOST_RANKS, &given->ranks, state);
-        break;
-    case KEY_CHUNKS_LIST:
-        take_numbers(argument, "--chunks", ASKED_MOST_CHUNKS, &given->chunks, state);
-        break;
-    case KEY_MICRO_BATCHES_LIST:
-        take_numbers(argument, "--micro-batches", ASKED_MOST_MICRO_BATCHES, &given->micro_batches, state);
         break;
     case KEY_FOR:
         given->engine = take_engine(argument, state);
@@ -158,7 +142,7 @@ static bool divide_batch(struct sweep_arguments *given, const struct profile *pr
         return error_set(error, "--global-batch %llu: the profile's micro-batches have %llu samples; take a multiple of"
                          " that, such as %llu", (unsigned long long)batch, (unsigned long long)each,
                          (unsigned long long)(near * each));
-    given->micro_batches = (struct numbers){ .at = { (uint32_t)(batch / each) }, .count = 1 };
+    given->micro_batches = (struct option_numbers){ .at = { (uint32_t)(batch / each) }, .count = 1 };
     return true;
 }
 

@@ -23,22 +23,17 @@ enum {
     KEY_RECOMPUTE, KEY_BLOCKS, KEY_LAYOUT, KEY_FOR,
 };
 
-struct numbers {
-    uint32_t at[CONFIG_MOST_NUMBERS];
-    size_t count;
-};
-
 struct config_sweep_arguments {
     const char *config, *device, *plan, *profile, *svg, *megatron, *torchtitan;
     double price, watts;
     uint64_t devices, without, slow, slow_permille, global_batch, budget, jobs, deadline_ns;
-    struct numbers tensor, context, expert, ranks, chunks, micro_batch;
+    struct option_numbers tensor, context, expert, ranks, chunks, micro_batch;
     char *names;  // of --schedules, split at its commas
     const char *schedules[CONFIG_MOST_SCHEDULES];
     size_t schedule_count;
     enum config_placement placement;
     enum estimate_shard shard;
-    struct numbers blocks;
+    struct option_numbers blocks;
     struct stated_words stated;
     struct weeks_request weeks;
     bool has_placement, has_shard, has_target, has_optimizer, csv;
@@ -86,40 +81,6 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static error_t take_numbers(const char *argument, const char *name, struct numbers *numbers, struct argp_state *state)
-{
-    numbers->count = option_counts(argument, name, 1, CONFIG_MOST_DEGREE, numbers->at, CONFIG_MOST_NUMBERS, state);
-    return 0;
-}
-
-static error_t take_list(int key, char *argument, struct config_sweep_arguments *given, struct argp_state *state)
-{
-    switch (key) {
-    case KEY_TENSOR:
-        return take_numbers(argument, "--tensor", &given->tensor, state);
-    case KEY_CONTEXT:
-        return take_numbers(argument, "--context", &given->context, state);
-    case KEY_EXPERT:
-        return take_numbers(argument, "--expert", &given->expert, state);
-    case KEY_RANKS:
-        return take_numbers(argument, "--ranks", &given->ranks, state);
-    case KEY_CHUNKS:
-        return take_numbers(argument, "--chunks", &given->chunks, state);
-    case KEY_MICRO_BATCH:
-        return take_numbers(argument, "--micro-batch", &given->micro_batch, state);
-    case KEY_BLOCKS:
-        given->blocks.count = option_counts(argument, "--blocks", 0, CONFIG_MOST_DEGREE, given->blocks.at,
-                                            CONFIG_MOST_NUMBERS, state);
-        return 0;
-    case KEY_SCHEDULES:
-        given->schedule_count =
-            option_names(argument, "schedules", &given->names, given->schedules, CONFIG_MOST_SCHEDULES, state);
-        return 0;
-    default:
-        return shared_option(key, argument, &given->shared, state);
-    }
-}
-
 // "8:80%", in thousandths.
 static void take_slow(const char *argument, struct config_sweep_arguments *given, struct argp_state *state)
 {
@@ -153,6 +114,14 @@ static void refuse_beside_stated(const struct config_sweep_arguments *given, str
 }
 
 static const struct option_field fields[] = {
+    { KEY_TENSOR, OPTION_FIELD(struct config_sweep_arguments, tensor), .least = 1, .most = CONFIG_MOST_DEGREE },
+    { KEY_CONTEXT, OPTION_FIELD(struct config_sweep_arguments, context), .least = 1, .most = CONFIG_MOST_DEGREE },
+    { KEY_EXPERT, OPTION_FIELD(struct config_sweep_arguments, expert), .least = 1, .most = CONFIG_MOST_DEGREE },
+    { KEY_RANKS, OPTION_FIELD(struct config_sweep_arguments, ranks), .least = 1, .most = CONFIG_MOST_DEGREE },
+    { KEY_CHUNKS, OPTION_FIELD(struct config_sweep_arguments, chunks), .least = 1, .most = CONFIG_MOST_DEGREE },
+    { KEY_MICRO_BATCH, OPTION_FIELD(struct config_sweep_arguments, micro_batch), .least = 1,
+      .most = CONFIG_MOST_DEGREE },
+    { KEY_BLOCKS, OPTION_FIELD(struct config_sweep_arguments, blocks), .most = CONFIG_MOST_DEGREE },
     { KEY_CONFIG, OPTION_FIELD(struct config_sweep_arguments, config) },
     { KEY_ON_DEVICE, OPTION_FIELD(struct config_sweep_arguments, device) },
     { KEY_PLAN, OPTION_FIELD(struct config_sweep_arguments, plan) },
@@ -170,6 +139,12 @@ static const struct option_field fields[] = {
     { KEY_BUDGET, OPTION_FIELD(struct config_sweep_arguments, budget), .least = 1, .most = JSON_MAX },
     { KEY_JOBS, OPTION_FIELD(struct config_sweep_arguments, jobs), .least = 1, .most = MOST_JOBS },
     { KEY_CSV, OPTION_FIELD(struct config_sweep_arguments, csv) },
+    { KEY_PLACEMENT, OPTION_FIELD_GIVEN(struct config_sweep_arguments, placement, has_placement),
+      .names = config_placement_names },
+    { KEY_SHARD, OPTION_FIELD_GIVEN(struct config_sweep_arguments, shard, has_shard), .names = estimate_shard_words },
+    { KEY_OPTIMIZER, OPTION_FIELD_GIVEN(struct config_sweep_arguments, optimizer, has_optimizer),
+      .names = optimizer_names },
+    { KEY_FOR, OPTION_FIELD_GIVEN(struct config_sweep_arguments, target, has_target), .names = plan_target_names },
     { 0 },
 };
 
@@ -181,27 +156,15 @@ static error_t parse_config_sweep_option(int key, char *argument, struct argp_st
         state->child_inputs[0] = &given->how;
         state->child_inputs[1] = &given->weeks;
         return 0;
+    case KEY_SCHEDULES:
+        given->schedule_count =
+            option_names(argument, "schedules", &given->names, given->schedules, CONFIG_MOST_SCHEDULES, state);
+        return 0;
     case KEY_SLOW:
         take_slow(argument, given, state);
         return 0;
-    case KEY_PLACEMENT:
-        given->placement = option_name(argument, "--placement", config_placement_names, state);
-        given->has_placement = true;
-        return 0;
-    case KEY_SHARD:
-        given->shard = option_name(argument, "--shard", estimate_shard_words, state);
-        given->has_shard = true;
-        return 0;
-    case KEY_OPTIMIZER:
-        given->optimizer = option_name(argument, "--optimizer", optimizer_names, state);
-        given->has_optimizer = true;
-        return 0;
     case KEY_DEADLINE:
         given->deadline_ns = option_deadline(argument, state);
-        return 0;
-    case KEY_FOR:
-        given->target = (enum plan_target)option_name(argument, "--for", plan_target_names, state);
-        given->has_target = true;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "%s: --config stands in place of a profile", argument);
@@ -223,7 +186,7 @@ static error_t parse_config_sweep_option(int key, char *argument, struct argp_st
     default:
         if (option_take(options, fields, key, argument, given, state) == 0)
             return 0;
-        return take_list(key, argument, given, state);
+        return shared_option(key, argument, &given->shared, state);
     }
 }
 
@@ -302,7 +265,7 @@ static void show(void *self, size_t settled, size_t all)
     progress_show(self, "%zu of %zu configurations", settled, all);
 }
 
-static struct sweep_list list(const struct numbers *numbers)
+static struct sweep_list list(const struct option_numbers *numbers)
 {
     return (struct sweep_list){ numbers->at, numbers->count };
 }

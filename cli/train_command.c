@@ -89,9 +89,11 @@ static const struct option_field fields[] = {
     { ARGP_KEY_ARG, OPTION_FIELD(struct train_arguments, model), .what = "model" },
     { KEY_PLAN, OPTION_FIELD(struct train_arguments, plan) },
     { KEY_DATA, OPTION_FIELD(struct train_arguments, data) },
+    { KEY_STEPS, OPTION_FIELD_GIVEN(struct train_arguments, steps, has_steps), .least = 1, .most = 1000000 },
     { KEY_EPOCHS, OPTION_FIELD(struct train_arguments, epochs), .least = 1, .most = 100000 },
     { KEY_SEED, OPTION_FIELD(struct train_arguments, seed), .most = UINT32_MAX },
     { KEY_FREEZE, OPTION_FIELD(struct train_arguments, freeze_step), .least = 1, .most = 1000000 },
+    { KEY_BATCH, OPTION_FIELD(struct train_arguments, batch), .least = 1, .most = UINT32_MAX },
     { KEY_FLUSH, OPTION_FIELD(struct train_arguments, flush_every), .least = 1, .most = 10000 },
     { KEY_EVERY, OPTION_FIELD(struct train_arguments, every), .least = 1, .most = 1000000 },
     { KEY_BEAT, OPTION_FIELD(struct train_arguments, beat), .most = 8 },
@@ -115,10 +117,6 @@ static error_t take_option(int key, char *argument, struct train_arguments *give
 {
     struct error wrong = { 0 };
     switch (key) {
-    case KEY_STEPS:
-        given->steps = option_count(argument, "--steps", 1, 1000000, state);
-        given->has_steps = true;
-        break;
     case KEY_AUGMENT:
         if (!augmentation_parse(argument, &given->augmentation, &wrong))
             argp_error(state, "--augment: %s", wrong.text);
@@ -129,9 +127,6 @@ static error_t take_option(int key, char *argument, struct train_arguments *give
         break;
     case KEY_CLIP:
         given->clip = option_clip(argument, state);
-        break;
-    case KEY_BATCH:
-        given->batch = option_batch(argument, state);
         break;
     case KEY_LOSS_SCALE:
         given->scaling = option_loss_scale(argument, state);
@@ -362,8 +357,7 @@ static void round_steps(struct train_arguments *given, const struct plan *plan)
 {
     if (plan->weights == WEIGHTS_FLUSH)
         return;
-    if (given->flush_every > given->steps)
-        given->flush_every = given->steps;
+    given->flush_every = min_u64(given->flush_every, given->steps);
     given->steps = (given->steps + given->flush_every - 1) / given->flush_every * given->flush_every;
 }
 

@@ -37,6 +37,7 @@ static const struct option_field fields[] = {
     { KEY_STEPS, OPTION_FIELD(struct verify_arguments, steps), .least = 1, .most = 100000 },
     { KEY_SEED, OPTION_FIELD(struct verify_arguments, seed), .most = UINT32_MAX },
     { KEY_FREEZE, OPTION_FIELD(struct verify_arguments, freeze_step), .least = 1, .most = 1000000 },
+    { KEY_BATCH, OPTION_FIELD(struct verify_arguments, batch), .least = 1, .most = UINT32_MAX },
     { KEY_DEVICE, OPTION_FIELD(struct verify_arguments, device) },
     { KEY_VERBOSE, OPTION_FIELD(struct verify_arguments, verbose) },
     { ARGP_KEY_ARG, OPTION_FIELD(struct verify_arguments, plan), .what = "plan" },
@@ -49,9 +50,6 @@ static error_t parse_verify_option(int key, char *argument, struct argp_state *s
     switch (key) {
     case KEY_CLIP:
         given->clip = option_clip(argument, state);
-        break;
-    case KEY_BATCH:
-        given->batch = option_batch(argument, state);
         break;
     case KEY_LOSS_SCALE:
         given->scaling = option_loss_scale(argument, state);
