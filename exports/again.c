@@ -45,6 +45,14 @@ uint32_t export_blocks_again(const struct export *export, uint32_t stage)
     return blocks;
 }
 
+bool export_has_again(const struct export *export)
+{
+    uint32_t s = 0;
+    while (s < export->stages && export_blocks_again(export, s) == 0)
+        s++;
+    return s < export->stages;
+}
+
 // --- patterns ---------------------------------------------------------------------------
 
 static void add_segment(struct again *again, uint32_t first, uint32_t end)
@@ -121,4 +129,10 @@ bool again_is(struct export *export, enum again_kind kind, uint32_t count)
     for (uint32_t s = 0; s < export->stages; s++)
         export->again.counts[s] = count;
     return again_is_planned(export, kind);
+}
+
+void again_all_or_none(struct export *export)
+{
+    if (!again_is(export, AGAIN_NONE, 0) && export_has_again(export))
+        again_is(export, AGAIN_FIRST, UINT32_MAX);
 }

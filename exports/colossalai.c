@@ -35,12 +35,9 @@ static bool fit(struct export *export, struct error *error)
                               " its %u ranks, but there are %u", export->ranks, export->micro_batches);
     if (export->plan->chunks > 1)
         cut_evenly(export);
-    bool has_again = false;
-    for (uint32_t s = 0; s < export->stages; s++) {
+    for (uint32_t s = 0; s < export->stages; s++)
         export->again.counts[s] = export_blocks_again(export, s);
-        has_again |= export->again.counts[s] > 0;
-    }
-    again_is_planned(export, has_again ? AGAIN_FIRST : AGAIN_NONE);
+    again_is_planned(export, export_has_again(export) ? AGAIN_FIRST : AGAIN_NONE);
     return true;
 }
 

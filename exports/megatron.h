@@ -11,6 +11,17 @@ static inline bool megatron_runs_layers_again(const struct export *export)
     return export->again.kind == AGAIN_FIRST || export->again.kind == AGAIN_GROUPS;
 }
 
+// Writes an argument, and one with a number.
+static inline void put(struct export *export, const char *argument)
+{
+    text_add(export->text, "    %s\n", argument);
+}
+
+static inline void put_number(struct export *export, const char *argument, uint64_t number)
+{
+    text_add(export->text, "    %s %llu\n", argument, (unsigned long long)number);
+}
+
 // megatron_tells() marks what is expressed, and says what is expressed only approximately. megatron_say_model() says
 // which parts of the model cannot be expressed.
 void megatron_tells(struct export *export);

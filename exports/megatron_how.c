@@ -196,30 +196,20 @@ void megatron_write_environment(struct export *export)
 
 // --- arguments --------------------------------------------------------------------------------
 
-static void put(struct export *export, const char *argument)
-{
-    text_add(export->text, "    %s\n", argument);
-}
-
-static void put_degree(struct export *export, const char *argument, uint64_t degree)
-{
-    text_add(export->text, "    %s %llu\n", argument, (unsigned long long)degree);
-}
-
 static void write_degrees(struct export *export)
 {
-    put_degree(export, "--tensor-model-parallel-size", export_tensor(export));
+    put_number(export, "--tensor-model-parallel-size", export_tensor(export));
     if (how_of(export)->sequence_parallel && export_tensor(export) > 1)
         put(export, "--sequence-parallel");
-    put_degree(export, "--context-parallel-size", export_context(export));
+    put_number(export, "--context-parallel-size", export_context(export));
     if (has_experts(export)) {
-        put_degree(export, "--expert-model-parallel-size", export_expert(export));
+        put_number(export, "--expert-model-parallel-size", export_expert(export));
         if (export_tensor(export) > 1)
             put(export, "--expert-tensor-parallel-size 1");
     }
     if (how_of(export)->inner_ranks > 1)
         put(export, "--use-tp-pp-dp-mapping");
-    put_degree(export, "--seq-length", how_of(export)->sequence);
+    put_number(export, "--seq-length", how_of(export)->sequence);
 }
 
 static void write_shares(struct export *export)
@@ -232,7 +222,7 @@ static void write_shares(struct export *export)
     else if (all > 1)
         put(export, "--overlap-grad-reduce");
     if (shares_in_instances(export))
-        put_degree(export, "--num-distributed-optimizer-instances", all / export_within(export));
+        put_number(export, "--num-distributed-optimizer-instances", all / export_within(export));
     if (shares_by_fsdp(export))
         text_add(export->text, "    --use-megatron-fsdp\n    --data-parallel-sharding-strategy %s\n"
                                "    --no-gradient-accumulation-fusion\n    --ckpt-format fsdp_dtensor\n",

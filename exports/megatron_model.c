@@ -4,16 +4,6 @@
 
 #include "exports/megatron.h"
 
-static void put(struct export *export, const char *argument)
-{
-    text_add(export->text, "    %s\n", argument);
-}
-
-static void put_number(struct export *export, const char *argument, uint64_t number)
-{
-    text_add(export->text, "    %s %llu\n", argument, (unsigned long long)number);
-}
-
 static bool is_word(const char *word, const char *const *words)
 {
     while (*words && strcmp(*words, word) != 0)

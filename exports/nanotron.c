@@ -75,11 +75,7 @@ static bool fit(struct export *export, struct error *error)
             return error_set_kind(error, ERROR_ANSWER, "nanotron cuts nowhere near these cuts");
         cut_evenly(export);
     }
-    uint32_t blocks = 0;
-    for (uint32_t s = 0; s < export->stages; s++)
-        blocks += export_blocks_again(export, s);
-    if (!again_is(export, AGAIN_NONE, 0) && blocks > 0)
-        again_is(export, AGAIN_FIRST, UINT32_MAX);
+    again_all_or_none(export);
     return true;
 }
 

@@ -77,9 +77,9 @@ static bool write(struct export *export, struct error *error)
     return true;
 }
 
-static const struct schedule_word schedules[] = {
+const struct schedule_word pytorch_schedules[] = {
     { "1f1b", "1F1B" }, { "gpipe", "GPipe" }, { "interleaved", "Interleaved1F1B" }, { "looped-bfs", "LoopedBFS" },
     { "interleaved-zb", "InterleavedZeroBubble" }, { "zb-v", "ZBVZeroBubble" }, { "dualpipev", "DualPipeV" }, { 0 },
 };
 
-const struct export_words pytorch_words = { GRAIN_NAMES, schedules, true, NULL, NULL, write };
+const struct export_words pytorch_words = { GRAIN_NAMES, pytorch_schedules, true, NULL, NULL, write };

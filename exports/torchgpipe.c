@@ -26,10 +26,7 @@ static bool fit(struct export *export, struct error *error)
         return error_set_kind(error, ERROR_ANSWER,
                               "torchgpipe is one process on one machine, but the plan's stages are on"
                               " several machines of its cluster");
-    bool has_again = false;
-    for (uint32_t s = 0; s < export->stages; s++)
-        has_again |= export_blocks_again(export, s) > 0;
-    again_is(export, has_again ? AGAIN_GROUPS : AGAIN_NONE, UINT32_MAX);
+    again_is(export, export_has_again(export) ? AGAIN_GROUPS : AGAIN_NONE, UINT32_MAX);
     return true;
 }
 

@@ -16,11 +16,7 @@
 static bool fit(struct export *export, struct error *error)
 {
     (void)error;
-    uint32_t blocks = 0;
-    for (uint32_t s = 0; s < export->stages; s++)
-        blocks += export_blocks_again(export, s);
-    if (!again_is(export, AGAIN_NONE, 0) && blocks > 0)
-        again_is(export, AGAIN_FIRST, UINT32_MAX);
+    again_all_or_none(export);
     return true;
 }
 
@@ -373,9 +369,4 @@ static bool write(struct export *export, struct error *error)
     return true;
 }
 
-static const struct schedule_word schedules[] = {
-    { "1f1b", "1F1B" }, { "gpipe", "GPipe" }, { "interleaved", "Interleaved1F1B" }, { "looped-bfs", "LoopedBFS" },
-    { "interleaved-zb", "InterleavedZeroBubble" }, { "zb-v", "ZBVZeroBubble" }, { "dualpipev", "DualPipeV" }, { 0 },
-};
-
-const struct export_words torchtitan_words = { GRAIN_MODULES, schedules, true, fit, tells, write };
+const struct export_words torchtitan_words = { GRAIN_MODULES, pytorch_schedules, true, fit, tells, write };

@@ -60,6 +60,7 @@ struct export_words {
     bool (*write)(struct export *export, struct error *error);
 };
 
+extern const struct schedule_word pytorch_schedules[];  // torchtitan's, too
 extern const struct export_words megatron_words, torchtitan_words, deepspeed_words, colossalai_words, nanotron_words,
     torchgpipe_words, pytorch_words, pytorch_csv_words;
 
@@ -68,6 +69,7 @@ extern const struct export_words megatron_words, torchtitan_words, deepspeed_wor
 // The blocks of a stage; how many of them have a layer that is to be recomputed; and whether a unit has such a layer.
 uint32_t export_blocks(const struct export *export, uint32_t stage);
 uint32_t export_blocks_again(const struct export *export, uint32_t stage);
+bool export_has_again(const struct export *export);  // whether any stage has such a block
 bool export_has_predicted(const struct export *export, uint32_t stage);  // a layer that predicts tokens further on
 bool export_runs_again(const struct export *export, const struct unit *unit);
 
@@ -76,6 +78,7 @@ bool export_runs_again(const struct export *export, const struct unit *unit);
 // export->again.
 bool again_is(struct export *export, enum again_kind kind, uint32_t count);
 bool again_is_planned(struct export *export, enum again_kind kind);
+void again_all_or_none(struct export *export);  // for formats that recompute each block, or none
 
 // The micro-batch in samples, 0 if it is not known. Formats that need it say so themselves.
 uint64_t export_micro_batch(const struct export *export);
