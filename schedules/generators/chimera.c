@@ -12,34 +12,9 @@
 // The order is made greedily (greedy.h): forwards before backwards, and earlier micro-batches before later ones.
 // Each stage is as far ahead as in 1F1B, and a rank keeps at most p micro-batches. With m = p, ranks keep from p/2 +
 // 1 (the outer ones) to p of them. With larger m all ranks keep p, and the bubble stays the same.
-#include <stdlib.h>
-
 #include "schedules/generators/generators.h"
-
-static int64_t turn(const void *state, struct action action)
-{
-    const struct schedule *schedule = state;
-    const int64_t stages = schedule->stages, number = action.micro_batch / 2;
-    const int64_t in_order = stages * number + stages - 1 - action.stage;
-    return action.kind == ACTION_F ? in_order : in_order + stages * schedule->micro_batches;
-}
-
-static bool add_orders(struct schedule *schedule, struct error *error)
-{
-    const uint32_t p = schedule->ranks;
-    uint32_t *most_ahead = malloc(p * sizeof *most_ahead);
-    if (!most_ahead)
-        return error_no_memory(error, "an order");
-    for (uint32_t stage = 0; stage < p; stage++)
-        most_ahead[stage] = p - stage;
-    const struct greedy_rules rules = { .most_kept = p, .most_ahead = most_ahead, .turn = turn, .state = schedule };
-    const bool good = generate_by_rules(schedule, &rules, error);
-    free(most_ahead);
-    return good;
-}
 
 struct schedule *generate_chimera(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule = generate_two_ways("chimera", request, error);
-    return generate_done(schedule, schedule && add_orders(schedule, error));
+    return generate_in_turns(generate_two_ways("chimera", request, error), request->ranks, error);
 }

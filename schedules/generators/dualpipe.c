@@ -13,31 +13,23 @@
 // gradients of both copies.
 #include "schedules/generators/generators.h"
 
-static bool fits(const struct generate_request *request, struct error *error)
+static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+{
+    const uint32_t p = schedule->ranks, place = min_u32(rank, p - 1 - rank), near_route = rank == place ? 0 : 1;
+    const struct way ways[2] = { { .stage = place, .micro_batch = near_route, .stride = 2 },
+                                 { .stage = p - 1 - place, .micro_batch = 1 - near_route, .stride = 2 } };
+    const struct dual_place in_stream = { p / 2, place, schedule->micro_batches / 2 };
+    return generate_add_two_ways(schedule, rank, ways, in_stream, error);
+}
+
+struct schedule *generate_dualpipe(const struct generate_request *request, struct error *error)
 {
     const uint32_t p = request->ranks, m = request->micro_batches;
     if (p % 2 == 0 && (m % 2 != 0 || m < 2 * (uint64_t)p)) {
         const uint32_t nearest = m < 2 * (uint64_t)p ? 2 * p : m + 1;
         error_set(error, "dualpipe needs an even number of micro-batches, at least two for each rank: %u, not %u",
                   nearest, m);
-        return false;
-    }
-    return true;
-}
-
-struct schedule *generate_dualpipe(const struct generate_request *request, struct error *error)
-{
-    if (!fits(request, error))
         return NULL;
-    struct schedule *schedule = generate_two_ways("dualpipe", request, error);
-    const uint32_t p = request->ranks;
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < p; rank++) {
-        const uint32_t place = min_u32(rank, p - 1 - rank), near_route = rank == place ? 0 : 1;
-        const struct way ways[2] = { { .stage = place, .micro_batch = near_route, .stride = 2 },
-                                     { .stage = p - 1 - place, .micro_batch = 1 - near_route, .stride = 2 } };
-        const struct dual_place in_stream = { p / 2, place, request->micro_batches / 2 };
-        good = generate_add_two_ways(schedule, rank, ways, in_stream, error);
     }
-    return generate_done(schedule, good);
+    return generate_ranks(generate_two_ways("dualpipe", request, error), add_rank, error);
 }

@@ -113,21 +113,22 @@ bool generate_add_two_ways(struct schedule *schedule, uint32_t rank, const struc
     const uint32_t after = place.ranks - 1 - place.place;
     return fill(&state, place.place, after, error)
         && go_on(&state, place.micro_batches - 2 * place.ranks + place.place + 1, after, error)
-        && drain(&state, place.place, after, error) && generate_add_steps(schedule, rank, error);
+        && drain(&state, place.place, after, error);
+}
+
+static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+{
+    const uint32_t p = schedule->ranks;
+    const struct way ways[2] = { { .stage = rank, .stride = 1 }, { .stage = 2 * p - 1 - rank, .stride = 1 } };
+    const struct dual_place place = { p, rank, schedule->micro_batches };
+    return generate_add_two_ways(schedule, rank, ways, place, error);
 }
 
 struct schedule *generate_dualpipev(const struct generate_request *request, struct error *error)
 {
     const uint32_t p = request->ranks, m = request->micro_batches;
-    if (m < 2 * (uint64_t)p) {
-        error_set(error, "dualpipev needs two micro-batches for each rank: %u or more, not %u", 2 * p, m);
-        return NULL;
-    }
-    struct schedule *schedule = generate_v("dualpipev", request, error);
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < p; rank++) {
-        const struct way ways[2] = { { .stage = rank, .stride = 1 }, { .stage = 2 * p - 1 - rank, .stride = 1 } };
-        good = generate_add_two_ways(schedule, rank, ways, (struct dual_place){ p, rank, m }, error);
-    }
-    return generate_done(schedule, good);
+    if (m < 2 * (uint64_t)p)
+        return error_null(error_set(error, "dualpipev needs two micro-batches for each rank: %u or more, not %u", 2 * p,
+                                    m));
+    return generate_ranks(generate_v("dualpipev", request, error), add_rank, error);
 }

@@ -156,10 +156,9 @@ struct schedule *schedule_generate_by(const struct generator *generator, const s
                                       struct error *error)
 {
     const char *name = generator->name;
-    if (request->splits > 1 && !generator->takes_splits) {
-        error_set(error, "%s takes sequences whole: splits must be 1, not %u", name, request->splits);
-        return NULL;
-    }
+    if (request->splits > 1 && !generator->takes_splits)
+        return error_null(error_set(error, "%s takes sequences whole: splits must be 1, not %u", name,
+                                    request->splits));
     if (request->replicas && !generator_takes_replicas(generator, error))
         return NULL;
     struct generate_request filled = *request;

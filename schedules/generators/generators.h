@@ -94,6 +94,15 @@ bool generate_add_steps(struct schedule *schedule, uint32_t rank, struct error *
 // Fills all lists of an empty schedule by rules (greedy.h), and adds the steps.
 bool generate_by_rules(struct schedule *schedule, const struct greedy_rules *rules, struct error *error);
 
+// The same for forwards before backwards, and earlier micro-batches before later ones, with each stage as far ahead as
+// in 1F1B. `most_kept` is as in greedy.h. Both functions return NULL after an error, or if there is no schedule.
+struct schedule *generate_in_turns(struct schedule *schedule, uint32_t most_kept, struct error *error);
+
+// Fills each rank's list, and adds the steps.
+struct schedule *generate_ranks(struct schedule *schedule,
+                                bool (*add_rank)(struct schedule *schedule, uint32_t rank, struct error *error),
+                                struct error *error);
+
 // Returns the schedule if `good`; otherwise frees it and returns NULL.
 struct schedule *generate_done(struct schedule *schedule, bool good);
 
@@ -113,10 +122,10 @@ struct rounds {
     uint32_t size, remainder;  // micro-batches in a round; in the last one, if that is smaller
 };
 struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches);
-// Adds the action that is number `k` of its kind on the rank. Backwards pass through the stages in the opposite
-// order.
-bool rounds_add(const struct rounds *rounds, struct schedule *schedule, uint32_t rank, enum action_kind kind,
-                uint32_t k, struct error *error);
+// Adds a rank's list without its steps: first `fill` forwards, and as many as are in a round for each of its stages but
+// one. Then forwards and backwards alternate. If these are split, each W comes `rank` backwards after its I.
+bool rounds_add_rank(struct schedule *schedule, uint32_t rank, uint32_t fill, bool splits_backward,
+                     struct error *error);
 
 // Adds the list of a rank in two streams of micro-batches that run in opposite directions (dualpipev.c). The two
 // `ways` are its first stage, which is nearer to the beginning of its stream, and its second.

@@ -94,7 +94,7 @@ static struct choice choose(const struct greedy *greedy, uint32_t rank, uint32_t
     struct choice choice = { .kind = ACTION_W, .turn = INT64_MAX };
     for (size_t i = greedy->first[rank]; i < greedy->first[rank + 1]; i++) {
         struct lane *lane = &greedy->lanes[i];
-        const bool may_begin = !is_limited || !rules->most_ahead || lane->ahead < rules->most_ahead[lane->stage];
+        const bool may_begin = !is_limited || lane->ahead < rules->most_ahead(rules->state, lane->stage);
         if (may_begin && (has_room || worker->owed > 0) && forward_is_ready(greedy, lane, slot))
             consider(greedy, &choice, lane, ACTION_F);
         if (backward_is_ready(greedy, lane, slot))

@@ -16,8 +16,8 @@
 struct greedy_rules {
     bool splits_backward;        // I and W of one slot each; otherwise B of two slots; a forward takes one
     uint32_t most_kept;          // on a rank: forwards whose B or W has not run
-    const uint32_t *most_ahead;  // per stage: forwards whose B or I has not run; NULL: any number
-    int64_t (*turn)(const void *state, struct action action);  // for an F, B or I; the least goes first
+    uint32_t (*most_ahead)(const void *state, uint32_t stage);  // forwards of a stage whose B or I has not run
+    int64_t (*turn)(const void *state, struct action action);   // for an F, B or I; the least goes first
     const void *state;
 };
 

@@ -6,10 +6,9 @@
 struct schedule *generate_one_stage_per_rank(const char *name, enum weights weights,
                                              const struct generate_request *request, struct error *error)
 {
-    if (request->chunks != 1) {
-        error_set(error, "%s has one stage per rank: chunks must be 1, not %u", name, request->chunks);
-        return NULL;
-    }
+    if (request->chunks != 1)
+        return error_null(error_set(error, "%s has one stage per rank: chunks must be 1, not %u", name,
+                                    request->chunks));
     return schedule_create(name, weights, request->ranks, request->ranks, request->micro_batches, error);
 }
 
@@ -28,10 +27,9 @@ struct schedule *generate_looped(const char *name, const struct generate_request
 
 struct schedule *generate_v(const char *name, const struct generate_request *request, struct error *error)
 {
-    if (request->chunks != 2) {
-        error_set(error, "%s has two stages per rank, on a V: chunks must be 2, not %u", name, request->chunks);
-        return NULL;
-    }
+    if (request->chunks != 2)
+        return error_null(error_set(error, "%s has two stages per rank, on a V: chunks must be 2, not %u", name,
+                                    request->chunks));
     const uint32_t p = request->ranks;
     struct schedule *schedule = generate_looped(name, request, "", error);
     for (uint32_t rank = 0; schedule && rank < p; rank++)
@@ -119,6 +117,38 @@ bool generate_by_rules(struct schedule *schedule, const struct greedy_rules *rul
     for (uint32_t rank = 0; good && rank < schedule->ranks; rank++)
         good = generate_add_steps(schedule, rank, error);
     return good;
+}
+
+// Micro-batches take several routes in turns.
+static int64_t in_turns(const void *state, struct action action)
+{
+    const struct schedule *schedule = state;
+    const int64_t stages = schedule->stages, number = action.micro_batch / schedule->route_count;
+    const int64_t in_order = stages * number + stages - 1 - action.stage;
+    return action.kind == ACTION_F ? in_order : in_order + stages * schedule->micro_batches;
+}
+
+static uint32_t ahead_as_in_1f1b(const void *state, uint32_t stage)
+{
+    const struct schedule *schedule = state;
+    return schedule->stages - stage;
+}
+
+struct schedule *generate_in_turns(struct schedule *schedule, uint32_t most_kept, struct error *error)
+{
+    const struct greedy_rules rules = { .most_kept = most_kept, .most_ahead = ahead_as_in_1f1b, .turn = in_turns,
+                                        .state = schedule };
+    return generate_done(schedule, schedule && generate_by_rules(schedule, &rules, error));
+}
+
+struct schedule *generate_ranks(struct schedule *schedule,
+                                bool (*add_rank)(struct schedule *schedule, uint32_t rank, struct error *error),
+                                struct error *error)
+{
+    bool good = schedule != NULL;
+    for (uint32_t rank = 0; good && rank < schedule->ranks; rank++)
+        good = add_rank(schedule, rank, error) && generate_add_steps(schedule, rank, error);
+    return generate_done(schedule, good);
 }
 
 struct schedule *generate_done(struct schedule *schedule, bool good)

@@ -22,7 +22,8 @@ struct rounds rounds_of(uint32_t ranks, uint32_t micro_batches)
     return (struct rounds){ .size = size, .remainder = micro_batches % size };
 }
 
-bool rounds_add(const struct rounds *rounds, struct schedule *schedule, uint32_t rank, enum action_kind kind,
+// Adds the action that is number `k` of its kind on the rank. Backwards pass through the stages in the opposite order.
+static bool add(struct schedule *schedule, uint32_t rank, const struct rounds *rounds, enum action_kind kind,
                 uint32_t k, struct error *error)
 {
     const uint32_t chunks = schedule->stages / schedule->ranks;
@@ -34,19 +35,29 @@ bool rounds_add(const struct rounds *rounds, struct schedule *schedule, uint32_t
                         error);
 }
 
-static bool add_rank(struct schedule *schedule, uint32_t rank, const struct rounds *rounds, struct error *error)
+bool rounds_add_rank(struct schedule *schedule, uint32_t rank, uint32_t fill, bool splits_backward,
+                     struct error *error)
 {
-    const uint32_t p = schedule->ranks, chunks = schedule->stages / p;
-    const uint32_t all = schedule->micro_batches * chunks;
-    const uint32_t ahead = min_u32((chunks - 1) * rounds->size + 2 * (p - 1 - rank), all);
+    const struct rounds rounds = rounds_of(schedule->ranks, schedule->micro_batches);
+    const uint32_t chunks = schedule->stages / schedule->ranks, all = schedule->micro_batches * chunks;
+    const uint32_t ahead = min_u32((chunks - 1) * rounds.size + fill, all);
+    const uint32_t lag = splits_backward ? min_u32(rank, all) : 0;
+    const enum action_kind backward = splits_backward ? ACTION_I : ACTION_B;
     bool good = true;
-    for (uint32_t k = 0; good && k < all + ahead; k++) {
+    for (uint32_t k = 0; good && k < all + ahead + lag; k++) {
         if (k < all)
-            good = rounds_add(rounds, schedule, rank, ACTION_F, k, error);
-        if (good && k >= ahead)
-            good = rounds_add(rounds, schedule, rank, ACTION_B, k - ahead, error);
+            good = add(schedule, rank, &rounds, ACTION_F, k, error);
+        if (good && k >= ahead && k - ahead < all)
+            good = add(schedule, rank, &rounds, backward, k - ahead, error);
+        if (good && splits_backward && k >= ahead + lag)
+            good = add(schedule, rank, &rounds, ACTION_W, k - ahead - lag, error);
     }
-    return good && generate_add_steps(schedule, rank, error);
+    return good;
+}
+
+static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+{
+    return rounds_add_rank(schedule, rank, 2 * (schedule->ranks - 1 - rank), false, error);
 }
 
 // Each stage of a rank except its last has a round of all ranks in flight.
@@ -60,10 +71,5 @@ struct generator_flight interleaved_flight(const struct generate_request *reques
 
 struct schedule *generate_interleaved(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule = generate_looped("interleaved", request, "1f1b", error);
-    const struct rounds rounds = rounds_of(request->ranks, request->micro_batches);
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
-        good = add_rank(schedule, rank, &rounds, error);
-    return generate_done(schedule, good);
+    return generate_ranks(generate_looped("interleaved", request, "1f1b", error), add_rank, error);
 }

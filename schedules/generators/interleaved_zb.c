@@ -8,29 +8,12 @@
 // The rounds are those of the interleaved schedule.
 #include "schedules/generators/generators.h"
 
-static bool add_rank(struct schedule *schedule, uint32_t rank, const struct rounds *rounds, struct error *error)
+static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
 {
-    const uint32_t p = schedule->ranks, chunks = schedule->stages / p;
-    const uint32_t all = schedule->micro_batches * chunks, lag = min_u32(rank, all);
-    const uint32_t ahead = min_u32((chunks - 1) * rounds->size + p - 1 - rank, all);
-    bool good = true;
-    for (uint32_t k = 0; good && k < all + ahead + lag; k++) {
-        if (k < all)
-            good = rounds_add(rounds, schedule, rank, ACTION_F, k, error);
-        if (good && k >= ahead && k - ahead < all)
-            good = rounds_add(rounds, schedule, rank, ACTION_I, k - ahead, error);
-        if (good && k >= ahead + lag)
-            good = rounds_add(rounds, schedule, rank, ACTION_W, k - ahead - lag, error);
-    }
-    return good && generate_add_steps(schedule, rank, error);
+    return rounds_add_rank(schedule, rank, schedule->ranks - 1 - rank, true, error);
 }
 
 struct schedule *generate_interleaved_zb(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule = generate_looped("interleaved-zb", request, "zb-h1", error);
-    const struct rounds rounds = rounds_of(request->ranks, request->micro_batches);
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
-        good = add_rank(schedule, rank, &rounds, error);
-    return generate_done(schedule, good);
+    return generate_ranks(generate_looped("interleaved-zb", request, "zb-h1", error), add_rank, error);
 }

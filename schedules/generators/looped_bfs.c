@@ -20,14 +20,10 @@ static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *err
         for (uint32_t i = m; good && i-- > 0;)
             good = generate_add(schedule, rank, ACTION_B, chunk * p + rank, i, error);
     }
-    return good && generate_add_steps(schedule, rank, error);
+    return good;
 }
 
 struct schedule *generate_looped_bfs(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule = generate_looped("looped-bfs", request, "gpipe", error);
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
-        good = add_rank(schedule, rank, error);
-    return generate_done(schedule, good);
+    return generate_ranks(generate_looped("looped-bfs", request, "gpipe", error), add_rank, error);
 }

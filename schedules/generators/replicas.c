@@ -13,18 +13,13 @@ static uint32_t count_of(const struct generate_request *request, uint32_t stage)
     return request->replicas ? request->replicas[stage] : 1;
 }
 
-static uint64_t divisor_of(uint64_t a, uint64_t b)
-{
-    return b == 0 ? a : divisor_of(b, a % b);
-}
-
 // The number of micro-batches after which all stages begin again with their first rank, or the number of all
 // micro-batches.
 static uint32_t routes_needed(const struct generate_request *request)
 {
     uint64_t turns = 1;
     for (uint32_t stage = 0; stage < request->stages && turns < request->micro_batches; stage++)
-        turns *= request->replicas[stage] / divisor_of(turns, request->replicas[stage]);
+        turns *= request->replicas[stage] / greatest_common(turns, request->replicas[stage]);
     return turns < request->micro_batches ? (uint32_t)turns : request->micro_batches;
 }
 

@@ -29,19 +29,17 @@ static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *err
         if (good && n < all)
             good = schedule_add(schedule, rank, part(rank, ACTION_F, n, k), error);
     }
-    return good && generate_add_steps(schedule, rank, error);
+    return good;
 }
 
 struct schedule *generate_seq1f1b(const struct generate_request *request, struct error *error)
 {
     const uint32_t splits = request->splits ? request->splits : USUAL_SPLITS;
-    if (splits > MOST_SPLITS) {
-        error_set(error, "seq1f1b cuts a sequence into at most %d splits, not %u", MOST_SPLITS, splits);
-        return NULL;
-    }
+    if (splits > MOST_SPLITS)
+        return error_null(error_set(error, "seq1f1b cuts a sequence into at most %d splits, not %u", MOST_SPLITS,
+                                    splits));
     struct schedule *schedule = generate_one_stage_per_rank("seq1f1b", WEIGHTS_FLUSH, request, error);
-    bool good = schedule && schedule_split(schedule, splits, error);
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++)
-        good = add_rank(schedule, rank, error);
-    return generate_done(schedule, good);
+    if (schedule && !schedule_split(schedule, splits, error))
+        return generate_done(schedule, false);
+    return generate_ranks(schedule, add_rank, error);
 }

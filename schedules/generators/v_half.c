@@ -36,10 +36,10 @@ static int64_t pattern_turn(const void *state, struct action action)
 }
 
 // The number that the pattern has between an F and its I.
-static void limit_ahead(const struct v_turn *turns, uint32_t stages, uint32_t *most_ahead)
+static uint32_t pattern_ahead(const void *state, uint32_t stage)
 {
-    for (uint32_t stage = 0; stage < stages; stage++)
-        most_ahead[stage] = (turns[stage].backward - turns[stage].forward + PERIOD - 1) / PERIOD;
+    const struct v_turn *turns = state, *turn = &turns[stage];
+    return (turn->backward - turn->forward + PERIOD - 1) / PERIOD;
 }
 
 struct schedule *generate_v_pattern(const char *name, const struct generate_request *request, v_pattern pattern,
@@ -49,17 +49,12 @@ struct schedule *generate_v_pattern(const char *name, const struct generate_requ
     if (!schedule)
         return NULL;
     struct v_turn *turns = calloc(schedule->stages, sizeof *turns);
-    uint32_t *most_ahead = calloc(schedule->stages, sizeof *most_ahead);
-    bool good = (turns && most_ahead) || error_no_memory(error, "an order");
-    if (good) {
+    const struct greedy_rules rules = { .splits_backward = true, .most_kept = most_kept, .most_ahead = pattern_ahead,
+                                        .turn = pattern_turn, .state = turns };
+    if (turns)
         pattern(request->ranks, turns);
-        limit_ahead(turns, schedule->stages, most_ahead);
-        const struct greedy_rules rules = { .splits_backward = true, .most_kept = most_kept, .most_ahead = most_ahead,
-                                            .turn = pattern_turn, .state = turns };
-        good = generate_by_rules(schedule, &rules, error);
-    }
+    const bool good = turns ? generate_by_rules(schedule, &rules, error) : error_no_memory(error, "an order");
     free(turns);
-    free(most_ahead);
     return generate_done(schedule, good);
 }
 

@@ -21,16 +21,16 @@ bool generate_add_split_rank(struct schedule *schedule, uint32_t rank, struct sp
             && (i < lag || generate_add(schedule, rank, ACTION_W, rank, i - lag, error))
             && (i + ahead >= m || generate_add(schedule, rank, ACTION_F, rank, i + ahead, error));
     }
-    return good && generate_add_steps(schedule, rank, error);
+    return good;
+}
+
+static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+{
+    const struct split_order order = { .ahead = schedule->ranks - rank, .lag = rank };
+    return generate_add_split_rank(schedule, rank, order, error);
 }
 
 struct schedule *generate_zb_h1(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule = generate_one_stage_per_rank("zb-h1", WEIGHTS_FLUSH, request, error);
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++) {
-        const struct split_order order = { .ahead = request->ranks - rank, .lag = rank };
-        good = generate_add_split_rank(schedule, rank, order, error);
-    }
-    return generate_done(schedule, good);
+    return generate_ranks(generate_one_stage_per_rank("zb-h1", WEIGHTS_FLUSH, request, error), add_rank, error);
 }

@@ -9,14 +9,13 @@
 // steps on its own, and a VALIDATE before its next I0 checks that step.
 #include "schedules/generators/generators.h"
 
+static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+{
+    const struct split_order order = { .ahead = 2 * (schedule->ranks - rank) - 1, .lag = 2 * rank, .validates = true };
+    return generate_add_split_rank(schedule, rank, order, error);
+}
+
 struct schedule *generate_zb_h2(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule = generate_one_stage_per_rank("zb-h2", WEIGHTS_FLUSH, request, error);
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < request->ranks; rank++) {
-        const struct split_order order = { .ahead = 2 * (request->ranks - rank) - 1, .lag = 2 * rank,
-                                           .validates = true };
-        good = generate_add_split_rank(schedule, rank, order, error);
-    }
-    return generate_done(schedule, good);
+    return generate_ranks(generate_one_stage_per_rank("zb-h2", WEIGHTS_FLUSH, request, error), add_rank, error);
 }

@@ -76,6 +76,14 @@ static bool drain(struct v_rank *state, struct error *error)
     return good;
 }
 
+static bool add_rank(struct schedule *schedule, uint32_t rank, struct error *error)
+{
+    const uint32_t p = schedule->ranks, full = 2 * p - 1;
+    struct v_rank state = { .schedule = schedule, .rank = rank, .stages = { rank, 2 * p - 1 - rank },
+                            .planned = schedule->micro_batches > full ? schedule->micro_batches : full };
+    return fill(&state, error) && go_on(&state, error) && drain(&state, error);
+}
+
 // One stage on the way down the ranks, one on the way up.
 struct generator_flight zb_v_flight(const struct generate_request *request, uint32_t rank)
 {
@@ -85,14 +93,5 @@ struct generator_flight zb_v_flight(const struct generate_request *request, uint
 
 struct schedule *generate_zb_v(const struct generate_request *request, struct error *error)
 {
-    struct schedule *schedule = generate_v("zb-v", request, error);
-    const uint32_t p = request->ranks, full = 2 * p - 1;
-    bool good = schedule != NULL;
-    for (uint32_t rank = 0; good && rank < p; rank++) {
-        struct v_rank state = { .schedule = schedule, .rank = rank, .stages = { rank, 2 * p - 1 - rank },
-                                .planned = request->micro_batches > full ? request->micro_batches : full };
-        good = fill(&state, error) && go_on(&state, error) && drain(&state, error)
-            && generate_add_steps(schedule, rank, error);
-    }
-    return generate_done(schedule, good);
+    return generate_ranks(generate_v("zb-v", request, error), add_rank, error);
 }

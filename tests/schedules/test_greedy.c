@@ -103,7 +103,7 @@ static bool choose(const struct twin *twin, uint32_t rank, uint32_t slot, bool i
                 const enum action_kind backward = rules->splits_backward ? ACTION_I : ACTION_B;
                 const struct action action = { .stage = (uint16_t)stage, .micro_batch = i,
                                                .kind = back ? (uint8_t)backward : ACTION_F };
-                const bool has_turn = back || !is_limited || ahead < rules->most_ahead[stage];
+                const bool has_turn = back || !is_limited || ahead < rules->most_ahead(rules->state, stage);
                 if (!has_turn || !may_begin(twin, action, slot) || (!back && is_full && !has_weights))
                     continue;
                 const int64_t turn = rules->turn(rules->state, action);
@@ -147,11 +147,21 @@ static void run_twin(struct twin *twin)
 
 // --- random rules ------------------------------------------------------------------------
 
+struct drawn {
+    uint32_t most_ahead[6];
+    uint64_t turns;
+};
+
+static uint32_t drawn_ahead(const void *state, uint32_t stage)
+{
+    return ((const struct drawn *)state)->most_ahead[stage];
+}
+
 // No two actions have the same turn.
 static int64_t random_turn(const void *state, struct action action)
 {
     const uint64_t which = (uint64_t)action.micro_batch << 24 | (uint64_t)action.stage << 4 | action.kind;
-    uint64_t seed = *(const uint64_t *)state + which;
+    uint64_t seed = ((const struct drawn *)state)->turns + which;
     return (int64_t)(random_next(&seed) >> 2);
 }
 
@@ -196,13 +206,13 @@ static void orders_are_those_of_the_slow_twin(void **state)
     const uint64_t trials = test_trials(300, 5000);
     for (uint64_t trial = 0; trial < trials; trial++) {
         struct schedule *schedule = random_empty(&seed);
-        uint32_t most_ahead[6];
+        struct drawn drawn;
         for (uint32_t s = 0; s < 6; s++)
-            most_ahead[s] = 1 + (uint32_t)random_below(&seed, 4);
-        const uint64_t turns = random_next(&seed);
+            drawn.most_ahead[s] = 1 + (uint32_t)random_below(&seed, 4);
+        drawn.turns = random_next(&seed);
         const struct greedy_rules rules = { .splits_backward = random_below(&seed, 2),
                                             .most_kept = 1 + (uint32_t)random_below(&seed, 8),
-                                            .most_ahead = most_ahead, .turn = random_turn, .state = &turns };
+                                            .most_ahead = drawn_ahead, .turn = random_turn, .state = &drawn };
         struct error error = { 0 };
         assert_good(greedy_order(schedule, &rules, &error), error);
         twin = (struct twin){ .schedule = schedule, .rules = &rules };
