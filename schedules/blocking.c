@@ -1,42 +1,32 @@
 #include "schedules/blocking.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "schedules/standstill.h"
 
 bool blocking_create(struct blocking *blocking, const struct schedule *lowered, struct error *error)
 {
-    *blocking = (struct blocking){
-        .schedule = lowered,
-        .positions = calloc(lowered->ranks, sizeof *blocking->positions),
-        .under_way = calloc(channels_of(lowered), sizeof *blocking->under_way),
-        .waiting = calloc(lowered->stages, sizeof *blocking->waiting),
-        .waits = calloc(lowered->ranks, sizeof *blocking->waits),
-        .reached = calloc(2 * unit_count(lowered), sizeof *blocking->reached),
-        .pending = calloc(lowered->ranks, sizeof *blocking->pending),
-        .stack = calloc(lowered->ranks, sizeof *blocking->stack),
-        .queued = calloc(lowered->ranks, sizeof *blocking->queued),
-    };
-    const bool allocated = blocking->positions && blocking->under_way && blocking->waiting && blocking->waits
-                        && blocking->reached && blocking->pending && blocking->stack && blocking->queued;
-    if (allocated && copies_create(&blocking->copies, lowered, error))
+    *blocking = (struct blocking){ .schedule = lowered };
+    struct arrays *arrays = &blocking->arrays;
+    blocking->positions = arrays_add(arrays, lowered->ranks, sizeof *blocking->positions);
+    blocking->under_way = arrays_add(arrays, channels_of(lowered), sizeof *blocking->under_way);
+    blocking->waiting = arrays_add(arrays, lowered->stages, sizeof *blocking->waiting);
+    blocking->waits = arrays_add(arrays, lowered->ranks, sizeof *blocking->waits);
+    blocking->reached = arrays_add(arrays, 2 * unit_count(lowered), sizeof *blocking->reached);
+    blocking->pending = arrays_add(arrays, lowered->ranks, sizeof *blocking->pending);
+    blocking->stack = arrays_add(arrays, lowered->ranks, sizeof *blocking->stack);
+    blocking->queued = arrays_add(arrays, lowered->ranks, sizeof *blocking->queued);
+    const bool has_memory = !arrays->failed || error_no_memory(error, "running a schedule");
+    if (has_memory && copies_create(&blocking->copies, lowered, error))
         return true;
     blocking_clear(blocking);
-    return !allocated && error_no_memory(error, "running a schedule");
+    return false;
 }
 
 void blocking_clear(struct blocking *blocking)
 {
-    free(blocking->positions);
-    free(blocking->under_way);
     copies_clear(&blocking->copies);
-    free(blocking->waiting);
-    free(blocking->waits);
-    free(blocking->reached);
-    free(blocking->pending);
-    free(blocking->stack);
-    free(blocking->queued);
+    arrays_clear(&blocking->arrays);
     *blocking = (struct blocking){ 0 };
 }
 
@@ -52,9 +42,7 @@ static bool stands_at(const struct blocking *blocking, uint32_t rank, struct act
 {
     const struct action_list *list = &blocking->schedule->lists[rank];
     const size_t position = blocking->positions[rank];
-    return position < list->count && list->at[position].stage == action.stage
-        && list->at[position].kind == action.kind && list->at[position].micro_batch == action.micro_batch
-        && list->at[position].split == action.split;
+    return position < list->count && action_is_same(list->at[position], action);
 }
 
 // If the peer has reached the other end, both continue.

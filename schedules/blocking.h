@@ -18,6 +18,7 @@
 #ifndef SCHEDULES_BLOCKING_H
 #define SCHEDULES_BLOCKING_H
 
+#include "common/arrays.h"
 #include "schedules/board.h"
 
 struct blocking {
@@ -33,6 +34,7 @@ struct blocking {
     uint32_t *stack;      // ranks that may be able to continue
     bool *queued;
     uint32_t height;
+    struct arrays arrays;  // all of these but queue_of
 };
 
 // The channel of a message: from a stage to a neighbour, on one route.

@@ -194,14 +194,15 @@ bool check_result_error(const struct check_result *result, struct error *error)
     return error_set_kind(error, ERROR_ANSWER, "rank %u, %s%s: %s", fault->rank, place, action, fault->reason);
 }
 
-static bool runs_as(const struct schedule *schedule, const struct check_request *request, bool *grouped,
-                    struct error *error)
+bool schedule_runs(const struct schedule *schedule, const struct check_request *request, bool *grouped,
+                   struct error *error)
 {
     struct check_result result;
     if (!schedule_check_as(schedule, request, &result, error))
         return false;
     const bool runs = result.ok || check_result_error(&result, error);
-    *grouped = result.grouped;
+    if (grouped)
+        *grouped = result.grouped;
     check_result_clear(&result);
     return runs;
 }
@@ -211,7 +212,8 @@ bool schedule_can_run(const struct schedule *schedule, struct error *error)
     const struct check_request buffered = { .capacity = CHECK_NEVER - 1 }, in_groups = { .grouped = true };
     bool grouped = false;
     struct error why = { 0 };
-    if (runs_as(schedule, &buffered, &grouped, &why) || (grouped && runs_as(schedule, &in_groups, &grouped, &why)))
+    if (schedule_runs(schedule, &buffered, &grouped, &why)
+        || (grouped && schedule_runs(schedule, &in_groups, NULL, &why)))
         return true;
     if (why.kind == ERROR_MACHINE)
         return error_hand_on(error, &why);

@@ -83,6 +83,10 @@ void check_result_clear(struct check_result *result);
 // Writes the first fault and the cycle as one sentence, of kind ERROR_ANSWER. Returns false.
 bool check_result_error(const struct check_result *result, struct error *error);
 
+// Whether a schedule runs as requested. If not, the error is that sentence. `grouped` may be NULL.
+bool schedule_runs(const struct schedule *schedule, const struct check_request *request, bool *grouped,
+                   struct error *error);
+
 // Whether a schedule from outside can run if sends are buffered or grouped as much as it needs. The simulator makes
 // the same assumption. Call this after reading a schedule: one that cannot run has no times and no bytes. The error
 // (ERROR_INPUT) has the first fault.

@@ -46,12 +46,9 @@ static void find_actions(const struct timeline *timeline, struct storage *holdin
 static size_t position_of(const struct schedule *schedule, uint32_t rank, struct action action)
 {
     const struct action_list *list = &schedule->lists[rank];
-    for (size_t i = 0; i < list->count; i++) {
-        const struct action other = list->at[i];
-        if (other.stage == action.stage && other.kind == action.kind && other.micro_batch == action.micro_batch
-            && other.split == action.split)
+    for (size_t i = 0; i < list->count; i++)
+        if (action_is_same(list->at[i], action))
             return i;
-    }
     return SIZE_MAX;
 }
 

@@ -164,24 +164,13 @@ static void check_stage(const struct steps *steps, uint32_t stage)
 
 // --- all of it ------------------------------------------------------------------------------
 
-static bool has_any(const struct schedule *schedule, enum action_kind kind)
-{
-    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        for (size_t i = 0; i < schedule->lists[rank].count; i++) {
-            if (schedule->lists[rank].at[i].kind == kind)
-                return true;
-        }
-    }
-    return false;
-}
-
 bool check_steps(struct check *check, struct error *error)
 {
     const struct schedule *schedule = check->schedule;
     const uint32_t copies = check->board.copies.first[schedule->stages];
+    const unsigned kinds = schedule_kinds(schedule);
     struct steps steps = { .check = check, .flush = schedule->weights == WEIGHTS_FLUSH,
-                           .any_step = has_any(schedule, ACTION_STEP),
-                           .any_reduce = has_any(schedule, ACTION_REDUCE) };
+                           .any_step = kinds & 1u << ACTION_STEP, .any_reduce = kinds & 1u << ACTION_REDUCE };
     if (schedule_is_forward_only(schedule))
         return true;
     steps.copies = calloc(copies, sizeof *steps.copies);

@@ -98,11 +98,6 @@ static void note_send(struct search *search, struct action send)
     search->sent[search->first[pair] + search->passed[pair]++] = send;
 }
 
-static bool same(struct action a, struct action b)
-{
-    return a.stage == b.stage && a.kind == b.kind && a.micro_batch == b.micro_batch && a.split == b.split;
-}
-
 // Compares a RECV with the message that it would be given, and keeps the first mismatch of each pair.
 static void compare_receive(struct search *search, size_t position, struct action receive)
 {
@@ -110,7 +105,7 @@ static void compare_receive(struct search *search, size_t position, struct actio
     struct rank_pair *pair = &search->found->pairs[number];
     const size_t index = search->first[number] + search->passed[number]++;
     const bool is_sent = index < search->first[number + 1];
-    if (!pair->can_share || (is_sent && same(search->sent[index], action_mirror(receive))))
+    if (!pair->can_share || (is_sent && action_is_same(search->sent[index], action_mirror(receive))))
         return;
     pair->can_share = false;
     pair->position = position;

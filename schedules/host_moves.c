@@ -246,16 +246,3 @@ bool schedule_add_moves(struct schedule *order, struct error *error)
     free(adding.seen);
     return good;
 }
-
-void schedule_drop_moves(struct schedule *schedule)
-{
-    for (uint32_t rank = 0; rank < schedule->ranks && schedule->moves; rank++) {
-        struct action_list *list = &schedule->lists[rank];
-        size_t kept = 0;
-        for (size_t i = 0; i < list->count; i++)
-            if (!is_move(list->at[i]))
-                list->at[kept++] = list->at[i];
-        list->count = kept;
-    }
-    schedule->moves = false;
-}

@@ -23,7 +23,4 @@
 // Fails with ERROR_ANSWER if an action is in an illegal place.
 bool schedule_add_moves(struct schedule *order, struct error *error);
 
-// Removes all moves.
-void schedule_drop_moves(struct schedule *schedule);
-
 #endif

@@ -120,35 +120,22 @@ static void fill_lanes(struct lane_world *world)
 
 // --- creating ------------------------------------------------------------------------
 
-// If the schedule cannot run to its end, fails with the sentence of the check.
-static bool prove(const struct schedule *lowered, const struct lane_rules *rules, struct error *error)
-{
-    struct check_result result;
-    const struct check_request request = { .capacity = rules->capacity, .grouped = rules->grouped };
-    if (!schedule_check_as(lowered, &request, &result, error))
-        return false;
-    const bool good = result.ok || check_result_error(&result, error);
-    check_result_clear(&result);
-    return good;
-}
-
 static bool allocate(struct lane_world *world, struct error *error)
 {
     const struct schedule *schedule = world->lowered;
     world->item_count = schedule_action_count(schedule);
     const size_t count = world->item_count + 1;
-    world->items = calloc(count, sizeof *world->items);
-    world->needs = calloc(3 * count, sizeof *world->needs);  // one message and two moves at most
-    world->durations = calloc(count, sizeof *world->durations);
-    world->ranks = calloc(schedule->ranks, sizeof *world->ranks);
+    world->items = arrays_add(&world->arrays, count, sizeof *world->items);
+    world->needs = arrays_add(&world->arrays, 3 * count, sizeof *world->needs);  // one message and two moves at most
+    world->durations = arrays_add(&world->arrays, count, sizeof *world->durations);
+    world->ranks = arrays_add(&world->arrays, schedule->ranks, sizeof *world->ranks);
     world->parcel_count = (schedule->moves ? 4 : 2) * unit_count(schedule);
-    world->parcels = calloc(world->parcel_count, sizeof *world->parcels);
-    world->under_way = calloc(channels_of(schedule), sizeof *world->under_way);
-    world->waiting = calloc(schedule->stages, sizeof *world->waiting);
-    world->link_free_ns = calloc(tariff_links(&world->record.tariff) + 1, sizeof *world->link_free_ns);
-    return (world->items && world->needs && world->durations && world->ranks && world->parcels && world->under_way
-            && world->waiting && world->link_free_ns)
-        || error_no_memory(error, "the lanes of a schedule");
+    world->parcels = arrays_add(&world->arrays, world->parcel_count, sizeof *world->parcels);
+    world->under_way = arrays_add(&world->arrays, channels_of(schedule), sizeof *world->under_way);
+    world->waiting = arrays_add(&world->arrays, schedule->stages, sizeof *world->waiting);
+    world->link_free_ns =
+        arrays_add(&world->arrays, tariff_links(&world->record.tariff) + 1, sizeof *world->link_free_ns);
+    return !world->arrays.failed || error_no_memory(error, "the lanes of a schedule");
 }
 
 struct lane_world *lane_world_create(const struct schedule *schedule, const struct cost_row *costs,
@@ -157,6 +144,7 @@ struct lane_world *lane_world_create(const struct schedule *schedule, const stru
 {
     struct lane_world *world = calloc(1, sizeof *world);
     costs = costs ? costs : schedule->costs;
+    const struct check_request request = { .capacity = rules->capacity, .grouped = rules->grouped };
     bool good = world != NULL || error_no_memory(error, "the lanes of a schedule");
     good = good && (costs || error_set(error, "schedule %s has no costs to simulate with", schedule->name));
     good = good && (!schedule->exchanges || rules->use == LANES_FREE
@@ -166,7 +154,7 @@ struct lane_world *lane_world_create(const struct schedule *schedule, const stru
         world->rules = *rules;
         world->lowered = (schedule->lowered ? schedule_copy : schedule_lower)(schedule, error);
     }
-    good = good && world->lowered && (rules->use == LANES_FREE || prove(world->lowered, rules, error))
+    good = good && world->lowered && (rules->use == LANES_FREE || schedule_runs(world->lowered, &request, NULL, error))
         && record_create(&world->record, world->lowered, costs, network, error) && allocate(world, error);
     if (good) {
         fill_lanes(world);
@@ -182,14 +170,7 @@ void lane_world_free(struct lane_world *world)
         return;
     record_clear(&world->record);
     schedule_free(world->lowered);
-    free(world->items);
-    free(world->needs);
-    free(world->durations);
-    free(world->ranks);
-    free(world->parcels);
-    free(world->under_way);
-    free(world->waiting);
-    free(world->link_free_ns);
+    arrays_clear(&world->arrays);
     free(world->events);
     free(world);
 }

@@ -2,6 +2,7 @@
 #ifndef SCHEDULES_LANE_WORLD_STATE_H
 #define SCHEDULES_LANE_WORLD_STATE_H
 
+#include "common/arrays.h"
 #include "schedules/blocking.h"
 #include "schedules/lane_world.h"
 #include "schedules/record.h"
@@ -69,6 +70,7 @@ struct lane_world {
     uint32_t *under_way;       // per queue: messages under way
     uint32_t *waiting;         // per stage: how many of its copies have reached a REDUCE
     uint64_t *link_free_ns;
+    struct arrays arrays;      // all of these
     struct event *events;      // a heap: soonest first, ties by rank
     size_t event_count, event_capacity;
     const uint64_t *now_durations;

@@ -66,16 +66,7 @@ struct schedule *schedule_lower_late(const struct schedule *order, struct error 
 struct schedule *schedule_without_messages(const struct schedule *lowered, struct error *error)
 {
     struct schedule *order = schedule_copy(lowered, error);
-    for (uint32_t rank = 0; order && rank < order->ranks; rank++) {
-        struct action_list *list = &order->lists[rank];
-        size_t kept = 0;
-        for (size_t i = 0; i < list->count; i++) {
-            if (!is_message(list->at[i]))
-                list->at[kept++] = list->at[i];
-        }
-        list->count = kept;
-    }
     if (order)
-        order->lowered = false;
+        schedule_drop(order, KINDS_OF_MESSAGES);
     return order;
 }

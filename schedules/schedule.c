@@ -144,6 +144,29 @@ bool schedule_add(struct schedule *schedule, uint32_t rank, struct action action
     return true;
 }
 
+unsigned schedule_kinds(const struct schedule *schedule)
+{
+    unsigned kinds = 0;
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++)
+        for (size_t i = 0; i < schedule->lists[rank].count; i++)
+            kinds |= 1u << schedule->lists[rank].at[i].kind;
+    return kinds;
+}
+
+void schedule_drop(struct schedule *schedule, unsigned kinds)
+{
+    for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
+        struct action_list *list = &schedule->lists[rank];
+        size_t kept = 0;
+        for (size_t i = 0; i < list->count; i++)
+            if (!(kinds >> list->at[i].kind & 1))
+                list->at[kept++] = list->at[i];
+        list->count = kept;
+    }
+    schedule->lowered = schedule->lowered && !(kinds & KINDS_OF_MESSAGES);
+    schedule->moves = schedule->moves && !(kinds & KINDS_OF_MOVES);
+}
+
 void schedule_write_shape(uint32_t ranks, uint32_t stages, uint32_t micro_batches, struct text *text)
 {
     text_add_count(text, ranks, "rank", "ranks");

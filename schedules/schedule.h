@@ -61,6 +61,12 @@ struct action {
 };
 enum { MOST_SPLITS = 127 };
 
+// Whether they are the same, joined or not.
+static inline bool action_is_same(struct action a, struct action b)
+{
+    return a.stage == b.stage && a.kind == b.kind && a.micro_batch == b.micro_batch && a.split == b.split;
+}
+
 static inline bool action_adds_gradient(struct action action)
 {
     return action.kind == ACTION_B || action.kind == ACTION_W;
@@ -142,6 +148,14 @@ struct schedule *schedule_copy(const struct schedule *schedule, struct error *er
 
 // Adds an action to a rank's list. Returns false only if memory runs out.
 bool schedule_add(struct schedule *schedule, uint32_t rank, struct action action, struct error *error);
+
+// Sets of kinds have bits 1 << kind.
+enum {
+    KINDS_OF_MESSAGES = 1 << ACTION_SEND_F | 1 << ACTION_RECV_F | 1 << ACTION_SEND_B | 1 << ACTION_RECV_B,
+    KINDS_OF_MOVES = 1 << ACTION_EVICT | 1 << ACTION_PREFETCH,
+};
+unsigned schedule_kinds(const struct schedule *schedule);  // those of its actions
+void schedule_drop(struct schedule *schedule, unsigned kinds);  // all actions of these
 
 static inline uint32_t schedule_rank(const struct schedule *schedule, uint32_t stage, uint32_t micro_batch)
 {

@@ -224,9 +224,7 @@ static void end_action(struct count *count, uint32_t rank, struct action action)
     if (action.kind == ACTION_REDUCE || action.kind == ACTION_STEP)
         end_update(count, action);
     versions_advance(&count->versions, rank, action);
-    const uint32_t alive = versions_alive(&count->versions, rank, action.stage);
-    if (alive > row->most.versions)
-        row->most.versions = alive;
+    row->most.versions = max_u32(row->most.versions, versions_alive(&count->versions, rank, action.stage));
 }
 
 static void keep_largest(struct slots *slots, const struct slots *most)

@@ -16,26 +16,12 @@ static unsigned kinds_of(const struct timeline *timeline)
     return kinds;
 }
 
-static bool is_shown(struct action action, unsigned kinds)
-{
-    const bool has_to_be = action.kind <= ACTION_R || is_move(action);
-    return has_to_be || ((action.kind == ACTION_STEP || action.kind == ACTION_REDUCE) && (kinds >> action.kind & 1));
-}
-
 static struct schedule *compute_order(const struct schedule *schedule, unsigned kinds, struct error *error)
 {
+    const unsigned seldom_shown = 1u << ACTION_STEP | 1u << ACTION_REDUCE;
     struct schedule *order = schedule_copy(schedule, error);
-    for (uint32_t rank = 0; order && rank < order->ranks; rank++) {
-        struct action_list *list = &order->lists[rank];
-        size_t kept = 0;
-        for (size_t i = 0; i < list->count; i++) {
-            if (is_shown(list->at[i], kinds))
-                list->at[kept++] = list->at[i];
-        }
-        list->count = kept;
-    }
     if (order)
-        order->lowered = false;
+        schedule_drop(order, KINDS_OF_MESSAGES | 1u << ACTION_VALIDATE | (seldom_shown & ~kinds));
     return order;
 }
 
@@ -114,9 +100,9 @@ static bool make_items(struct aligned *aligned, struct error *error)
 {
     const struct schedule *schedule = aligned->schedule;
     const size_t count = schedule_action_count(schedule);
-    aligned->items = calloc(count + 1, sizeof *aligned->items);
-    aligned->first = calloc(schedule->ranks + (size_t)1, sizeof *aligned->first);
-    if (!aligned->items || !aligned->first)
+    aligned->items = arrays_add(&aligned->arrays, count, sizeof *aligned->items);
+    aligned->first = arrays_add(&aligned->arrays, schedule->ranks + (size_t)1, sizeof *aligned->first);
+    if (aligned->arrays.failed)
         return error_no_memory(error, "a comparison");
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
         const struct action *end = list_end(&schedule->lists[rank]);
@@ -169,24 +155,15 @@ static void join_items(struct aligned *aligned, const struct entries *entries)
 
 // --- a run ----------------------------------------------------------------------------------
 
-static bool run_create(const struct aligned *aligned, struct aligned_run *run, struct error *error)
+static bool run_create(struct aligned *aligned, struct aligned_run *run, struct error *error)
 {
-    const size_t count = aligned->count + 1;
-    *run = (struct aligned_run){ calloc(count, sizeof(uint64_t)), calloc(count, sizeof(uint64_t)),
-                                 calloc(count, sizeof(size_t)),
-                                 calloc(aligned->network->link_count + (size_t)1, sizeof(uint64_t)),
-                                 calloc(count, sizeof(uint64_t)) };
-    return (run->start_ns && run->end_ns && run->order && run->link_ns && run->gap_ns)
-        || error_no_memory(error, "a comparison");
-}
-
-static void run_clear(struct aligned_run *run)
-{
-    free(run->start_ns);
-    free(run->end_ns);
-    free(run->order);
-    free(run->link_ns);
-    free(run->gap_ns);
+    struct arrays *arrays = &aligned->arrays;
+    run->start_ns = arrays_add(arrays, aligned->count, sizeof *run->start_ns);
+    run->end_ns = arrays_add(arrays, aligned->count, sizeof *run->end_ns);
+    run->order = arrays_add(arrays, aligned->count, sizeof *run->order);
+    run->link_ns = arrays_add(arrays, aligned->network->link_count, sizeof *run->link_ns);
+    run->gap_ns = arrays_add(arrays, aligned->count, sizeof *run->gap_ns);
+    return !arrays->failed || error_no_memory(error, "a comparison");
 }
 
 static bool refuse(struct action action, uint32_t rank, const char *who, struct error *error)
@@ -336,7 +313,7 @@ static void add_planned_links(struct aligned *aligned, const struct timeline *pl
     }
 }
 
-static bool observe(const struct aligned *aligned, const struct entries *entries, const struct timeline *timeline,
+static bool observe(struct aligned *aligned, const struct entries *entries, const struct timeline *timeline,
                     struct aligned_run *run, uint64_t *iteration_ns, struct error *error)
 {
     struct entries spans = { 0 };
@@ -387,7 +364,7 @@ static bool find_exchanges(struct aligned *aligned, const struct timeline *measu
     size_t count;
     struct message *exchanges = sorted_exchanges(measured, &count, error);
     uint64_t *counts = calloc(stages + 1u, sizeof *counts);
-    aligned->exchange_ns = calloc(stages + 1u, sizeof *aligned->exchange_ns);
+    aligned->exchange_ns = arrays_add(&aligned->arrays, stages, sizeof *aligned->exchange_ns);
     const bool good = exchanges && ((counts && aligned->exchange_ns) || error_no_memory(error, "a comparison"));
     for (size_t i = 0; good && i < count; i++) {
         // A SEND_B is of the stage behind.
@@ -456,11 +433,7 @@ bool aligned_create(struct aligned *aligned, const struct schedule *schedule, co
 void aligned_clear(struct aligned *aligned)
 {
     lane_world_free(aligned->world);
-    run_clear(&aligned->planned);
-    run_clear(&aligned->measured);
-    free(aligned->exchange_ns);
-    free(aligned->items);
-    free(aligned->first);
+    arrays_clear(&aligned->arrays);
     network_free(aligned->network);
     schedule_free(aligned->schedule);
     *aligned = (struct aligned){ 0 };

@@ -9,6 +9,7 @@
 #ifndef SCHEDULES_ALIGNED_H
 #define SCHEDULES_ALIGNED_H
 
+#include "common/arrays.h"
 #include "schedules/lane_world.h"
 
 #define NO_ITEM SIZE_MAX
@@ -47,6 +48,7 @@ struct aligned {
     // Per stage, if the schedule exchanges: the average of its measured messages to the next stage on the same rank,
     // and of their gradients; UNKNOWN_NS: the run shows none
     uint64_t *exchange_ns;
+    struct arrays arrays;  // all of these
 };
 
 // Groups have one class per stage: the stage of their first action.

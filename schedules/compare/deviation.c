@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/arrays.h"
 #include "schedules/host_moves.h"
 
 struct finding {
@@ -15,6 +16,7 @@ struct finding {
     uint64_t *measured_means;
     uint32_t *counts;
     size_t classes;
+    struct arrays arrays;  // all of these
 };
 
 static int64_t measured_ns(const struct aligned *aligned, size_t item)
@@ -33,11 +35,11 @@ static bool average(struct finding *finding, struct error *error)
 {
     const struct aligned *aligned = finding->aligned;
     finding->classes = (size_t)aligned->schedule->stages * CLASSES;
-    finding->means = calloc(finding->classes + 1, sizeof *finding->means);
-    finding->planned_means = calloc(finding->classes + 1, sizeof *finding->planned_means);
-    finding->measured_means = calloc(finding->classes + 1, sizeof *finding->measured_means);
-    finding->counts = calloc(finding->classes + 1, sizeof *finding->counts);
-    if (!finding->means || !finding->planned_means || !finding->measured_means || !finding->counts)
+    finding->means = arrays_add(&finding->arrays, finding->classes + 1, sizeof *finding->means);
+    finding->planned_means = arrays_add(&finding->arrays, finding->classes + 1, sizeof *finding->planned_means);
+    finding->measured_means = arrays_add(&finding->arrays, finding->classes + 1, sizeof *finding->measured_means);
+    finding->counts = arrays_add(&finding->arrays, finding->classes + 1, sizeof *finding->counts);
+    if (finding->arrays.failed)
         return error_no_memory(error, "a comparison");
     for (size_t i = 0; i < aligned->count; i++) {
         const uint32_t class = aligned->items[i].class;
@@ -369,22 +371,16 @@ bool deviation_find(const struct aligned *aligned, const struct stage_exchange *
     *deviation = (struct deviation){ .planned_ns = aligned->planned_ns, .measured_ns = aligned->measured_ns };
     deviation->causes = calloc(3 * (size_t)aligned->schedule->stages + aligned->network->link_count + OTHERS,
                                sizeof *deviation->causes);
-    finding.durations = calloc(aligned->count + 1, sizeof *finding.durations);
-    finding.in_order = calloc(aligned->count + 1, sizeof *finding.in_order);
-    const bool good = ((deviation->causes && finding.durations && finding.in_order)
-                       || error_no_memory(error, "a comparison"))
+    finding.durations = arrays_add(&finding.arrays, aligned->count + 1, sizeof *finding.durations);
+    finding.in_order = arrays_add(&finding.arrays, aligned->count + 1, sizeof *finding.in_order);
+    const bool good = ((deviation->causes && !finding.arrays.failed) || error_no_memory(error, "a comparison"))
                    && average(&finding, error) && add_rows(&finding, error) && add_stages(&finding, error)
                    && add_links(&finding, error) && add_exchanges(&finding, within, error)
                    && add_order(&finding, error) && add_noise(&finding, error)
                    && add_gaps(&finding, error) && add_together(&finding, error);
     if (good && deviation->cause_count > 0)
         qsort_r(deviation->causes, deviation->cause_count, sizeof *deviation->causes, compare_causes, deviation);
-    free(finding.durations);
-    free(finding.in_order);
-    free(finding.means);
-    free(finding.planned_means);
-    free(finding.measured_means);
-    free(finding.counts);
+    arrays_clear(&finding.arrays);
     if (!good)
         deviation_clear(deviation);
     return good;

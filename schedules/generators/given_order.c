@@ -7,28 +7,19 @@
 #include "schedules/board.h"
 #include "schedules/check.h"
 #include "schedules/generators/generators.h"
-#include "schedules/host_moves.h"
 #include "schedules/lower_late.h"
 
 // --- checks -------------------------------------------------------------------------------
 
-static const struct action *find_kind(const struct schedule *order, enum action_kind kind)
+static bool has_steps(const struct schedule *order)
 {
-    for (uint32_t rank = 0; rank < order->ranks; rank++)
-        for (const struct action *action = order->lists[rank].at; action < list_end(&order->lists[rank]); action++)
-            if (action->kind == kind)
-                return action;
-    return NULL;
+    return schedule_kinds(order) & 1u << ACTION_STEP;
 }
 
 static bool can_run(const struct schedule *order, struct error *error)
 {
-    struct check_result result;
-    if (!schedule_check(order, 0, &result, error))
-        return false;
-    const bool good = result.ok || check_result_error(&result, error);
-    check_result_clear(&result);
-    if (!good)
+    const bool good = schedule_runs(order, &(struct check_request){ 0 }, NULL, error);
+    if (error->kind == ERROR_ANSWER)
         error->kind = ERROR_INPUT;  // the caller did not ask whether it can run
     return good;
 }
@@ -55,7 +46,7 @@ bool given_order_check(const struct schedule *order, struct error *error)
     if (order->moves)
         return error_set(error, "has EVICTs or PREFETCHes among its actions: what goes to the host follows from how the"
                          " plan holds its states");
-    if (!find_kind(order, ACTION_STEP) && !schedule_is_forward_only(order))
+    if (!has_steps(order) && !schedule_is_forward_only(order))
         return error_set(error, "has no STEP");
     return is_for_plans(order, error) && can_run(order, error);
 }
@@ -67,17 +58,11 @@ bool given_order_check(const struct schedule *order, struct error *error)
 static bool add_updates(struct schedule *order, struct error *error)
 {
     bool good = true;
-    if (find_kind(order, ACTION_STEP) || schedule_is_forward_only(order))
+    if (has_steps(order) || schedule_is_forward_only(order))
         return true;
-    for (uint32_t rank = 0; good && rank < order->ranks; rank++) {
-        struct action_list *list = &order->lists[rank];
-        size_t kept = 0;
-        for (size_t i = 0; i < list->count; i++)
-            if (list->at[i].kind != ACTION_REDUCE)
-                list->at[kept++] = list->at[i];
-        list->count = kept;
+    schedule_drop(order, 1u << ACTION_REDUCE);
+    for (uint32_t rank = 0; good && rank < order->ranks; rank++)
         good = generate_add_steps(order, rank, error);
-    }
     return good;
 }
 
@@ -97,7 +82,7 @@ struct schedule *given_order(const struct schedule *schedule, struct error *erro
     free(order->notes);
     order->costs = NULL;
     order->notes = NULL;
-    schedule_drop_moves(order);
+    schedule_drop(order, KINDS_OF_MOVES);
     name_apart(order);
     if (add_updates(order, error) && can_run(order, error))
         return order;

@@ -34,9 +34,7 @@ static void count_in_flight(const struct lanes *lanes, struct rank_result *resul
         const bool goes_forward = span->action.kind == ACTION_F;
         const bool goes_back = span->action.kind == ACTION_B || span->action.kind == ACTION_I;
         const bool is_group = goes_back && next && next->action.kind == ACTION_F && is_together(span, next);
-        const uint32_t most = now + (goes_forward || is_group);
-        if (most > result->peak_in_flight)
-            result->peak_in_flight = most;
+        result->peak_in_flight = max_u32(result->peak_in_flight, now + (goes_forward || is_group));
         now += goes_forward && !forward_only;
         now -= goes_back && now > 0;
     }
@@ -75,8 +73,7 @@ bool timeline_measure(const struct timeline *timeline, struct simulation *simula
     for (uint32_t rank = 0; good && rank < timeline->ranks; rank++) {
         struct rank_result *result = &simulation->per_rank[rank];
         fill_rank(&lanes, rank, forward_only, result);
-        if (result->last_ns - result->first_ns > simulation->max_span_ns)
-            simulation->max_span_ns = result->last_ns - result->first_ns;
+        simulation->max_span_ns = max_u64(simulation->max_span_ns, result->last_ns - result->first_ns);
     }
     if (good) {
         fill_peaks(timeline, simulation);
@@ -92,11 +89,6 @@ bool timeline_measure(const struct timeline *timeline, struct simulation *simula
 }
 
 // --- differences ------------------------------------------------------------------------
-
-static bool is_same_action(struct action a, struct action b)
-{
-    return a.kind == b.kind && a.stage == b.stage && a.micro_batch == b.micro_batch && a.split == b.split;
-}
 
 static bool is_apart(uint64_t a, uint64_t b, uint64_t tolerance_ns)
 {
@@ -123,7 +115,7 @@ static uint64_t since_first(const struct lanes *lanes, const struct span *span)
 // The kind of difference between two spans at the same position; at least one of the two exists.
 static unsigned judge(const struct lanes *lanes, const struct span *const spans[2], uint64_t tolerance_ns)
 {
-    if (!spans[0] || !spans[1] || !is_same_action(spans[0]->action, spans[1]->action))
+    if (!spans[0] || !spans[1] || !action_is_same(spans[0]->action, spans[1]->action))
         return DIFFERENCE_ACTION;
     return is_apart(since_first(&lanes[0], spans[0]), since_first(&lanes[1], spans[1]), tolerance_ns)
                 || is_apart(spans[0]->end_ns - spans[0]->start_ns, spans[1]->end_ns - spans[1]->start_ns, tolerance_ns)

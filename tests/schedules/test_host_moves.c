@@ -180,7 +180,7 @@ static void moves_keep_the_order_and_the_places_of_any_schedule(void **state)
         uint64_t seed = trial;
         struct error error = { 0 };
         struct schedule *plain = random_schedule(&seed);
-        schedule_drop_moves(plain);
+        schedule_drop(plain, KINDS_OF_MOVES);
         struct schedule *order = schedule_copy(plain, &error);
         assert_good(order, error);
         add_moves(order);
@@ -192,7 +192,7 @@ static void moves_keep_the_order_and_the_places_of_any_schedule(void **state)
         check_places(order, plain, trial);
         check_time(order, plain, &seed);
         moved += order->moves;
-        schedule_drop_moves(order);
+        schedule_drop(order, KINDS_OF_MOVES);
         for (uint32_t rank = 0; rank < order->ranks; rank++) {
             char *all = list_of(plain, rank);
             check_list(order, rank, all);

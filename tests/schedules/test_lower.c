@@ -129,8 +129,8 @@ static void messages_stand_where_they_would_without_moves(void **state)
         struct error error = { 0 };
         struct schedule *order = random_schedule(&seed), *with = schedule_lower(order, &error);
         assert_good(with, error);
-        schedule_drop_moves(with);
-        schedule_drop_moves(order);
+        schedule_drop(with, KINDS_OF_MOVES);
+        schedule_drop(order, KINDS_OF_MOVES);
         struct schedule *without = schedule_lower(order, &error);
         assert_good(without, error);
         for (uint32_t rank = 0; rank < order->ranks; rank++) {

@@ -247,7 +247,7 @@ static void rule_is_that_of_the_twin(void **state)
         uint64_t seed = trial;
         struct error error = { 0 };
         struct schedule *order = random_schedule(&seed);
-        schedule_drop_moves(order);
+        schedule_drop(order, KINDS_OF_MOVES);
         const uint32_t segments = 2 + (uint32_t)random_below(&seed, 3), open = 1 + (uint32_t)random_below(&seed, 4);
         struct check_result result;
         assert_good(schedule_check(order, 0, &result, &error), error);
