@@ -1,6 +1,5 @@
 #include "schedules/timing.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/large.h"
@@ -8,17 +7,17 @@
 bool timing_create(struct timing *timing, const struct order *order, struct error *error)
 {
     *timing = (struct timing){ .order = order };
-    timing->free_ns = calloc(order->ranks, sizeof *timing->free_ns);
-    timing->link_free_ns = calloc(tariff_links(&order->tariff) + 1, sizeof *timing->link_free_ns);
-    timing->arrived_ns = large_calloc(order->messages + (size_t)1, sizeof *timing->arrived_ns);
-    timing->met_ns = calloc(order->tariff.stages, sizeof *timing->met_ns);
-    timing->waiting = calloc(order->tariff.stages, sizeof *timing->waiting);
-    timing->heap.ranks = calloc(order->ranks, sizeof *timing->heap.ranks);
-    timing->heap.moments_ns = calloc(order->ranks, sizeof *timing->heap.moments_ns);
-    timing->waits = calloc(order->ranks, sizeof *timing->waits);
-    timing->next = calloc(order->ranks, sizeof *timing->next);
-    if (timing->free_ns && timing->link_free_ns && timing->arrived_ns && timing->met_ns && timing->waiting
-        && timing->heap.ranks && timing->heap.moments_ns && timing->waits && timing->next)
+    timing->free_ns = arrays_add(&timing->arrays, order->ranks, sizeof *timing->free_ns);
+    timing->link_free_ns = arrays_add(&timing->arrays, tariff_links(&order->tariff) + 1, sizeof *timing->link_free_ns);
+    timing->arrived_ns =
+        arrays_keep(&timing->arrays, large_calloc(order->messages + (size_t)1, sizeof *timing->arrived_ns));
+    timing->met_ns = arrays_add(&timing->arrays, order->tariff.stages, sizeof *timing->met_ns);
+    timing->waiting = arrays_add(&timing->arrays, order->tariff.stages, sizeof *timing->waiting);
+    timing->heap.ranks = arrays_add(&timing->arrays, order->ranks, sizeof *timing->heap.ranks);
+    timing->heap.moments_ns = arrays_add(&timing->arrays, order->ranks, sizeof *timing->heap.moments_ns);
+    timing->waits = arrays_add(&timing->arrays, order->ranks, sizeof *timing->waits);
+    timing->next = arrays_add(&timing->arrays, order->ranks, sizeof *timing->next);
+    if (!timing->arrays.failed)
         return true;
     timing_clear(timing);
     return error_no_memory(error, "the times of a schedule");
@@ -26,15 +25,7 @@ bool timing_create(struct timing *timing, const struct order *order, struct erro
 
 void timing_clear(struct timing *timing)
 {
-    free(timing->free_ns);
-    free(timing->link_free_ns);
-    free(timing->arrived_ns);
-    free(timing->met_ns);
-    free(timing->waiting);
-    free(timing->heap.ranks);
-    free(timing->heap.moments_ns);
-    free(timing->waits);
-    free(timing->next);
+    arrays_clear(&timing->arrays);
     *timing = (struct timing){ 0 };
 }
 

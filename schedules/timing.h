@@ -7,6 +7,7 @@
 #ifndef SCHEDULES_TIMING_H
 #define SCHEDULES_TIMING_H
 
+#include "common/arrays.h"
 #include "schedules/order.h"
 #include "schedules/rank_heap.h"
 
@@ -20,6 +21,7 @@ struct timing {
     struct rank_heap heap;    // ranks that are in a step, by its end
     uint32_t *waits;          // per rank: the message that it waits for
     size_t *next;             // per rank: its next step in order->lists
+    struct arrays arrays;     // all of these
 };
 
 bool timing_create(struct timing *timing, const struct order *order, struct error *error);

@@ -1,6 +1,5 @@
 #include "schedules/versions.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static uint32_t *version_at(const struct versions *versions, uint32_t stage, uint32_t micro_batch)
@@ -57,7 +56,7 @@ static bool count_users(struct versions *versions, struct error *error)
     const uint32_t copies = versions->copies.first[schedule->stages];
     for (uint32_t copy = 0; copy < copies; copy++)
         versions->first[copy + 1] = versions->first[copy] + versions->newest[copy] + 1;
-    versions->users = calloc(versions->first[copies], sizeof *versions->users);
+    versions->users = arrays_add(&versions->arrays, versions->first[copies], sizeof *versions->users);
     if (!versions->users)
         return error_no_memory(error, "the weight versions of a schedule");
 
@@ -85,11 +84,12 @@ bool versions_create(struct versions *versions, const struct schedule *schedule,
     if (!copies_create(&versions->copies, schedule, error))
         return false;
     const uint32_t copies = versions->copies.first[schedule->stages];
-    versions->version_of = calloc((size_t)schedule->stages * schedule->micro_batches, sizeof *versions->version_of);
-    versions->first = calloc(copies + (size_t)1, sizeof *versions->first);
-    versions->newest = calloc(copies, sizeof *versions->newest);
-    versions->oldest = calloc(copies, sizeof *versions->oldest);
-    if (!versions->version_of || !versions->first || !versions->newest || !versions->oldest) {
+    versions->version_of = arrays_add(&versions->arrays, (size_t)schedule->stages * schedule->micro_batches,
+                                      sizeof *versions->version_of);
+    versions->first = arrays_add(&versions->arrays, copies + (size_t)1, sizeof *versions->first);
+    versions->newest = arrays_add(&versions->arrays, copies, sizeof *versions->newest);
+    versions->oldest = arrays_add(&versions->arrays, copies, sizeof *versions->oldest);
+    if (versions->arrays.failed) {
         versions_clear(versions);
         return error_no_memory(error, "the weight versions of a schedule");
     }
@@ -105,11 +105,7 @@ bool versions_create(struct versions *versions, const struct schedule *schedule,
 void versions_clear(struct versions *versions)
 {
     copies_clear(&versions->copies);
-    free(versions->version_of);
-    free(versions->users);
-    free(versions->first);
-    free(versions->newest);
-    free(versions->oldest);
+    arrays_clear(&versions->arrays);
     *versions = (struct versions){ 0 };
 }
 

@@ -19,6 +19,7 @@
 #ifndef SCHEDULES_VERSIONS_H
 #define SCHEDULES_VERSIONS_H
 
+#include "common/arrays.h"
 #include "schedules/board.h"
 
 struct versions {
@@ -29,6 +30,7 @@ struct versions {
     size_t *first;         // where a copy's users begin
     uint32_t *newest;      // per copy
     uint32_t *oldest;
+    struct arrays arrays;  // all of these
 };
 
 #define NO_VERSION UINT32_MAX

@@ -18,13 +18,13 @@ bool order_mend_create(struct order_mend *mend, const struct order_problem *prob
     *mend = (struct order_mend){ 0 };
     if (!order_clock_create(&mend->clock, problem, error))
         return false;
-    mend->ends_ns = calloc(all, sizeof *mend->ends_ns);
-    mend->number = calloc(all, sizeof *mend->number);
-    mend->position = calloc(all, sizeof *mend->position);
-    mend->changes = calloc(4 * all, sizeof *mend->changes);
-    mend->saved = calloc(problem->moves, sizeof *mend->saved);
+    mend->ends_ns = arrays_add(&mend->arrays, all, sizeof *mend->ends_ns);
+    mend->number = arrays_add(&mend->arrays, all, sizeof *mend->number);
+    mend->position = arrays_add(&mend->arrays, all, sizeof *mend->position);
+    mend->changes = arrays_add(&mend->arrays, 4 * all, sizeof *mend->changes);
+    mend->saved = arrays_add(&mend->arrays, problem->moves, sizeof *mend->saved);
     mend->clock.ends_ns = mend->ends_ns;
-    if (mend->ends_ns && mend->number && mend->position && mend->changes && mend->saved)
+    if (!mend->arrays.failed)
         return true;
     order_mend_clear(mend);
     return error_no_memory(error, "the search for an order");
@@ -33,11 +33,7 @@ bool order_mend_create(struct order_mend *mend, const struct order_problem *prob
 void order_mend_clear(struct order_mend *mend)
 {
     order_clock_clear(&mend->clock);
-    free(mend->ends_ns);
-    free(mend->number);
-    free(mend->position);
-    free(mend->changes);
-    free(mend->saved);
+    arrays_clear(&mend->arrays);
     *mend = (struct order_mend){ 0 };
 }
 

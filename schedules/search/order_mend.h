@@ -14,6 +14,7 @@ struct order_mend {
     uint32_t *position;  // [(stage * 3 + kind) * micro_batches + i]: position in the list of its rank
     struct order_change *changes;
     order_move *saved;   // the list of the rank that is being changed
+    struct arrays arrays;  // all of these
     uint64_t random;
 };
 

@@ -137,16 +137,14 @@ static bool fill_room(struct order_problem *problem, uint32_t rank, struct error
 static bool allocate_problem(struct order_problem *problem, struct error *error)
 {
     const size_t p = problem->ranks, stages = problem->stages;
-    problem->stage = calloc(stages, sizeof *problem->stage);
-    problem->stage_of = calloc(stages, sizeof *problem->stage_of);
-    problem->room_bytes = calloc(p, sizeof *problem->room_bytes);
-    problem->work_ns = calloc(p, sizeof *problem->work_ns);
-    problem->step_ns = calloc(p, sizeof *problem->step_ns);
-    problem->head_ns = calloc(p, sizeof *problem->head_ns);
-    problem->offset_ns = calloc(p, sizeof *problem->offset_ns);
-    return (problem->stage && problem->stage_of && problem->room_bytes && problem->work_ns && problem->step_ns
-            && problem->head_ns && problem->offset_ns)
-        || error_no_memory(error, "the search for an order");
+    problem->stage = arrays_add(&problem->arrays, stages, sizeof *problem->stage);
+    problem->stage_of = arrays_add(&problem->arrays, stages, sizeof *problem->stage_of);
+    problem->room_bytes = arrays_add(&problem->arrays, p, sizeof *problem->room_bytes);
+    problem->work_ns = arrays_add(&problem->arrays, p, sizeof *problem->work_ns);
+    problem->step_ns = arrays_add(&problem->arrays, p, sizeof *problem->step_ns);
+    problem->head_ns = arrays_add(&problem->arrays, p, sizeof *problem->head_ns);
+    problem->offset_ns = arrays_add(&problem->arrays, p, sizeof *problem->offset_ns);
+    return !problem->arrays.failed || error_no_memory(error, "the search for an order");
 }
 
 bool order_problem_create(struct order_problem *problem, const struct order_request *request, struct error *error)
@@ -170,13 +168,7 @@ bool order_problem_create(struct order_problem *problem, const struct order_requ
 
 void order_problem_clear(struct order_problem *problem)
 {
-    free(problem->stage);
-    free(problem->stage_of);
-    free(problem->room_bytes);
-    free(problem->work_ns);
-    free(problem->step_ns);
-    free(problem->head_ns);
-    free(problem->offset_ns);
+    arrays_clear(&problem->arrays);
     *problem = (struct order_problem){ 0 };
 }
 
@@ -186,12 +178,12 @@ bool order_clock_create(struct order_clock *clock, const struct order_problem *p
 {
     const size_t units = (size_t)problem->stages * problem->micro_batches;
     *clock = (struct order_clock){ .problem = problem };
-    clock->f_arrived = calloc(units, sizeof *clock->f_arrived);
-    clock->i_arrived = calloc(units, sizeof *clock->i_arrived);
-    clock->done = calloc((size_t)problem->stages * 3, sizeof *clock->done);
-    clock->at = calloc(problem->ranks, sizeof *clock->at);
-    clock->free_ns = calloc(problem->ranks, sizeof *clock->free_ns);
-    if (clock->f_arrived && clock->i_arrived && clock->done && clock->at && clock->free_ns)
+    clock->f_arrived = arrays_add(&clock->arrays, units, sizeof *clock->f_arrived);
+    clock->i_arrived = arrays_add(&clock->arrays, units, sizeof *clock->i_arrived);
+    clock->done = arrays_add(&clock->arrays, (size_t)problem->stages * 3, sizeof *clock->done);
+    clock->at = arrays_add(&clock->arrays, problem->ranks, sizeof *clock->at);
+    clock->free_ns = arrays_add(&clock->arrays, problem->ranks, sizeof *clock->free_ns);
+    if (!clock->arrays.failed)
         return true;
     order_clock_clear(clock);
     return error_no_memory(error, "the times of an order");
@@ -199,11 +191,7 @@ bool order_clock_create(struct order_clock *clock, const struct order_problem *p
 
 void order_clock_clear(struct order_clock *clock)
 {
-    free(clock->f_arrived);
-    free(clock->i_arrived);
-    free(clock->done);
-    free(clock->at);
-    free(clock->free_ns);
+    arrays_clear(&clock->arrays);
     *clock = (struct order_clock){ 0 };
 }
 

@@ -6,6 +6,7 @@
 #ifndef SCHEDULES_ORDER_PROBLEM_H
 #define SCHEDULES_ORDER_PROBLEM_H
 
+#include "common/arrays.h"
 #include "schedules/search/order_search.h"
 
 #define NEVER_NS UINT64_MAX
@@ -32,6 +33,7 @@ struct order_problem {
     uint64_t *step_ns;           // per rank
     uint64_t *head_ns;           // per rank: when its first F can start, and does start
     uint64_t *offset_ns;         // per rank: what the objective subtracts from its last end
+    struct arrays arrays;        // all of these
 };
 
 bool order_problem_create(struct order_problem *problem, const struct order_request *request, struct error *error);
@@ -91,6 +93,7 @@ struct order_clock {
     uint32_t *at;                     // per rank: moves made
     uint64_t *free_ns;                // per rank: end of its last move
     uint64_t *ends_ns;                // of every move of the order, rank by rank; NULL: not wanted
+    struct arrays arrays;             // the others
 };
 
 bool order_clock_create(struct order_clock *clock, const struct order_problem *problem, struct error *error);

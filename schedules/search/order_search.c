@@ -22,6 +22,7 @@ struct order_hunt {
     order_move *best, *trial, *seed;
     uint32_t *ahead;
     uint64_t *slack_ns;
+    struct arrays arrays;  // all of these
     uint64_t best_ns, bound_ns;
     uint64_t work, budget;
     bool exhausted;
@@ -38,22 +39,17 @@ static bool hunt_create(struct order_hunt *hunt, const struct order_request *req
         || !order_mend_create(&hunt->mend, &hunt->problem, error))
         return false;
     const size_t moves = (size_t)hunt->problem.ranks * hunt->problem.moves;
-    hunt->best = malloc(moves * sizeof *hunt->best);
-    hunt->trial = malloc(moves * sizeof *hunt->trial);
-    hunt->seed = malloc(moves * sizeof *hunt->seed);
-    hunt->ahead = calloc(hunt->problem.ranks, sizeof *hunt->ahead);
-    hunt->slack_ns = calloc(hunt->problem.ranks, sizeof *hunt->slack_ns);
-    return (hunt->best && hunt->trial && hunt->seed && hunt->ahead && hunt->slack_ns)
-        || error_no_memory(error, "the search for an order");
+    hunt->best = arrays_add(&hunt->arrays, moves, sizeof *hunt->best);
+    hunt->trial = arrays_add(&hunt->arrays, moves, sizeof *hunt->trial);
+    hunt->seed = arrays_add(&hunt->arrays, moves, sizeof *hunt->seed);
+    hunt->ahead = arrays_add(&hunt->arrays, hunt->problem.ranks, sizeof *hunt->ahead);
+    hunt->slack_ns = arrays_add(&hunt->arrays, hunt->problem.ranks, sizeof *hunt->slack_ns);
+    return !hunt->arrays.failed || error_no_memory(error, "the search for an order");
 }
 
 static void hunt_clear(struct order_hunt *hunt)
 {
-    free(hunt->best);
-    free(hunt->trial);
-    free(hunt->seed);
-    free(hunt->ahead);
-    free(hunt->slack_ns);
+    arrays_clear(&hunt->arrays);
     order_mend_clear(&hunt->mend);
     order_greedy_clear(&hunt->greedy);
     order_clock_clear(&hunt->clock);

@@ -39,15 +39,14 @@ bool order_state_create(struct order_state *state, const struct order_problem *p
     *state = (struct order_state){ 0 };
     if (!order_clock_create(&state->clock, problem, error))
         return false;
-    state->used_bytes = calloc(problem->ranks, sizeof *state->used_bytes);
-    state->held = calloc(problem->ranks, sizeof *state->held);
-    state->order = calloc((size_t)problem->ranks * problem->moves, sizeof *state->order);
-    state->f_end = calloc(units, sizeof *state->f_end);
-    state->i_end = calloc(units, sizeof *state->i_end);
-    state->tail_ns = calloc(problem->ranks, sizeof *state->tail_ns);
-    state->most = calloc(problem->stages, sizeof *state->most);
-    if (!state->used_bytes || !state->held || !state->order || !state->f_end || !state->i_end || !state->tail_ns
-        || !state->most) {
+    state->used_bytes = arrays_add(&state->arrays, problem->ranks, sizeof *state->used_bytes);
+    state->held = arrays_add(&state->arrays, problem->ranks, sizeof *state->held);
+    state->order = arrays_add(&state->arrays, (size_t)problem->ranks * problem->moves, sizeof *state->order);
+    state->f_end = arrays_add(&state->arrays, units, sizeof *state->f_end);
+    state->i_end = arrays_add(&state->arrays, units, sizeof *state->i_end);
+    state->tail_ns = arrays_add(&state->arrays, problem->ranks, sizeof *state->tail_ns);
+    state->most = arrays_add(&state->arrays, problem->stages, sizeof *state->most);
+    if (state->arrays.failed) {
         order_state_clear(state);
         return error_no_memory(error, "the search for an order");
     }
@@ -60,13 +59,7 @@ bool order_state_create(struct order_state *state, const struct order_problem *p
 void order_state_clear(struct order_state *state)
 {
     order_clock_clear(&state->clock);
-    free(state->used_bytes);
-    free(state->held);
-    free(state->order);
-    free(state->f_end);
-    free(state->i_end);
-    free(state->tail_ns);
-    free(state->most);
+    arrays_clear(&state->arrays);
     *state = (struct order_state){ 0 };
 }
 

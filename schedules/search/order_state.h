@@ -18,6 +18,7 @@ struct order_state {
     uint64_t *f_end, *i_end;  // [stage * micro_batches + i]: the earliest possible end
     int64_t *tail_ns;         // per rank: from the end of its last I to the objective of the rank that ends last
     uint32_t *most;           // per stage: the micro-batches for which its rank has room
+    struct arrays arrays;     // all of these
 };
 
 bool order_state_create(struct order_state *state, const struct order_problem *problem, struct error *error);
