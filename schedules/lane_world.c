@@ -171,7 +171,7 @@ void lane_world_free(struct lane_world *world)
     record_clear(&world->record);
     schedule_free(world->lowered);
     arrays_clear(&world->arrays);
-    free(world->events);
+    free(world->events.at);
     free(world);
 }
 

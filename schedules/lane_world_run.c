@@ -3,43 +3,18 @@
 #include <string.h>
 
 #include "common/array.h"
-
 #include "common/number.h"
 #include "schedules/lane_world_state.h"
 
 // --- events --------------------------------------------------------------------------
 
-static bool is_before(struct event a, struct event b)
-{
-    return a.time_ns < b.time_ns || (a.time_ns == b.time_ns && a.rank < b.rank);
-}
-
 static void wake(struct lane_world *world, uint32_t rank, uint64_t time_ns)
 {
-    if (!array_reserve(&world->events, &world->event_capacity, world->event_count + 1, sizeof world->events[0])) {
+    struct rank_heap *events = &world->events;
+    if (array_reserve(&events->at, &world->event_capacity, events->count + 1, sizeof events->at[0]))
+        rank_heap_push(events, rank, time_ns);
+    else
         world->no_memory = true;
-        return;
-    }
-    const struct event event = { time_ns, rank };
-    size_t hole = world->event_count++;
-    for (; hole > 0 && is_before(event, world->events[(hole - 1) / 2]); hole = (hole - 1) / 2)
-        world->events[hole] = world->events[(hole - 1) / 2];
-    world->events[hole] = event;
-}
-
-static struct event next_event(struct lane_world *world)
-{
-    struct event *heap = world->events;
-    const struct event top = heap[0], last = heap[--world->event_count];
-    size_t hole = 0;
-    for (size_t child; (child = 2 * hole + 1) < world->event_count; hole = child) {
-        child += child + 1 < world->event_count && is_before(heap[child + 1], heap[child]);
-        if (!is_before(heap[child], last))
-            break;
-        heap[hole] = heap[child];
-    }
-    heap[hole] = last;
-    return top;
 }
 
 // --- how items begin -----------------------------------------------------------------
@@ -275,7 +250,7 @@ static void reset(struct lane_world *world, const uint64_t *durations)
 {
     const struct schedule *schedule = world->lowered;
     world->now_durations = durations ? durations : world->durations;
-    world->event_count = 0;
+    world->events.count = 0;
     for (size_t i = 0; i < world->parcel_count; i++)
         world->parcels[i] = (struct parcel){ world->parcels[i].receive, 0, NEVER, NEVER };
     memset(world->under_way, 0, channels_of(schedule) * sizeof *world->under_way);
@@ -300,8 +275,8 @@ bool lane_world_run(struct lane_world *world, const uint64_t *durations, uint64_
     *iteration_ns = 0;
     world->no_memory = false;
     reset(world, durations);
-    while (world->event_count > 0 && !world->no_memory) {
-        const struct event event = next_event(world);
+    while (world->events.count > 0 && !world->no_memory) {
+        const struct rank_moment event = rank_heap_pop(&world->events);
         struct lane *lane = world->ranks[event.rank];
         bool any = false;
         for (unsigned i = 0; i < LANES && !any; i++)

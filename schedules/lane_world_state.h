@@ -5,6 +5,7 @@
 #include "common/arrays.h"
 #include "schedules/blocking.h"
 #include "schedules/lane_world.h"
+#include "schedules/rank_heap.h"
 #include "schedules/record.h"
 
 #define NEVER UINT64_MAX
@@ -47,12 +48,6 @@ struct parcel {
     uint64_t received_ns;  // NEVER: its RECV has not ended
 };
 
-// A moment at which a rank may be able to begin something.
-struct event {
-    uint64_t time_ns;
-    uint32_t rank;
-};
-
 struct lane_world {
     struct schedule *lowered;
     struct record record;  // the usual simulation: what everything costs
@@ -71,8 +66,8 @@ struct lane_world {
     uint32_t *waiting;         // per stage: how many of its copies have reached a REDUCE
     uint64_t *link_free_ns;
     struct arrays arrays;      // all of these
-    struct event *events;      // a heap: soonest first, ties by rank
-    size_t event_count, event_capacity;
+    struct rank_heap events;   // moments at which ranks may be able to begin something
+    size_t event_capacity;
     const uint64_t *now_durations;
     bool no_memory;
 };

@@ -194,7 +194,7 @@ static void run_by_time(struct run *run)
     for (uint32_t rank = 0; good && rank < run->record->schedule->ranks; rank++)
         good = enter(run, rank);
     while (good && run->heap.count > 0)
-        good = go_on(run, rank_heap_pop(&run->heap));
+        good = go_on(run, rank_heap_pop(&run->heap).rank);
 }
 
 // --- all of it ----------------------------------------------------------------------
@@ -235,21 +235,18 @@ static bool share_costs(struct record *record, struct error *error)
 
 static bool record_run(struct record *record, struct error *error)
 {
-    const uint32_t ranks = record->schedule->ranks;
     struct run run = { .record = record };
     run.link_free_ns = calloc(tariff_links(&record->tariff) + 1, sizeof *run.link_free_ns);
     run.met_ns = calloc(record->schedule->stages, sizeof *run.met_ns);
-    run.heap.ranks = calloc(ranks, sizeof *run.heap.ranks);
-    run.heap.moments_ns = calloc(ranks, sizeof *run.heap.moments_ns);
-    const bool good = run.link_free_ns && run.met_ns && run.heap.ranks && run.heap.moments_ns;
+    run.heap.at = calloc(record->schedule->ranks, sizeof *run.heap.at);
+    const bool good = run.link_free_ns && run.met_ns && run.heap.at;
     if (good && record->tariff.shared)
         run_by_time(&run);
     else if (good)
         run_in_order(&run);
     free(run.link_free_ns);
     free(run.met_ns);
-    free(run.heap.ranks);
-    free(run.heap.moments_ns);
+    free(run.heap.at);
     return good ? walk_end(&record->walk, error) : error_no_memory(error, "a simulated run");
 }
 

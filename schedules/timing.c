@@ -13,8 +13,7 @@ bool timing_create(struct timing *timing, const struct order *order, struct erro
         arrays_keep(&timing->arrays, large_calloc(order->messages + (size_t)1, sizeof *timing->arrived_ns));
     timing->met_ns = arrays_add(&timing->arrays, order->tariff.stages, sizeof *timing->met_ns);
     timing->waiting = arrays_add(&timing->arrays, order->tariff.stages, sizeof *timing->waiting);
-    timing->heap.ranks = arrays_add(&timing->arrays, order->ranks, sizeof *timing->heap.ranks);
-    timing->heap.moments_ns = arrays_add(&timing->arrays, order->ranks, sizeof *timing->heap.moments_ns);
+    timing->heap.at = arrays_add(&timing->arrays, order->ranks, sizeof *timing->heap.at);
     timing->waits = arrays_add(&timing->arrays, order->ranks, sizeof *timing->waits);
     timing->next = arrays_add(&timing->arrays, order->ranks, sizeof *timing->next);
     if (!timing->arrays.failed)
@@ -144,9 +143,10 @@ uint64_t timing_by_events(struct timing *timing)
     for (uint32_t rank = 0; rank < order->ranks; rank++)
         begin_next(timing, rank);
     while (timing->heap.count > 0) {
-        const uint32_t rank = rank_heap_pop(&timing->heap);
+        const struct rank_moment moment = rank_heap_pop(&timing->heap);
+        const uint32_t rank = moment.rank;
         const struct step *step = &order->lists[timing->next[rank]++];
-        timing->free_ns[rank] = timing->heap.moments_ns[rank];
+        timing->free_ns[rank] = moment.time_ns;
         if (step->give != NO_MESSAGE) {
             send_message(timing, step, timing->free_ns[rank]);
             const uint32_t to = order->tariff.channels[step->channel].to;
