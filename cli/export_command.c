@@ -31,20 +31,6 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static void take_units(struct export_arguments *given, const char *argument, struct argp_state *state)
-{
-    size_t room = 1;
-    for (const char *comma = argument; (comma = strchr(comma, ',')); comma++)
-        room++;
-    free(given->units);
-    given->units = calloc(room, sizeof given->units[0]);
-    if (!given->units) {
-        argp_failure(state, ERROR_MACHINE, 0, "no memory for --units");
-        return;
-    }
-    given->unit_count = option_counts(argument, "--units", 0, PROFILE_MOST_LAYERS, given->units, room, state);
-}
-
 static error_t parse_export_option(int key, char *argument, struct argp_state *state)
 {
     struct export_arguments *given = state->input;
@@ -56,7 +42,8 @@ static error_t parse_export_option(int key, char *argument, struct argp_state *s
         given->base = argument;
         break;
     case KEY_UNITS:
-        take_units(given, argument, state);
+        given->unit_count =
+            option_all_counts(argument, "--units", 0, PROFILE_MOST_LAYERS, &given->units, state);
         break;
     case ARGP_KEY_ARG:
         if (given->plan)

@@ -35,17 +35,6 @@ float option_float(const char *argument, const char *name, double most, struct a
     return number;
 }
 
-uint64_t option_deadline(const char *argument, struct argp_state *state)
-{
-    uint64_t ns = 0;
-    struct error error = { 0 };
-    if (!time_parse(argument, &ns, &error))
-        argp_error(state, "--deadline: %s", error.text);
-    if (ns == 0)
-        argp_error(state, "--deadline: a search needs more time than %s", argument);
-    return ns;
-}
-
 size_t option_names(const char *argument, const char *name, char **copy, const char **names, size_t room,
                     struct argp_state *state)
 {
@@ -81,6 +70,19 @@ size_t option_counts(const char *argument, const char *name, uint64_t least, uin
             argp_error(state, "%s: \"%s\" is not numbers with commas between them", name, argument);
         return count;
     }
+}
+
+size_t option_all_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t **counts,
+                         struct argp_state *state)
+{
+    size_t room = 1;
+    for (const char *letter = argument; *letter; letter++)
+        room += *letter == ',';
+    free(*counts);
+    *counts = calloc(room, sizeof **counts);
+    if (!*counts)
+        argp_failure(state, ERROR_MACHINE, 0, "no memory for %s", name);
+    return *counts ? option_counts(argument, name, least, most, *counts, room, state) : 0;
 }
 
 uint32_t option_share(const char *argument, const char *name, uint32_t most_ppm, struct argp_state *state)
@@ -146,6 +148,20 @@ void option_argument(const char **to, const char *argument, const char *what, st
     *to = argument;
 }
 
+static uint64_t take_u64(const struct option_field *field, const char *argument, const char *name,
+                         struct argp_state *state)
+{
+    struct error error = { 0 };
+    uint64_t number = 0;
+    if (!field->parse)
+        return option_count(argument, name, field->least, field->most, state);
+    if (!field->parse(argument, &number, &error))
+        argp_error(state, "%s: %s", name, error.text);
+    if (number == 0 && field->needs)
+        argp_error(state, "%s: %s %s", name, field->needs, argument);
+    return number;
+}
+
 error_t option_take(const struct argp_option *options, const struct option_field *fields, int key, char *argument,
                     void *given, struct argp_state *state)
 {
@@ -177,7 +193,7 @@ error_t option_take(const struct argp_option *options, const struct option_field
                                            : (uint32_t)option_count(argument, name, fields->least, fields->most, state);
         break;
     case FORM_U64:
-        *(uint64_t *)to = option_count(argument, name, fields->least, fields->most, state);
+        *(uint64_t *)to = take_u64(fields, argument, name, state);
         break;
     case FORM_DOUBLE:
         *(double *)to = option_number(argument, name, (double)fields->most, state);
@@ -192,12 +208,16 @@ error_t option_take(const struct argp_option *options, const struct option_field
 
 error_t shared_option(int key, char *argument, struct shared_options *options, struct argp_state *state)
 {
-    static const struct argp_option counts[] = { OPTION_RANKS, OPTION_CHUNKS, OPTION_MICRO_BATCHES, { 0 } };
+    static const struct argp_option numbers[] = {
+        OPTION_RANKS, OPTION_CHUNKS, OPTION_MICRO_BATCHES, OPTION_MEMORY, { 0 },
+    };
     static const struct option_field fields[] = {
         { KEY_RANKS, OPTION_FIELD(struct shared_options, ranks), .least = 1, .most = ASKED_MOST_RANKS },
         { KEY_CHUNKS, OPTION_FIELD(struct shared_options, chunks), .least = 1, .most = ASKED_MOST_CHUNKS },
         { KEY_MICRO_BATCHES, OPTION_FIELD(struct shared_options, micro_batches),
           .least = 1, .most = ASKED_MOST_MICRO_BATCHES },
+        { KEY_MEMORY, OPTION_FIELD(struct shared_options, memory_bytes), .parse = bytes_parse,
+          .needs = "a device needs more than" },
         { KEY_SCHEDULE, OPTION_FIELD(struct shared_options, schedule) },
         { KEY_CLUSTER, OPTION_FIELD(struct shared_options, cluster) },
         { KEY_JSON, OPTION_FIELD(struct shared_options, json) },
@@ -206,14 +226,7 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
         { 'o', OPTION_FIELD(struct shared_options, output) },
         { 0 },
     };
-    struct error error = { 0 };
-    if (key != KEY_MEMORY)
-        return option_take(counts, fields, key, argument, options, state);
-    if (!bytes_parse(argument, &options->memory_bytes, &error))
-        argp_error(state, "--memory: %s", error.text);
-    if (options->memory_bytes == 0)
-        argp_error(state, "--memory: a device needs more than %s", argument);
-    return 0;
+    return option_take(numbers, fields, key, argument, options, state);
 }
 
 float option_clip(const char *argument, struct argp_state *state)

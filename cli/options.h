@@ -117,7 +117,8 @@ void option_argument(const char **to, const char *argument, const char *what, st
 //
 // The field's type says what is taken: a text (with `what`, by option_argument()), or a bool that becomes true, unless
 // the option has an argument that says no. Integers are in [least, most], or are an index in `names`, or a share
-// (option_share()) of up to `most`. Numbers are several such integers (option_counts()). Doubles are above 0 and below
+// (option_share()) of up to `most`. Amounts are read by `parse`, with their units; 0 is refused if `needs` is there, as
+// in "a device needs more than". Numbers are several such integers (option_counts()). Doubles are above 0 and below
 // `most`.
 enum option_form { FORM_NONE, FORM_TEXT, FORM_BOOL, FORM_U32, FORM_U64, FORM_DOUBLE, FORM_NUMBERS };
 struct option_numbers {
@@ -132,6 +133,8 @@ struct option_field {
     const char *const *names;
     const char *what;
     bool is_share;
+    bool (*parse)(const char *text, uint64_t *number, struct error *error);
+    const char *needs;
     size_t given;  // the offset of a bool that becomes true with the option; 0: there is none
 };
 // The same with a bool, which is not the first field.
@@ -155,9 +158,6 @@ uint32_t option_share(const char *argument, const char *name, uint32_t most_ppm,
 // A whole number in [least, most] given to --name.
 uint64_t option_count(const char *argument, const char *name, uint64_t least, uint64_t most, struct argp_state *state);
 
-// A deadline given to --deadline, in ns; more than 0.
-uint64_t option_deadline(const char *argument, struct argp_state *state);
-
 // A comma-separated list of names given to --name; returns their number, at most `room`. The names point into *own,
 // which the caller frees.
 size_t option_names(const char *argument, const char *name, char **copy, const char **names, size_t room,
@@ -166,6 +166,10 @@ size_t option_names(const char *argument, const char *name, char **copy, const c
 // Whole numbers as above, separated by commas, with or without brackets; returns how many there are, at most `room`.
 size_t option_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t *counts,
                      size_t room, struct argp_state *state);
+
+// The same with room for all of them, in a list that the caller frees.
+size_t option_all_counts(const char *argument, const char *name, uint64_t least, uint64_t most, uint32_t **counts,
+                         struct argp_state *state);
 
 // The arguments of --clip and --loss-scale.
 float option_clip(const char *argument, struct argp_state *state);

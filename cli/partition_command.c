@@ -34,22 +34,20 @@ static error_t take_profile(struct partition_arguments *given, const char *argum
     return 0;
 }
 
+static const struct option_field fields[] = {
+    { KEY_SECOND_OPINION, OPTION_FIELD(struct partition_arguments, second_opinion) },
+    { KEY_FOR, OPTION_FIELD(struct partition_arguments, target), .names = plan_target_names },
+    { KEY_MOST_DROPPED, OPTION_FIELD_GIVEN(struct partition_arguments, capacities.most_dropped_ppm,
+                                           capacities.has_most_dropped), .is_share = true, .most = 1000000 },
+    { 0 },
+};
+
 static error_t parse_partition_option(int key, char *argument, struct argp_state *state)
 {
     struct partition_arguments *given = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
         plan_child_inputs(&given->plan, state->child_inputs);
-        return 0;
-    case KEY_SECOND_OPINION:
-        given->second_opinion = true;
-        return 0;
-    case KEY_FOR:
-        given->target = (enum plan_target)option_name(argument, "--for", plan_target_names, state);
-        return 0;
-    case KEY_MOST_DROPPED:
-        given->capacities.has_most_dropped = true;
-        given->capacities.most_dropped_ppm = (uint32_t)option_share(argument, "--most-dropped", 1000000, state);
         return 0;
     case ARGP_KEY_ARG:
         return take_profile(given, argument, state);
@@ -58,6 +56,8 @@ static error_t parse_partition_option(int key, char *argument, struct argp_state
             argp_error(state, "--for or --second-opinion, not both: GLPK knows nothing of frameworks");
         return 0;
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         return shared_option(key, argument, &given->output, state);
     }
 }

@@ -34,29 +34,29 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
+static const struct option_field fields[] = {
+    { KEY_OPTIMIZER, OPTION_FIELD_GIVEN(struct place_arguments, optimizer, has_optimizer),
+      .names = table_optimizer_names },
+    { KEY_LAYER, OPTION_FIELD(struct place_arguments, layer) },
+    { ARGP_KEY_ARG, OPTION_FIELD(struct place_arguments, tables), .what = "tables document or profile" },
+    { 0 },
+};
+
 static error_t parse_place_option(int key, char *argument, struct argp_state *state)
 {
     struct place_arguments *given = state->input;
     switch (key) {
-    case KEY_OPTIMIZER:
-        given->has_optimizer = true;
-        given->optimizer = option_name(argument, "--optimizer", table_optimizer_names, state);
-        break;
     case KEY_SECONDS:
         given->seconds = option_count(argument, "--seconds", 0, 100000, state);
         given->without_solver = given->seconds == 0;
-        break;
-    case KEY_LAYER:
-        given->layer = argument;
-        break;
-    case ARGP_KEY_ARG:
-        option_argument(&given->tables, argument, "tables document or profile", state);
         break;
     case ARGP_KEY_END:
         if (!given->tables || !given->shared.cluster)
             argp_error(state, "a tables document or a profile, and --cluster are needed");
         break;
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         return shared_option(key, argument, &given->shared, state);
     }
     return 0;

@@ -31,6 +31,14 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
+static const struct option_field fields[] = {
+    { KEY_BUDGET, OPTION_FIELD(struct plan_options, budget), .least = 1, .most = JSON_MAX },
+    { KEY_DEADLINE, OPTION_FIELD(struct plan_options, deadline_ns), .parse = time_parse,
+      .needs = "a search needs more time than" },
+    { ARGP_KEY_ARG, OPTION_FIELD(struct plan_options, profile), .what = "profile" },
+    { 0 },
+};
+
 static error_t take_pin(const char *argument, struct plan_options *given, struct argp_state *state)
 {
     if (!strrchr(argument, '='))
@@ -57,21 +65,12 @@ static error_t parse_plan_option(int key, char *argument, struct argp_state *sta
 {
     struct plan_options *given = state->input;
     switch (key) {
-    case KEY_BUDGET:
-        given->budget = option_count(argument, "--budget", 1, JSON_MAX, state);
-        break;
     case KEY_PIN:
         return take_pin(argument, given, state);
     case KEY_CUT:
         given->has_segments = true;
         given->into = option_segments(argument, true, state);
         return 0;
-    case KEY_DEADLINE:
-        given->deadline_ns = option_deadline(argument, state);
-        return 0;
-    case ARGP_KEY_ARG:
-        option_argument(&given->profile, argument, "profile", state);
-        break;
     case ARGP_KEY_END:
         if (!given->is_partial)
             plan_require_all(given, state);
@@ -79,6 +78,8 @@ static error_t parse_plan_option(int key, char *argument, struct argp_state *sta
             argp_error(state, "a profile is missing");
         break;
     default:
+        if (option_take(options, fields, key, argument, given, state) == 0)
+            return 0;
         return shared_option(key, argument, &given->shared, state);
     }
     return 0;

@@ -56,18 +56,6 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static void take_replicas(struct schedule_arguments *given, const char *argument, struct argp_state *state)
-{
-    size_t room = 1;
-    for (const char *letter = argument; *letter; letter++)
-        room += *letter == ',';
-    free(given->replicas);
-    given->replicas = calloc(room, sizeof given->replicas[0]);
-    if (!given->replicas)
-        argp_failure(state, ERROR_MACHINE, 0, "not enough memory for %zu stages", room);
-    given->stages = (uint32_t)option_counts(argument, "--replicas", 1, ASKED_MOST_RANKS, given->replicas, room, state);
-}
-
 // Each rank holds one stage, so the replicas give the number of ranks.
 static void count_ranks(struct schedule_arguments *given)
 {
@@ -118,7 +106,8 @@ static error_t parse_schedule_option(int key, char *argument, struct argp_state 
     struct schedule_arguments *given = state->input;
     switch (key) {
     case KEY_REPLICAS:
-        take_replicas(given, argument, state);
+        given->stages =
+            (uint32_t)option_all_counts(argument, "--replicas", 1, ASKED_MOST_RANKS, &given->replicas, state);
         break;
     case ARGP_KEY_END:
         check_given(given, state);

@@ -55,6 +55,7 @@ static void check_given(const struct search_arguments *given, struct argp_state 
 }
 
 static const struct option_field fields[] = {
+    { KEY_LATENCY, OPTION_FIELD_GIVEN(struct search_arguments, latency_ns, has_latency), .parse = time_parse },
     { KEY_PLACEMENT, OPTION_FIELD(struct search_arguments, placement), .names = order_placement_names },
     { KEY_OBJECTIVE, OPTION_FIELD(struct search_arguments, objective), .names = order_objective_names },
     { KEY_BUDGET, OPTION_FIELD(struct search_arguments, budget), .least = 1, .most = UINT64_MAX / 2 },
@@ -65,13 +66,6 @@ static error_t parse_search_option(int key, char *argument, struct argp_state *s
 {
     struct search_arguments *given = state->input;
     switch (key) {
-    case KEY_LATENCY: {
-        struct error error = { 0 };
-        given->has_latency = true;
-        if (!time_parse(argument, &given->latency_ns, &error))
-            argp_error(state, "--latency: %s", error.text);
-        break;
-    }
     case ARGP_KEY_ARG:  // the word "search"
         if (given->has_name)
             argp_error(state, "one schedule, not also \"%s\"", argument);

@@ -35,15 +35,6 @@ static void take_host(const char *argument, struct storage *storage, struct argp
     }
 }
 
-static void take_rate(const char *argument, struct storage *storage, struct argp_state *state)
-{
-    struct error error = { 0 };
-    if (!rate_parse(argument, &storage->step_rate, &error))
-        argp_error(state, "--step-rate: %s", error.text);
-    if (storage->step_rate == 0)
-        argp_error(state, "--step-rate: an update needs more than %s", argument);
-}
-
 static const struct option_field fields[] = {
     { KEY_OPTIMIZER, OPTION_FIELD_GIVEN(struct storage_options, storage.optimizer, has_optimizer),
       .names = optimizer_names },
@@ -51,25 +42,18 @@ static const struct option_field fields[] = {
     { KEY_WINDOW, OPTION_FIELD_GIVEN(struct storage_options, storage.window, has_window), .least = 1,
       .most = STORAGE_MOST_WINDOW },
     { KEY_TIED, OPTION_FIELD_GIVEN(struct storage_options, tied, has_tied), .names = tied_names },
+    { KEY_STEP_RATE, OPTION_FIELD_GIVEN(struct storage_options, storage.step_rate, has_step_rate), .parse = rate_parse,
+      .needs = "an update needs more than" },
     { 0 },
 };
 
 static error_t parse_storage_option(int key, char *argument, struct argp_state *state)
 {
     struct storage_options *given = state->input;
-    struct storage *storage = &given->storage;
-    switch (key) {
-    case KEY_HOST:
-        given->has_host = true;
-        take_host(argument, storage, state);
-        break;
-    case KEY_STEP_RATE:
-        given->has_step_rate = true;
-        take_rate(argument, storage, state);
-        break;
-    default:
+    if (key != KEY_HOST)
         return option_take(options, fields, key, argument, given, state);
-    }
+    given->has_host = true;
+    take_host(argument, &given->storage, state);
     return 0;
 }
 

@@ -137,6 +137,8 @@ static const struct option_field fields[] = {
     { KEY_RECOMPUTE, OPTION_FIELD(struct config_sweep_arguments, stated.recompute) },
     { KEY_LAYOUT, OPTION_FIELD(struct config_sweep_arguments, stated.layout) },
     { KEY_BUDGET, OPTION_FIELD(struct config_sweep_arguments, budget), .least = 1, .most = JSON_MAX },
+    { KEY_DEADLINE, OPTION_FIELD(struct config_sweep_arguments, deadline_ns), .parse = time_parse,
+      .needs = "a search needs more time than" },
     { KEY_JOBS, OPTION_FIELD(struct config_sweep_arguments, jobs), .least = 1, .most = MOST_JOBS },
     { KEY_CSV, OPTION_FIELD(struct config_sweep_arguments, csv) },
     { KEY_PLACEMENT, OPTION_FIELD_GIVEN(struct config_sweep_arguments, placement, has_placement),
@@ -162,9 +164,6 @@ static error_t parse_config_sweep_option(int key, char *argument, struct argp_st
         return 0;
     case KEY_SLOW:
         take_slow(argument, given, state);
-        return 0;
-    case KEY_DEADLINE:
-        given->deadline_ns = option_deadline(argument, state);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "%s: --config stands in place of a profile", argument);

@@ -16,31 +16,20 @@ static const struct argp_option options[] = {
     { 0 },
 };
 
-static uint64_t take_span(const char *argument, const char *name, struct argp_state *state)
-{
-    struct error error = { 0 };
-    uint64_t ns = 0;
-    if (!span_parse(argument, &ns, &error))
-        argp_error(state, "%s: %s", name, error.text);
-    if (ns == 0)
-        argp_error(state, "%s: takes more than %s", name, argument);
-    return ns;
-}
+static const struct option_field fields[] = {
+    { KEY_MTBF, OPTION_FIELD(struct weeks_request, mtbf_ns), .parse = span_parse, .needs = "takes more than" },
+    { KEY_RESTART, OPTION_FIELD(struct weeks_request, restart_ns), .parse = span_parse, .needs = "takes more than" },
+    { KEY_REPAIR, OPTION_FIELD(struct weeks_request, repair_ns), .parse = span_parse, .needs = "takes more than" },
+    { KEY_SPARES, OPTION_FIELD_GIVEN(struct weeks_request, spares, has_spares), .most = 1 << 20 },
+    { KEY_ELASTIC, OPTION_FIELD(struct weeks_request, elastic) },
+    { 0 },
+};
 
 static error_t parse_weeks_option(int key, char *argument, struct argp_state *state)
 {
     struct weeks_request *request = state->input;
     struct error error = { 0 };
     switch (key) {
-    case KEY_MTBF:
-        request->mtbf_ns = take_span(argument, "--mtbf", state);
-        return 0;
-    case KEY_RESTART:
-        request->restart_ns = take_span(argument, "--restart", state);
-        return 0;
-    case KEY_REPAIR:
-        request->repair_ns = take_span(argument, "--repair", state);
-        return 0;
     case KEY_CHECKPOINT:
         if (!bytes_parse(argument, &request->checkpoint_bytes, &error) || request->checkpoint_bytes == 0)
             argp_error(state, "--checkpoint: %s", error.text[0] ? error.text : "has more than 0 bytes");
@@ -49,15 +38,8 @@ static error_t parse_weeks_option(int key, char *argument, struct argp_state *st
         if (!rate_parse(argument, &request->checkpoint_rate, &error) || request->checkpoint_rate == 0)
             argp_error(state, "--checkpoint-rate: %s", error.text[0] ? error.text : "is more than 0");
         return 0;
-    case KEY_SPARES:
-        request->spares = (uint32_t)option_count(argument, "--spares", 0, 1 << 20, state);
-        request->has_spares = true;
-        return 0;
-    case KEY_ELASTIC:
-        request->elastic = true;
-        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return option_take(options, fields, key, argument, request, state);
     }
 }
 

@@ -33,8 +33,17 @@ static void take_use(struct world_options *options, enum lane_use use, struct ar
     options->use = use;
 }
 
+static const struct option_field fields[] = {
+    { KEY_NOISE, OPTION_FIELD_GIVEN(struct world_options, noise.ppm, has_noise), .is_share = true,
+      .most = NOISE_MOST_PPM },
+    { KEY_TRIALS, OPTION_FIELD_GIVEN(struct world_options, noise.trials, has_trials), .least = 1, .most = MOST_TRIALS },
+    { KEY_SEED, OPTION_FIELD_GIVEN(struct world_options, noise.seed, has_seed), .most = JSON_MAX },
+    { 0 },
+};
+
 error_t world_option(int key, char *argument, struct world_options *options, struct argp_state *state)
 {
+    static const struct argp_option named[] = { WORLD_OPTIONS, { 0 } };
     switch (key) {
     case KEY_ONE_LANE:
         take_use(options, LANES_ONE, state);
@@ -42,22 +51,12 @@ error_t world_option(int key, char *argument, struct world_options *options, str
     case KEY_NO_OVERLAP:
         take_use(options, LANES_NONE, state);
         break;
-    case KEY_NOISE:
-        options->has_noise = true;
-        options->noise.ppm = option_share(argument, "--noise", NOISE_MOST_PPM, state);
-        break;
-    case KEY_TRIALS:
-        options->has_trials = true;
-        options->noise.trials = (uint32_t)option_count(argument, "--trials", 1, MOST_TRIALS, state);
-        break;
-    case KEY_SEED:
-        options->has_seed = true;
-        options->noise.seed = option_count(argument, "--seed", 0, JSON_MAX, state);
-        break;
     case ARGP_KEY_END:
         complete(options, state);
         return ARGP_ERR_UNKNOWN;
     default:
+        if (option_take(named, fields, key, argument, options, state) == 0)
+            return 0;
         return sending_option(key, argument, &options->sending, state);
     }
     return 0;
