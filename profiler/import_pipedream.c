@@ -24,7 +24,7 @@ static bool make_layout(struct layout *layout, const struct pipedream_graph *gra
     for (size_t n = 0; n < graph->node_count; n++)
         layout->early[n] = graph->nodes[n].is_input;
     for (size_t l = 0; l < graph->link_count; l++)
-        layout->links[l] = (struct import_link){ .from = graph->links[l].from, .to = graph->links[l].to };
+        layout->links[l] = graph->links[l].link;
     return import_order_find(&layout->order, graph->node_count, layout->links, graph->link_count, layout->early, error);
 }
 
@@ -38,11 +38,11 @@ static void clear_layout(struct layout *layout)
 static bool refuse_cycle(const struct layout *layout, struct error *error)
 {
     const struct pipedream_link *link = &layout->graph->links[layout->order.cycle];
-    if (link->from == link->to)
+    if (link->link.from == link->link.to)
         error_set(error, "%.60s feeds itself", link->from_id);
     else
         error_set(error, "the edge from %.60s to %.60s closes a cycle", link->from_id, link->to_id);
-    return pipedream_graph_at(layout->graph, link->line, error);
+    return pipedream_graph_at(layout->graph, link->link.place, error);
 }
 
 // --- the profile -------------------------------------------------------------------

@@ -277,7 +277,7 @@ static bool read_link(struct pipedream_graph *graph, char *line, size_t number, 
         return error_set(error, "a line with a space in front is an edge, but this one describes node \"%.60s\"", line);
     if (!check_id(line, error) || !check_id(to, error))
         return false;
-    graph->links[graph->link_count++] = (struct pipedream_link){ .from_id = line, .to_id = to, .line = number };
+    graph->links[graph->link_count++] = (struct pipedream_link){ { .place = number }, line, to };
     return true;
 }
 
@@ -379,36 +379,26 @@ static bool find_ends(struct pipedream_graph *graph, struct error *error)
 {
     for (size_t i = 0; i < graph->link_count; i++) {
         struct pipedream_link *link = &graph->links[i];
-        const char *missing = !find_node(graph, link->from_id, &link->from) ? link->from_id
-                              : !find_node(graph, link->to_id, &link->to)   ? link->to_id
-                                                                            : NULL;
+        const char *missing = !find_node(graph, link->from_id, &link->link.from) ? link->from_id
+                              : !find_node(graph, link->to_id, &link->link.to)   ? link->to_id
+                                                                                 : NULL;
         if (missing) {
             error_set(error, "no line describes %.60s", missing);
-            return pipedream_graph_at(graph, link->line, error);
+            return pipedream_graph_at(graph, link->link.place, error);
         }
     }
     return true;
 }
 
-static int compare_links(const void *a, const void *b)
-{
-    const struct pipedream_link *left = a, *right = b;
-    if (left->from != right->from)
-        return left->from < right->from ? -1 : 1;
-    if (left->to != right->to)
-        return left->to < right->to ? -1 : 1;
-    return (left->line > right->line) - (left->line < right->line);
-}
-
 static bool sort_links(struct pipedream_graph *graph, struct error *error)
 {
-    qsort(graph->links, graph->link_count, sizeof graph->links[0], compare_links);
+    qsort(graph->links, graph->link_count, sizeof graph->links[0], import_compare_links);
     for (size_t i = 1; i < graph->link_count; i++) {
         const struct pipedream_link *first = &graph->links[i - 1], *second = &graph->links[i];
-        if (first->from == second->from && first->to == second->to) {
+        if (first->link.from == second->link.from && first->link.to == second->link.to) {
             error_set(error, "the edge from %.60s to %.60s stands in line %zu already", second->from_id, second->to_id,
-                      first->line);
-            return pipedream_graph_at(graph, second->line, error);
+                      first->link.place);
+            return pipedream_graph_at(graph, second->link.place, error);
         }
     }
     return true;

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/error.h"
+#include "profiler/import_parts.h"
 
 struct pipedream_node {
     const char *id;      // "node12"
@@ -26,9 +26,8 @@ struct pipedream_node {
 };
 
 struct pipedream_link {
+    struct import_link link;  // between indices of the nodes; its place is a line
     const char *from_id, *to_id;
-    size_t line;
-    uint32_t from, to;  // indices of the nodes
 };
 
 struct pipedream_graph {

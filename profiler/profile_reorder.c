@@ -36,7 +36,7 @@ static bool find_places(const uint32_t *order, size_t count, uint32_t *place, st
     return true;
 }
 
-bool profile_order_check(const struct profile *profile, const uint32_t *order, struct error *error)
+static bool check_order(const struct profile *profile, const uint32_t *order, struct error *error)
 {
     uint32_t *place = malloc(profile->layer_count * sizeof place[0]);
     bool good = place ? find_places(order, profile->layer_count, place, error)
@@ -185,7 +185,7 @@ static bool move_no_cuts(struct profile *to, const struct profile *from, const u
 
 struct profile *profile_reorder(const struct profile *profile, const uint32_t *order, struct error *error)
 {
-    if (!profile_order_check(profile, order, error))
+    if (!check_order(profile, order, error))
         return NULL;
     struct profile *made =
         profile_create(profile->model, profile->dtype, profile->micro_batch, profile->layer_count, error);

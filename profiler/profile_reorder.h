@@ -11,14 +11,11 @@
 
 #include "profiler/profile.h"
 
-// Checks an order: `order[i]` is the layer at place i, and each layer comes after all layers that it reads from.
-// False if it is not such an order; the error names the first wrong place.
-bool profile_order_check(const struct profile *profile, const uint32_t *order, struct error *error);
-
-// The same profile with its layers permuted in this way, which the caller frees. Its hash stays that of the original,
-// which is the document that a plan names. Edges and tied pairs move with their layers. An entry i of
-// no_cut_after says that layers i and i + 1 are on one stage; in the new order there is no cut anywhere between the
-// two.
+// The same profile with its layers permuted, which the caller frees: `order[i]` is the layer at place i. NULL with an
+// error, which names the first wrong place, unless each layer comes after all layers that it reads from. Its hash stays
+// that of the original, which is the document that a plan names. Edges and tied pairs move with their layers. An entry
+// i of no_cut_after says that layers i and i + 1 are on one stage; in the new order there is no cut anywhere between
+// the two.
 struct profile *profile_reorder(const struct profile *profile, const uint32_t *order, struct error *error);
 
 // Whether the layers have only one order: each reads from the one before.

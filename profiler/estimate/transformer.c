@@ -377,7 +377,9 @@ static uint64_t last_block_parameters(const struct transformer *model)
                           : transformer_mlp_parameters(model));
 }
 
-uint64_t transformer_predicted_parameters(const struct transformer *model)
+// A layer that predicts tokens further on has norms of its input and output, a product of both, and a block like the
+// last. The table and the head that it borrows are not counted (DeepSeek-AI, arXiv 2412.19437, 2.2).
+static uint64_t predicted_parameters(const struct transformer *model)
 {
     return 3 * norm_of(model) + 2 * model->hidden * model->hidden + last_block_parameters(model);
 }
@@ -394,5 +396,5 @@ uint64_t transformer_parameters(const struct transformer *model)
         + transformer_crossing_parameters(model);
     for (uint64_t i = 0; i < model->layers; i++)
         sum += block_parameters(model, i);
-    return sum + (model->predicted ? model->predicted * transformer_predicted_parameters(model) : 0);
+    return sum + (model->predicted ? model->predicted * predicted_parameters(model) : 0);
 }

@@ -147,9 +147,6 @@ uint64_t transformer_mlp_parameters(const struct transformer *transformer);     
 uint64_t transformer_experts_parameters(const struct transformer *transformer);    // of all experts, and nothing else
 // The rest: norm, router, shared experts
 uint64_t transformer_router_parameters(const struct transformer *transformer);
-// A layer that predicts tokens further on has norms of its input and output, a product of both, and a block like the
-// last. The table and the head that it borrows are not counted (DeepSeek-AI, arXiv 2412.19437, 2.2).
-uint64_t transformer_predicted_parameters(const struct transformer *transformer);
 uint64_t transformer_head_parameters(const struct transformer *transformer);       // none of its own if it is tied
 uint64_t transformer_parameters(const struct transformer *transformer);
 // Files of models that predict tokens further on hold table and head once more for each such layer.
