@@ -18,20 +18,12 @@ uint64_t option_count(const char *argument, const char *name, uint64_t least, ui
     return count;
 }
 
-double option_number(const char *argument, const char *name, double most, struct argp_state *state)
+static double option_number(const char *argument, const char *name, double most, struct argp_state *state)
 {
     char *end;
     const double number = strtod(argument, &end);
     if (end == argument || *end || !(number > 0 && number < most))
         argp_error(state, "%s: \"%s\" is not a number above 0 and below %g", name, argument, most);
-    return number;
-}
-
-float option_float(const char *argument, const char *name, double most, struct argp_state *state)
-{
-    const float number = (float)option_number(argument, name, most, state);
-    if (number == 0)
-        argp_error(state, "%s: %s is 0 in the numbers that are trained with", name, argument);
     return number;
 }
 
@@ -231,7 +223,10 @@ error_t shared_option(int key, char *argument, struct shared_options *options, s
 
 float option_clip(const char *argument, struct argp_state *state)
 {
-    return option_float(argument, "--clip", 1e30, state);
+    const float number = (float)option_number(argument, "--clip", 1e30, state);
+    if (number == 0)
+        argp_error(state, "--clip: %s is 0 in the numbers that are trained with", argument);
+    return number;
 }
 
 struct loss_scaling option_loss_scale(const char *argument, struct argp_state *state)

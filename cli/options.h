@@ -99,12 +99,8 @@ struct hiding {
 };
 const struct argp *options_hide(const struct argp *argp, const char *const names[], struct hiding *hiding);
 
-// A number above 0 and below `most`; as a double or as a float. All option_ functions end the program with a usage
-// error if the argument is wrong.
-double option_number(const char *argument, const char *name, double most, struct argp_state *state);
-float option_float(const char *argument, const char *name, double most, struct argp_state *state);
-
-// Takes a command's only argument, which is a `what` (for example "profile").
+// Takes a command's only argument, which is a `what` (for example "profile"). All option_ functions end the program
+// with a usage error if the argument is wrong.
 void option_argument(const char **to, const char *argument, const char *what, struct argp_state *state);
 
 // Options whose arguments go into fields of the command's arguments as they are, which a table names:

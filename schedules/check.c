@@ -181,7 +181,8 @@ void check_result_clear(struct check_result *result)
     *result = (struct check_result){ .capacity = CHECK_NEVER };
 }
 
-bool check_result_error(const struct check_result *result, struct error *error)
+// Writes the first fault and the cycle as one sentence, of kind ERROR_ANSWER. Returns false.
+static bool refuse(const struct check_result *result, struct error *error)
 {
     const struct check_fault *fault = &result->faults[0];
     char action[ACTION_SIZE], place[32] = "";
@@ -200,7 +201,7 @@ bool schedule_runs(const struct schedule *schedule, const struct check_request *
     struct check_result result;
     if (!schedule_check_as(schedule, request, &result, error))
         return false;
-    const bool runs = result.ok || check_result_error(&result, error);
+    const bool runs = result.ok || refuse(&result, error);
     if (grouped)
         *grouped = result.grouped;
     check_result_clear(&result);

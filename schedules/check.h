@@ -80,9 +80,6 @@ bool schedule_check_as(const struct schedule *schedule, const struct check_reque
                        struct check_result *result, struct error *error);
 void check_result_clear(struct check_result *result);
 
-// Writes the first fault and the cycle as one sentence, of kind ERROR_ANSWER. Returns false.
-bool check_result_error(const struct check_result *result, struct error *error);
-
 // Whether a schedule runs as requested. If not, the error is that sentence. `grouped` may be NULL.
 bool schedule_runs(const struct schedule *schedule, const struct check_request *request, bool *grouped,
                    struct error *error);
