@@ -51,25 +51,24 @@ uint64_t export_batch(const struct export *export)
 
 // --- choices in words -------------------------------------------------------------------
 
-static void say_number(struct text *text, const char *format, uint64_t number, uint64_t usual)
+// What is said of a choice. `format` has the number, or nothing where the choice is a flag. An enum's values have
+// `words` instead, and NULL for the usual one.
+struct said {
+    const char *format;
+    uint64_t number, usual;
+    const char *const *words;
+};
+
+static void say(const struct said *said, struct text *text)
 {
-    if (number == usual)
+    const char *words = said->words ? said->words[said->number] : said->format;
+    if (!words || (!said->words && said->number == said->usual))
         return;
-    const char *mark = strstr(format, "%u");
-    text_add(text, "%.*s%llu%s", (int)(mark - format), format, (unsigned long long)number, mark + 2);
-}
-
-static void say_flag(struct text *text, const char *what, bool is)
-{
-    if (is)
-        text_add(text, "%s", what);
-}
-
-// The word for people for an enum value; NULL if it is the usual choice.
-static void say_word(struct text *text, const char *const *words, unsigned word)
-{
-    if (words[word])
-        text_add(text, "%s", words[word]);
+    const char *mark = strstr(words, "%u");
+    if (mark)
+        text_add(text, "%.*s%llu%s", (int)(mark - words), words, (unsigned long long)said->number, mark + 2);
+    else
+        text_add(text, "%s", words);
 }
 
 static const char *const shards[] = { NULL, "the optimizer's states held once by devices with the same parameters",
@@ -86,80 +85,49 @@ static const char *const losses[] = { NULL, "a loss by PyTorch's cross_entropy, 
     "a loss in one kernel each way, with a gradient beside its logits",
     "a loss that a compiler puts together" };
 
-// What the plan counts on; nothing if it is the usual choice.
+// What the plan counts on; nothing if it is the usual choice, or the optimizer, for which export.c has a sentence.
 static void say_choice(const struct export *export, enum choice choice, struct text *text)
 {
     const struct estimate_request *how = &export->estimated->request;
-    switch (choice) {
-    case CHOICE_TENSOR:
-        return say_number(text, "groups of %u devices that share each layer's matrices (tensor parallel)", how->tensor,
-                          1);
-    case CHOICE_SEQUENCE_PARALLEL:
-        return say_flag(text, "sequence parallelism (what matrices do not touch is split along the sequence)",
-                        how->sequence_parallel);
-    case CHOICE_CONTEXT:
-        return say_number(text, "groups of %u devices that share each sequence (context parallel)", how->context, 1);
-    case CHOICE_EXPERT:
-        return say_number(text, "groups of %u devices that share the experts", how->expert, 1);
-    case CHOICE_DATA:
-        return say_number(text, "%u pipelines side by side (data parallel)", how->data, 1);
-    case CHOICE_PLACEMENT:
-        return say_number(text, "devices numbered along the %u ranks of a pipeline before the next pipeline's",
-                          how->inner_ranks, 1);
-    case CHOICE_SHARD:
-        return say_word(text, shards, how->shard);
-    case CHOICE_SEQUENCE:
-        return say_number(text, "sequences of %u tokens", how->sequence, 0);
-    case CHOICE_MICRO_BATCH:
-        return say_number(text, "%u sequences in a micro-batch", export->profile->micro_batch, 0);
-    case CHOICE_DTYPE:
+    const struct said choices[CHOICES] = {
+        [CHOICE_TENSOR] = { "groups of %u devices that share each layer's matrices (tensor parallel)", how->tensor, 1 },
+        [CHOICE_SEQUENCE_PARALLEL] = { "sequence parallelism (what matrices do not touch is split along the sequence)",
+                                       how->sequence_parallel },
+        [CHOICE_CONTEXT] = { "groups of %u devices that share each sequence (context parallel)", how->context, 1 },
+        [CHOICE_EXPERT] = { "groups of %u devices that share the experts", how->expert, 1 },
+        [CHOICE_DATA] = { "%u pipelines side by side (data parallel)", how->data, 1 },
+        [CHOICE_PLACEMENT] = { "devices numbered along the %u ranks of a pipeline before the next pipeline's",
+                               how->inner_ranks, 1 },
+        [CHOICE_SHARD] = { .number = how->shard, .words = shards },
+        [CHOICE_SEQUENCE] = { "sequences of %u tokens", how->sequence },
+        [CHOICE_MICRO_BATCH] = { "%u sequences in a micro-batch", export->profile->micro_batch },
+        [CHOICE_ATTENTION] = { .number = how->attention, .words = attentions },
+        [CHOICE_OVERLAP] = { .number = how->overlap, .words = overlaps },
+        [CHOICE_DISPATCH] = { .number = how->dispatch, .words = dispatches },
+        [CHOICE_HIDDEN_EXPERTS] = { "what experts send hidden behind other micro-batches' work", how->hidden_experts },
+        [CHOICE_LOSS] = { .number = how->loss, .words = losses },
+        [CHOICE_NORMS_AGAIN] = { "norms computed again rather than kept", how->recompute_tensors & RECOMPUTE_NORMS },
+        [CHOICE_ACTIVATIONS_AGAIN] = { "what is between an MLP's products computed again rather than kept",
+                                       how->recompute_tensors & RECOMPUTE_ACTIVATIONS },
+        [CHOICE_LATENT_AGAIN] = { "queries, keys and values of latent attention computed again rather than kept",
+                                  how->recompute_tensors & RECOMPUTE_LATENT },
+        [CHOICE_NARROW_EXPERTS] = { "what experts' activations read kept in 8 bits", how->narrow & NARROW_EXPERTS },
+        [CHOICE_NARROW_ACTIVATIONS] = { "what activations read kept in 8 bits", how->narrow & NARROW_ACTIVATIONS },
+        [CHOICE_NARROW_ATTENTION] = { "the output of attention kept in 12 bits", how->narrow & NARROW_ATTENTION },
+        [CHOICE_GRAPHS] = { "CUDA graphs, with which launches cost the host nothing", how->graphs },
+        [CHOICE_BLOCKING] = { "a host that waits for each kernel (CUDA_LAUNCH_BLOCKING=1)", how->blocking },
+        [CHOICE_COMPILED] = { "a compiler that makes small passes part of the kernel beside them", how->fused_passes },
+        [CHOICE_GRADIENTS] = { "gradients of %u bytes", how->gradient_bytes },
+        [CHOICE_WITHIN] = { "states that are held once by %u devices, and again by the next as many", how->within },
+    };
+    say(&choices[choice], text);
+    if (choice == CHOICE_DTYPE)
         text_add(text, "activations and weights of %s", export->profile->dtype);
-        return;
-    case CHOICE_PRODUCTS:
-        if (export->estimated->products[0])
-            text_add(text, "products of %s", export->estimated->products);
-        return;
-    case CHOICE_ATTENTION:
-        return say_word(text, attentions, how->attention);
-    case CHOICE_OVERLAP:
-        return say_word(text, overlaps, how->overlap);
-    case CHOICE_DISPATCH:
-        return say_word(text, dispatches, how->dispatch);
-    case CHOICE_HIDDEN_EXPERTS:
-        return say_flag(text, "what experts send hidden behind other micro-batches' work", how->hidden_experts);
-    case CHOICE_LOSS:
-        return say_word(text, losses, how->loss);
-    case CHOICE_NORMS_AGAIN:
-        return say_flag(text, "norms computed again rather than kept", how->recompute_tensors & RECOMPUTE_NORMS);
-    case CHOICE_ACTIVATIONS_AGAIN:
-        return say_flag(text, "what is between an MLP's products computed again rather than kept",
-                        how->recompute_tensors & RECOMPUTE_ACTIVATIONS);
-    case CHOICE_LATENT_AGAIN:
-        return say_flag(text, "queries, keys and values of latent attention computed again rather than kept",
-                        how->recompute_tensors & RECOMPUTE_LATENT);
-    case CHOICE_NARROW_EXPERTS:
-        return say_flag(text, "what experts' activations read kept in 8 bits", how->narrow & NARROW_EXPERTS);
-    case CHOICE_NARROW_ACTIVATIONS:
-        return say_flag(text, "what activations read kept in 8 bits", how->narrow & NARROW_ACTIVATIONS);
-    case CHOICE_NARROW_ATTENTION:
-        return say_flag(text, "the output of attention kept in 12 bits", how->narrow & NARROW_ATTENTION);
-    case CHOICE_GRAPHS:
-        return say_flag(text, "CUDA graphs, with which launches cost the host nothing", how->graphs);
-    case CHOICE_BLOCKING:
-        return say_flag(text, "a host that waits for each kernel (CUDA_LAUNCH_BLOCKING=1)", how->blocking);
-    case CHOICE_COMPILED:
-        return say_flag(text, "a compiler that makes small passes part of the kernel beside them", how->fused_passes);
-    case CHOICE_GRADIENTS:
-        return say_number(text, "gradients of %u bytes", how->gradient_bytes, 0);
-    case CHOICE_WITHIN:
-        return say_number(text, "states that are held once by %u devices, and again by the next as many", how->within,
-                          0);
-    case CHOICE_MODEL:
+    if (choice == CHOICE_PRODUCTS && export->estimated->products[0])
+        text_add(text, "products of %s", export->estimated->products);
+    if (choice == CHOICE_MODEL) {
         text_add(text, "a model of this shape: %s with ", export->estimated->model.name);
         estimated_say_model(export->estimated, text);
-        return;
-    default:  // the optimizer, which the plan states and export.c has a sentence for
-        return;
     }
 }
 
