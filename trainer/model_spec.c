@@ -19,6 +19,9 @@ static const char *take_word(const char *text, const char *ends, char *word, siz
     return text + length;
 }
 
+// These set what a word of a spec stands for, at `to`, by its value.
+typedef bool size_setter(const char *key, const char *value, void *to, struct error *error);
+
 // Refuses a size that is given twice, since it would be unclear which one is meant.
 static bool take_note(const char *key, uint64_t bit, uint64_t *given, struct error *error)
 {
@@ -28,8 +31,38 @@ static bool take_note(const char *key, uint64_t bit, uint64_t *given, struct err
     return true;
 }
 
-static bool set_fraction(const char *key, const char *value, float *fraction, struct error *error)
+static bool takes_no_value(const char *key, const char *value, struct error *error)
 {
+    return !value[0] || error_set(error, "%s: takes no value", key);
+}
+
+static bool set_flag(const char *key, const char *value, void *to, struct error *error)
+{
+    *(bool *)to = true;
+    return takes_no_value(key, value, error);
+}
+
+static bool take_count(const char *key, const char *value, uint64_t least, size_t *size, struct error *error)
+{
+    uint64_t count = 0;
+    const bool good = count_parse(value, key, least, 1 << 20, &count, error);
+    *size = (size_t)count;
+    return good;
+}
+
+static bool set_count(const char *key, const char *value, void *to, struct error *error)
+{
+    return take_count(key, value, 1, to, error);
+}
+
+static bool set_count_or_none(const char *key, const char *value, void *to, struct error *error)
+{
+    return take_count(key, value, 0, to, error);
+}
+
+static bool set_fraction(const char *key, const char *value, void *to, struct error *error)
+{
+    float *fraction = to;
     char *end;
     *fraction = strtof(value, &end);
     if (end == value || *end || !(*fraction >= 0 && *fraction < 1))
@@ -37,26 +70,27 @@ static bool set_fraction(const char *key, const char *value, float *fraction, st
     return true;
 }
 
-static bool set_stem(const char *value, enum stem *stem, struct error *error)
+static bool set_stem(const char *key, const char *value, void *to, struct error *error)
 {
     static const char *const names[] = { [STEM_LARGE] = "7x7s2", [STEM_SMALL] = "3x3", [STEM_SMALL_HALVING] = "3x3s2" };
     for (int i = STEM_LARGE; i <= STEM_SMALL_HALVING; i++)
         if (strcmp(value, names[i]) == 0) {
-            *stem = (enum stem)i;
+            *(enum stem *)to = (enum stem)i;
             return true;
         }
-    return error_set(error, "stem: \"%s\" is none of 7x7s2, 3x3 and 3x3s2", value);
+    return error_set(error, "%s: \"%s\" is none of 7x7s2, 3x3 and 3x3s2", key, value);
 }
 
-static bool set_fused(const char *value, bool *unfused, struct error *error)
+static bool set_fused(const char *key, const char *value, void *to, struct error *error)
 {
+    bool *unfused = to;
     *unfused = strcmp(value, "no") == 0;
-    return *unfused || strcmp(value, "yes") == 0 || error_set(error, "fused: \"%s\" is neither yes nor no", value);
+    return *unfused || strcmp(value, "yes") == 0 || error_set(error, "%s: \"%s\" is neither yes nor no", key, value);
 }
 
 // "512/256": numbers from 1 to `most`, so many of them at most.
-static bool set_list(const char *key, const char *value, uint64_t most, size_t room, size_t *list, size_t *count,
-                     struct error *error)
+static bool take_list(const char *key, const char *value, uint64_t most, size_t room, size_t *list, size_t *count,
+                      struct error *error)
 {
     const char *rest = value;
     char word[NAME_SIZE];
@@ -73,45 +107,43 @@ static bool set_list(const char *key, const char *value, uint64_t most, size_t r
 }
 
 // "64/8": of every 64 tokens the last 8.
-static bool set_stride(const char *value, struct attention_pattern *pattern, struct error *error)
+static bool set_stride(const char *key, const char *value, void *to, struct error *error)
 {
+    struct attention_pattern *pattern = to;
     size_t numbers[2], count;
-    if (!set_list("stride", value, 1 << 20, 2, numbers, &count, error))
+    if (!take_list(key, value, 1 << 20, 2, numbers, &count, error))
         return false;
     if (count != 2)
-        return error_set(error, "stride: \"%s\" does not say how many of the last tokens are seen: give both, as 64/8",
+        return error_set(error, "%s: \"%s\" does not say how many of the last tokens are seen: give both, as 64/8", key,
                          value);
     pattern->stride = numbers[0];
     pattern->block = numbers[1];
     return true;
 }
 
-static bool set_rows(const char *value, struct click_sizes *clicks, struct error *error)
+static bool set_rows(const char *key, const char *value, void *to, struct error *error)
 {
+    struct click_sizes *clicks = to;
     size_t rows[LAYER_TABLES];
-    const bool good = set_list("rows", value, INT32_MAX, LAYER_TABLES, rows, &clicks->row_count, error);
+    const bool good = take_list(key, value, INT32_MAX, LAYER_TABLES, rows, &clicks->row_count, error);
     for (size_t i = 0; good && i < clicks->row_count; i++)
         clicks->rows[i] = (uint32_t)rows[i];
     return good;
 }
 
-static bool set_widths(const char *key, const char *value, size_t widths[CLICK_LAYERS], struct error *error)
+static bool set_widths(const char *key, const char *value, void *to, struct error *error)
 {
     size_t count;
-    return set_list(key, value, 1 << 20, CLICK_LAYERS - 1, widths, &count, error);
+    return take_list(key, value, 1 << 20, CLICK_LAYERS - 1, to, &count, error);
 }
 
 // Widths of an MLP of a model of clicks, or of a GPT how many experts a token takes.
-static bool set_top(const char *value, struct model_sizes *sizes, struct error *error)
+static bool set_top(const char *key, const char *value, void *to, struct error *error)
 {
-    const bool good = set_widths("top", value, sizes->clicks.top, error);
+    struct model_sizes *sizes = to;
+    const bool good = set_widths(key, value, sizes->clicks.top, error);
     sizes->experts.top = good ? sizes->clicks.top[0] : 0;
     return good;
-}
-
-static bool takes_no_value(const char *key, const char *value, struct error *error)
-{
-    return !value[0] || error_set(error, "%s: takes no value", key);
 }
 
 static bool number_parse(const char *value, double *number)
@@ -121,159 +153,114 @@ static bool number_parse(const char *value, double *number)
     return end != value && !*end && *number >= 0 && *number <= 1e6;
 }
 
-static bool set_float(const char *key, const char *value, float *number, struct error *error)
+static bool set_float(const char *key, const char *value, void *to, struct error *error)
 {
     double wide;
     const bool good = number_parse(value, &wide);
-    *number = good ? (float)wide : 0;
+    *(float *)to = good ? (float)wide : 0;
     return good || error_set(error, "%s: \"%s\" is not a number from 0 to a million", key, value);
 }
 
-static bool set_positive(const char *key, const char *value, float *number, struct error *error)
+static bool set_positive(const char *key, const char *value, void *to, struct error *error)
 {
-    return set_float(key, value, number, error)
-        && (*number > 0 || error_set(error, "%s: \"%s\" is not above 0", key, value));
+    return set_float(key, value, to, error)
+        && (*(float *)to > 0 || error_set(error, "%s: \"%s\" is not above 0", key, value));
 }
 
-static bool set_router(const char *value, struct expert_sizes *experts, struct error *error)
+static bool set_router(const char *key, const char *value, void *to, struct error *error)
 {
     for (int i = ROUTER_SWITCH; i <= ROUTER_DEEPSEEK; i++)
         if (strcmp(value, router_name((enum router_kind)i)) == 0) {
-            experts->router = (enum router_kind)i;
-            experts->has_router = true;
+            *(enum router_kind *)to = (enum router_kind)i;
             return true;
         }
-    return error_set(error, "router: \"%s\" is none of switch, gshard, mixtral and deepseek", value);
+    return error_set(error, "%s: \"%s\" is none of switch, gshard, mixtral and deepseek", key, value);
 }
 
-static bool set_capacity(const char *value, struct expert_sizes *experts, struct error *error)
+static bool set_capacity(const char *key, const char *value, void *to, struct error *error)
 {
-    experts->has_capacity = true;
-    return strcmp(value, "dropless") == 0 || number_parse(value, &experts->capacity)
-        || error_set(error, "capacity: \"%s\" is neither dropless nor a number from 0 to a million", value);
+    return strcmp(value, "dropless") == 0 || number_parse(value, to)
+        || error_set(error, "%s: \"%s\" is neither dropless nor a number from 0 to a million", key, value);
 }
 
 // "8/4": of 8 groups the best 4.
-static bool set_groups(const char *value, struct expert_sizes *experts, struct error *error)
+static bool set_groups(const char *key, const char *value, void *to, struct error *error)
 {
+    struct expert_sizes *experts = to;
     size_t numbers[2], count;
-    if (!set_list("groups", value, ROUTER_EXPERTS, 2, numbers, &count, error))
+    if (!take_list(key, value, ROUTER_EXPERTS, 2, numbers, &count, error))
         return false;
     if (count != 2)
-        return error_set(error, "groups: \"%s\" does not say how many of the groups are taken from: give both, as 8/4",
+        return error_set(error, "%s: \"%s\" does not say how many of the groups are taken from: give both, as 8/4", key,
                          value);
     experts->groups = numbers[0];
     experts->best_groups = numbers[1];
     return true;
 }
 
-static bool set_expert_count(const char *key, const char *value, size_t *size, struct error *error)
-{
-    uint64_t count;
-    const bool good = count_parse(value, key, 1, 1 << 20, &count, error);
-    *size = good ? (size_t)count : 0;
-    return good;
-}
-
-// Sets a size of experts. False with is_known unset if it is none of them.
-static bool set_expert_size(struct expert_sizes *experts, const char *key, const char *value, uint64_t *given,
-                            bool *is_known, struct error *error)
-{
-    static const char *const words[] = { "experts", "inner", "shared", "router", "capacity", "aux", "z", "groups",
-                                         "scale", "speed", "swiglu" };
-    size_t *const counts[] = { &experts->experts, &experts->inner, &experts->shared };
-    size_t word = 0;
-    while (word < sizeof words / sizeof words[0] && strcmp(words[word], key) != 0)
-        word++;
-    *is_known = word < sizeof words / sizeof words[0];
-    if (!*is_known || !take_note(key, (uint64_t)1 << (32 + word), given, error))
-        return false;
-    switch (word) {
-    case 3: return set_router(value, experts, error);
-    case 4: return set_capacity(value, experts, error);
-    case 5: experts->has_auxiliary = true; return set_float(key, value, &experts->auxiliary, error);
-    case 6: experts->has_z = true; return set_float(key, value, &experts->z, error);
-    case 7: return set_groups(value, experts, error);
-    case 8: return set_positive(key, value, &experts->scale, error);
-    case 9: return set_positive(key, value, &experts->speed, error);
-    case 10: experts->is_swiglu = true; return takes_no_value(key, value, error);
-    default: return set_expert_count(key, value, counts[word], error);
-    }
-}
-
 static bool set_size(struct model_sizes *sizes, const char *key, const char *value, uint64_t *given,
                      struct error *error)
 {
+    struct expert_sizes *experts = &sizes->experts;
+    struct click_sizes *clicks = &sizes->clicks;
     const struct {
         const char *name;
-        size_t *size;
+        size_setter *set;
+        void *to;
+        bool *has;  // set if it is given; or NULL
     } known[] = {
-        { "micro_batch", &sizes->micro_batch }, { "sequence", &sizes->sequence }, { "width", &sizes->width },
-        { "blocks", &sizes->blocks },           { "heads", &sizes->heads },       { "pixels", &sizes->pixels },
-        { "channels", &sizes->channels },       { "classes", &sizes->classes },   { "slots", &sizes->clicks.slots },
-        { "columns", &sizes->clicks.columns },  { "ids", &sizes->clicks.ids },    { "cross", &sizes->clicks.cross },
-        { "rank", &sizes->clicks.rank },        { "window", &sizes->pattern.window },
-        { "global", &sizes->pattern.global },
+        { "micro_batch", set_count, &sizes->micro_batch, NULL },
+        { "sequence", set_count, &sizes->sequence, NULL },
+        { "width", set_count, &sizes->width, NULL },
+        { "blocks", set_count, &sizes->blocks, NULL },
+        { "heads", set_count, &sizes->heads, NULL },
+        { "window", set_count, &sizes->pattern.window, NULL },
+        { "global", set_count, &sizes->pattern.global, NULL },
+        { "stride", set_stride, &sizes->pattern, NULL },
+        { "dropout", set_fraction, &sizes->dropout, &sizes->has_dropout },
+        { "padded", set_flag, &sizes->padded, NULL },
+        { "exchange", set_flag, &sizes->has_exchange, NULL },
+        { "experts", set_count, &experts->experts, NULL },
+        { "top", set_top, sizes, NULL },
+        { "router", set_router, &experts->router, &experts->has_router },
+        { "capacity", set_capacity, &experts->capacity, &experts->has_capacity },
+        { "aux", set_float, &experts->auxiliary, &experts->has_auxiliary },
+        { "z", set_float, &experts->z, &experts->has_z },
+        { "inner", set_count, &experts->inner, NULL },
+        { "shared", set_count, &experts->shared, NULL },
+        { "swiglu", set_flag, &experts->is_swiglu, NULL },
+        { "groups", set_groups, experts, NULL },
+        { "scale", set_positive, &experts->scale, NULL },
+        { "speed", set_positive, &experts->speed, NULL },
+        { "pixels", set_count, &sizes->pixels, NULL },
+        { "channels", set_count, &sizes->channels, NULL },
+        { "classes", set_count, &sizes->classes, NULL },
+        { "smoothing", set_fraction, &sizes->smoothing, NULL },
+        { "stem", set_stem, &sizes->stem, NULL },
+        { "fused", set_fused, &sizes->unfused, NULL },
+        { "numbers", set_count_or_none, &clicks->numbers, &clicks->has_numbers },
+        { "slots", set_count, &clicks->slots, NULL },
+        { "rows", set_rows, clicks, NULL },
+        { "columns", set_count, &clicks->columns, NULL },
+        { "ids", set_count, &clicks->ids, NULL },
+        { "bottom", set_widths, clicks->bottom, NULL },
+        { "cross", set_count, &clicks->cross, NULL },
+        { "rank", set_count, &clicks->rank, NULL },
+        { "mean", set_flag, &clicks->is_mean, NULL },
+        { "weighted", set_flag, &clicks->is_weighted, NULL },
     };
+    const size_t count = sizeof known / sizeof known[0];
     if (strcmp(key, "tied") == 0 || strcmp(key, "untied") == 0) {
         sizes->tying = key[0] == 't' ? TYING_TIED : TYING_UNTIED;
-        return take_note("tied or untied", 1u << 30, given, error) && takes_no_value(key, value, error);
+        return take_note("tied or untied", (uint64_t)1 << count, given, error) && takes_no_value(key, value, error);
     }
-    if (strcmp(key, "padded") == 0) {
-        sizes->padded = true;
-        return take_note(key, 1u << 29, given, error) && takes_no_value(key, value, error);
-    }
-    if (strcmp(key, "dropout") == 0) {
-        sizes->has_dropout = true;
-        return take_note(key, 1u << 31, given, error) && set_fraction(key, value, &sizes->dropout, error);
-    }
-    if (strcmp(key, "smoothing") == 0)
-        return take_note(key, 1u << 28, given, error) && set_fraction(key, value, &sizes->smoothing, error);
-    if (strcmp(key, "stem") == 0)
-        return take_note(key, 1u << 27, given, error) && set_stem(value, &sizes->stem, error);
-    if (strcmp(key, "stride") == 0)
-        return take_note(key, 1u << 18, given, error) && set_stride(value, &sizes->pattern, error);
-    if (strcmp(key, "fused") == 0)
-        return take_note(key, 1u << 26, given, error) && set_fused(value, &sizes->unfused, error);
-    if (strcmp(key, "numbers") == 0) {
-        uint64_t count;
-        sizes->clicks.has_numbers = true;
-        if (!take_note(key, 1u << 25, given, error) || !count_parse(value, key, 0, 1 << 20, &count, error))
-            return false;
-        sizes->clicks.numbers = (size_t)count;
-        return true;
-    }
-    if (strcmp(key, "rows") == 0)
-        return take_note(key, 1u << 24, given, error) && set_rows(value, &sizes->clicks, error);
-    if (strcmp(key, "bottom") == 0)
-        return take_note(key, 1u << 23, given, error) && set_widths(key, value, sizes->clicks.bottom, error);
-    if (strcmp(key, "top") == 0)
-        return take_note(key, 1u << 22, given, error) && set_top(value, sizes, error);
-    if (strcmp(key, "mean") == 0) {
-        sizes->clicks.is_mean = true;
-        return take_note(key, 1u << 21, given, error) && takes_no_value(key, value, error);
-    }
-    if (strcmp(key, "weighted") == 0) {
-        sizes->clicks.is_weighted = true;
-        return take_note(key, 1u << 20, given, error) && takes_no_value(key, value, error);
-    }
-    if (strcmp(key, "exchange") == 0) {
-        sizes->has_exchange = true;
-        return take_note(key, 1u << 19, given, error) && takes_no_value(key, value, error);
-    }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        uint64_t count;
+    for (size_t i = 0; i < count; i++) {
         if (strcmp(key, known[i].name) != 0)
             continue;
-        if (!take_note(key, 1u << i, given, error) || !count_parse(value, key, 1, 1 << 20, &count, error))
-            return false;
-        *known[i].size = (size_t)count;
-        return true;
+        if (known[i].has)
+            *known[i].has = true;
+        return take_note(key, (uint64_t)1 << i, given, error) && known[i].set(key, value, known[i].to, error);
     }
-    bool is_known;
-    const bool is_set = set_expert_size(&sizes->experts, key, value, given, &is_known, error);
-    if (is_known)
-        return is_set;
     return error_set(error, "\"%s\" is no size of a model (micro_batch, sequence, width, blocks, heads, window,"
                      " global, stride, dropout, tied, untied, padded; of experts: experts, top, router, capacity, aux,"
                      " z, inner, shared, swiglu, groups, scale, speed, exchange; of pictures: pixels, channels,"
