@@ -370,15 +370,9 @@ static bool wait_part(void *self, struct place *place, struct error *error)
 static bool ask_to_end(const struct weir_runtime *runtime, bool *goes_on, struct error *error)
 {
     const struct process_group *group = runtime->launch.ranks > 1 ? first_part(runtime)->group : NULL;
-    const bool answer = *goes_on;
-    if (!group)
-        return true;
-    bool *all = calloc(group->ranks, sizeof *all);
-    const bool good = (all || error_no_memory(error, "what ranks ask each other"))
-                   && group->all_gather(group->self, &answer, sizeof answer, all, error);
-    for (uint32_t rank = 0; good && rank < group->ranks; rank++)
-        *goes_on &= all[rank];
-    free(all);
+    uint64_t ends = !*goes_on;
+    const bool good = ranks_most(group, &ends, 1, error);
+    *goes_on = ends == 0;
     return good;
 }
 

@@ -143,22 +143,6 @@ static void tell_kept(struct training *training)
     training->newest = max_u64(training->newest, newest);
 }
 
-// The most that any rank has noted.
-static bool most_lacked(const struct training *training, uint64_t *most, struct error *error)
-{
-    const struct process_group *group = training->settings->place.group;
-    uint64_t *all = group ? calloc(group->ranks, sizeof *all) : NULL;
-    *most = training->lacked_rows;
-    if (!group)
-        return true;
-    const bool good = (all || error_no_memory(error, "the rows of experts"))
-                   && group->all_gather(group->self, &training->lacked_rows, sizeof *all, all, error);
-    for (uint32_t rank = 0; good && rank < group->ranks; rank++)
-        *most = max_u64(*most, all[rank]);
-    free(all);
-    return good;
-}
-
 // Checkpoints from before are completed.
 static bool refuse_numbers(const struct training *training, const char *what, uint64_t step, struct error *error)
 {
@@ -174,10 +158,10 @@ static bool had_room(struct training *training, const struct train_result *resul
 {
     const struct checkpoint_moment moment = { .step = training->step, .loss = result->last_loss,
                                               .passes = session_steps(training->pipeline->session) - 1 };
-    uint64_t rows;
+    uint64_t rows = training->lacked_rows;
     if (!training->may_lack_rows)
         return true;
-    if (!most_lacked(training, &rows, error))
+    if (!ranks_most(training->settings->place.group, &rows, 1, error))
         return false;
     if (rows == 0)
         return isfinite(session_last(training->pipeline->session)->gradient_norm)
@@ -217,35 +201,16 @@ static bool run_pass(struct training *training, struct train_result *result, str
     return true;
 }
 
-// What a rank was asked for by a signal.
-struct asked {
-    bool stop, keep;
-};
+enum { STOP, KEEP, ASKED };  // what ranks are asked for by a signal
 
-// Ranks that are threads of one process have one flag: the first of them takes it, and tells the others.
-static struct asked take_asked(const struct train_settings *settings)
+// All-gathers what ranks were asked for, so that all of them act after the same pass. Ranks that are threads of one
+// process have one flag: the first of them takes it, and tells the others.
+static bool ask_all(const struct training *training, uint64_t any[ASKED], struct error *error)
 {
-    return (struct asked){ settings->stop && *settings->stop,
-                           settings->keep && __atomic_exchange_n(settings->keep, 0, __ATOMIC_RELAXED) };
-}
-
-// All-gathers what ranks were asked for, so that all of them act after the same pass.
-static bool ask_all(const struct training *training, struct asked *any, struct error *error)
-{
-    const struct process_group *group = training->settings->place.group;
-    const struct asked asked = take_asked(training->settings);
-    struct asked *all = group ? calloc(group->ranks, sizeof *all) : NULL;
-    *any = asked;
-    if (!group)
-        return true;
-    const bool good = (all || error_no_memory(error, "what ranks ask each other"))
-                   && group->all_gather(group->self, &asked, sizeof asked, all, error);
-    for (uint32_t rank = 0; good && rank < group->ranks; rank++) {
-        any->stop |= all[rank].stop;
-        any->keep |= all[rank].keep;
-    }
-    free(all);
-    return good;
+    const struct train_settings *settings = training->settings;
+    any[STOP] = settings->stop && *settings->stop;
+    any[KEEP] = settings->keep && __atomic_exchange_n(settings->keep, 0, __ATOMIC_RELAXED);
+    return ranks_most(settings->place.group, any, ASKED, error);
 }
 
 // Evaluates before the first step if no step has been made yet, after every `eval_every` steps, and after the last
@@ -290,26 +255,26 @@ static uint64_t consumed(const struct training *training)
 static bool end_pass(struct training *training, const struct train_result *result, bool *stops, struct error *error)
 {
     struct checkpoints *checkpoints = training->checkpoints;
-    struct asked asked;
+    uint64_t asked[ASKED];
     double bits = 0;
     if (!isfinite(result->last_loss))
         return refuse_numbers(training, "loss is no number", training->step, error);
-    if (!ask_all(training, &asked, error))
+    if (!ask_all(training, asked, error))
         return false;
-    const bool has_held = !asked.stop
+    const bool has_held = !asked[STOP]
                        && is_evaluated_at(training, training->step, training->step - training->iterations);
     if (has_held && !evaluate(training, &bits, error))
         return false;
-    *stops = asked.stop;
-    if (asked.keep && !checkpoints && evaluates(training))
+    *stops = asked[STOP];
+    if (asked[KEEP] && !checkpoints && evaluates(training))
         training->settings->say(training->settings->self,
                                 "SIGUSR1 asks for a checkpoint, and there is no folder for it: --checkpoints FOLDER"
                                 " keeps what a run needs to go on");
     const struct checkpoint_moment moment = {
         .step = training->step, .passes = session_steps(training->pipeline->session), .loss = result->last_loss,
-        .samples = consumed(training), .has_held = has_held, .held_loss = bits * log(2), .is_wanted = asked.keep,
+        .samples = consumed(training), .has_held = has_held, .held_loss = bits * log(2), .is_wanted = asked[KEEP],
     };
-    const bool ends = asked.stop || training->step >= training->settings->steps;
+    const bool ends = asked[STOP] || training->step >= training->settings->steps;
     const bool good = !checkpoints || (ends ? checkpoints_end : checkpoints_pass)(checkpoints, &moment, error);
     tell_kept(training);
     return good;

@@ -237,9 +237,7 @@ void saver_free(struct saver *saver)
 
 // --- what ranks tell each other --------------------------------------------------------------
 
-struct report {
-    bool is_busy, has_failed;
-};
+enum { IS_BUSY, HAS_FAILED, REPORTS };
 
 static bool is_first(const struct saver *saver)
 {
@@ -247,14 +245,13 @@ static bool is_first(const struct saver *saver)
 }
 
 // Exchanges what this rank's thread has done, and whether any rank is busy or has failed.
-static bool exchange(struct saver *saver, struct report *any, struct error *error)
+static bool exchange(struct saver *saver, uint64_t any[REPORTS], struct error *error)
 {
-    const struct process_group *group = saver->settings.group;
     pthread_mutex_lock(&saver->lock);
-    const struct report report = { saver->job != JOB_NONE, saver->failed.kind != ERROR_NONE };
+    const bool is_busy = saver->job != JOB_NONE;
     const struct error failed = saver->failed;
     pthread_mutex_unlock(&saver->lock);
-    if (!report.is_busy && report.has_failed) {
+    if (!is_busy && failed.kind != ERROR_NONE) {
         char sentence[sizeof failed.text + 100];
         snprintf(sentence, sizeof sentence, "checkpoint of step %llu: %s",
                  (unsigned long long)saver->manifest.step, failed.text);
@@ -264,17 +261,9 @@ static bool exchange(struct saver *saver, struct report *any, struct error *erro
         pthread_mutex_unlock(&saver->lock);
         saver->has_failed = true;
     }
-    *any = (struct report){ report.is_busy, saver->has_failed };
-    struct report *all = group ? calloc(group->ranks, sizeof *all) : NULL;
-    if (group && !all)
-        return error_no_memory(error, "what ranks tell of a checkpoint");
-    const bool good = !group || group->all_gather(group->self, any, sizeof *any, all, error);
-    for (uint32_t rank = 0; good && group && rank < group->ranks; rank++) {
-        any->is_busy |= all[rank].is_busy;
-        any->has_failed |= all[rank].has_failed;
-    }
-    free(all);
-    return good;
+    any[IS_BUSY] = is_busy;
+    any[HAS_FAILED] = saver->has_failed;
+    return ranks_most(saver->settings.group, any, REPORTS, error);
 }
 
 // For a layer, or, after all layers, for what a copy keeps: its entry in the manifest; and whether this process
@@ -325,14 +314,14 @@ static void give_up(struct saver *saver)
 
 bool saver_look(struct saver *saver, struct error *error)
 {
-    struct report any;
+    uint64_t any[REPORTS];
     if (saver->saving == SAVING_NOTHING)
         return true;
-    if (!exchange(saver, &any, error))
+    if (!exchange(saver, any, error))
         return false;
-    if (any.is_busy)
+    if (any[IS_BUSY])
         return true;
-    if (any.has_failed) {
+    if (any[HAS_FAILED]) {
         give_up(saver);
     } else if (saver->saving == SAVING_NAME) {
         saver->saving = SAVING_NOTHING;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
+
 static bool compare(const struct process_group *group, const struct agreed *agreed, uint32_t count,
                     const char (*values)[AGREED_SIZE], struct error *error)
 {
@@ -48,4 +50,17 @@ bool ranks_all_good(const struct process_group *group, bool good, struct error *
     if (!all_good)
         *error = trouble;
     return all_good;
+}
+
+bool ranks_most(const struct process_group *group, uint64_t *numbers, uint32_t count, struct error *error)
+{
+    if (!group)
+        return true;
+    uint64_t *all = calloc((size_t)group->ranks * count + 1, sizeof *all);
+    const bool good = (all || error_no_memory(error, "what ranks agree on"))
+                   && group->all_gather(group->self, numbers, count * sizeof *all, all, error);
+    for (size_t i = 0; good && i < (size_t)group->ranks * count; i++)
+        numbers[i % count] = max_u64(numbers[i % count], all[i]);
+    free(all);
+    return good;
 }

@@ -20,4 +20,7 @@ bool ranks_agree(const struct process_group *group, const struct agreed *agreed,
 // failed, with the error of the first that did. `group` may be NULL: one rank.
 bool ranks_all_good(const struct process_group *group, bool good, struct error *error);
 
+// A collective call: replaces each number by the largest that a rank has there. `group` may be NULL: one rank.
+bool ranks_most(const struct process_group *group, uint64_t *numbers, uint32_t count, struct error *error);
+
 #endif

@@ -41,16 +41,17 @@ struct member {
     const struct model *model;
     const struct text_data *text;
     unsigned failed, spans;  // how often it was told, and what it had done last
-    bool good;
+    bool is_open, good;
     struct error error;
     pthread_t thread;
 };
 
-// Whether to stop, and whether to keep, are two bools of each rank, and the only ones that ranks exchange.
+// Whether to stop, and whether to keep, are two numbers of each rank, and the only ones that ranks exchange once their
+// sessions are open.
 static bool ask_others(void *self, const void *own, uint64_t bytes, void *all, struct error *error)
 {
     struct member *member = self;
-    if (bytes == 2 * sizeof(bool) && ++member->asked == member->lost_at) {
+    if (member->is_open && bytes == 2 * sizeof(uint64_t) && ++member->asked == member->lost_at) {
         error_set_kind(error, ERROR_MACHINE, "rank %u was taken away", member->real.rank);
         member->real.abandon(member->real.self, error);
         return false;
@@ -76,6 +77,13 @@ static void abandon(void *self, const struct error *reason)
     member->real.abandon(member->real.self, reason);
 }
 
+static void note_opened(void *self, const struct session *session)
+{
+    struct member *member = self;
+    (void)session;
+    member->is_open = true;
+}
+
 static void count_failure(void *self, const struct session *session)
 {
     struct member *member = self;
@@ -94,8 +102,8 @@ static void *train(void *argument)
     bool is_stuck = false;
     const struct train_settings settings = {
         .text = member->text, .steps = 5, .seed = 1, .rates = { .highest = 0.001f, .share = 0.1f },
-        .place = { .device = "cpu:queued", .group = &member->group, .is_stuck = &is_stuck, .failed = count_failure,
-                   .self = member },
+        .place = { .device = "cpu:queued", .group = &member->group, .is_stuck = &is_stuck, .opened = note_opened,
+                   .failed = count_failure, .self = member },
     };
     struct train_result result;
     member->good = train_plan(member->plan, member->model, &settings, &result, &member->error);

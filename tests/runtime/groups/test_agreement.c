@@ -8,11 +8,12 @@
 #include "runtime/groups/thread_group.h"
 #include "tests/test.h"
 
-enum { RANKS = 3, THINGS = 2, ERROR_SIZE = sizeof ((struct error *)0)->text };
+enum { RANKS = 3, THINGS = 2, NUMBERS = 2, ERROR_SIZE = sizeof ((struct error *)0)->text };
 
 struct rank {
     struct process_group group;
     struct agreed agreed[THINGS];
+    uint64_t numbers[NUMBERS];
     bool good;
     struct error error;
 };
@@ -75,11 +76,44 @@ static void what_differs_is_named_on_all_ranks(void **state)
     assert_non_null(strstr(sentence, longest));
 }
 
+static void *find_most(void *self)
+{
+    struct rank *rank = self;
+    rank->good = ranks_most(&rank->group, rank->numbers, NUMBERS, &rank->error);
+    return NULL;
+}
+
+static void all_ranks_have_the_largest_number_of_any(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct rank ranks[RANKS] = { { .numbers = { 0, 5 } }, { .numbers = { 1, 7 } }, { .numbers = { 0, UINT32_MAX } } };
+    pthread_t threads[RANKS];
+    struct thread_group *group = thread_group_create(RANKS, 0, &error);
+    assert_good(group, error);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ranks[r].group = thread_group_member(group, r);
+        assert_int_equal(pthread_create(&threads[r], NULL, find_most, &ranks[r]), 0);
+    }
+    for (uint32_t r = 0; r < RANKS; r++)
+        pthread_join(threads[r], NULL);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_good(ranks[r].good, ranks[r].error);
+        assert_int_equal(ranks[r].numbers[0], 1);
+        assert_int_equal(ranks[r].numbers[1], UINT32_MAX);
+    }
+    thread_group_free(group);
+    uint64_t alone = 3;
+    assert_good(ranks_most(NULL, &alone, 1, &error), error);
+    assert_int_equal(alone, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_that_are_alike_agree),
         cmocka_unit_test(what_differs_is_named_on_all_ranks),
+        cmocka_unit_test(all_ranks_have_the_largest_number_of_any),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
