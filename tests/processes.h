@@ -91,22 +91,36 @@ static inline void end_all(struct world *world, uint32_t dead)
         }                                                                          \
     } while (0)
 
+// What a control's group does: all ranks meet and exchange nothing, or one asks whether all are well.
+static inline bool meet(struct control *control, struct error *error)
+{
+    const struct process_group group = control_group(control);
+    return group.all_gather(group.self, NULL, 0, NULL, error);
+}
+
+static inline bool is_well(struct control *control, struct error *error)
+{
+    const struct process_group group = control_group(control);
+    return group.is_well(group.self, error);
+}
+
 // A rank_function: a run with collectives in which every rank sends something to every rank.
 static inline int exchanges(struct control *control, uint32_t rank, const struct error *met)
 {
     struct error own_error = { 0 }, *error = &own_error;
     EXPECT(control && met->kind == ERROR_NONE);
-    const uint64_t ranks = control_group(control).ranks;
+    const struct process_group group = control_group(control);
+    const uint64_t ranks = group.ranks;
     for (uint64_t round = 0; round < 50; round++) {
         uint64_t brought[3] = { rank, round, rank * round }, all[MOST_RANKS][3];
         memset(all, 0xff, sizeof all);
-        EXPECT(control_all_gather(control, brought, sizeof brought, all, error));
+        EXPECT(group.all_gather(group.self, brought, sizeof brought, all, error));
         for (uint64_t other = 0; other < ranks; other++)
             EXPECT(all[other][0] == other && all[other][1] == round && all[other][2] == other * round);
-        EXPECT(control_broadcast(control, (uint32_t)(round % ranks), brought, sizeof brought, error));
+        EXPECT(group.broadcast(group.self, (uint32_t)(round % ranks), brought, sizeof brought, error));
         EXPECT(brought[0] == round % ranks && brought[1] == round && brought[2] == round % ranks * round);
     }
-    EXPECT(control_is_well(control, error) && control_all_gather(control, NULL, 0, NULL, error));
+    EXPECT(is_well(control, error) && meet(control, error));
     return 0;
 }
 

@@ -110,8 +110,9 @@ static void fail_of_peer(struct control *control, uint32_t rank, const char *how
     fail(control, rank, &reason);
 }
 
-bool control_is_well(struct control *control, struct error *error)
+static bool is_well(void *self, struct error *error)
 {
+    struct control *control = self;
     if (!atomic_load(&control->has_failed))
         return !control->peers[0].left
             || error_set_kind(error, ERROR_MACHINE, "rank %u: rank 0 has ended before this rank had",
@@ -122,8 +123,9 @@ bool control_is_well(struct control *control, struct error *error)
     return error_hand_on(error, &failure);
 }
 
-void control_abandon(struct control *control, const struct error *reason)
+static void abandon(void *self, const struct error *reason)
 {
+    struct control *control = self;
     fail(control, control->launch.rank, reason);
 }
 
@@ -289,17 +291,19 @@ static bool exchange(struct control *control, const void *sent, uint64_t bytes, 
     const bool good = is_first(control) ? exchange_on_first(control, sent, bytes, all, whole, error)
                                         : exchange_elsewhere(control, sent, bytes, all, whole, error);
     if (!good)
-        control_abandon(control, error);
+        abandon(control, error);
     return good;
 }
 
-bool control_all_gather(struct control *control, const void *sent, uint64_t bytes, void *all, struct error *error)
+static bool all_gather(void *self, const void *sent, uint64_t bytes, void *all, struct error *error)
 {
+    struct control *control = self;
     return exchange(control, sent, bytes, all, control->launch.ranks * bytes, error);
 }
 
-bool control_broadcast(struct control *control, uint32_t from, void *data, uint64_t bytes, struct error *error)
+static bool broadcast(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error)
 {
+    struct control *control = self;
     return exchange(control, data, control->launch.rank == from ? bytes : 0, data, bytes, error);
 }
 
@@ -550,9 +554,9 @@ static bool meet_all(struct control *control, struct error *error)
     if (!control->has_thread)
         return error_set_kind(error, ERROR_MACHINE, "no thread could be started to watch other ranks");
     // When all ranks have come rank 0 refuses none any more; until then it may.
-    if (join_ranks(&joining, error) && control_all_gather(control, NULL, 0, NULL, error))
+    if (join_ranks(&joining, error) && all_gather(control, NULL, 0, NULL, error))
         return true;
-    control_abandon(control, error);  // the ranks that have come learn why there will be no run
+    abandon(control, error);  // the ranks that have come learn why there will be no run
     return false;
 }
 
@@ -599,31 +603,10 @@ void control_close(struct control *control)
 
 // --- as a process group ---------------------------------------------------------------------------
 
-static bool group_all_gather(void *self, const void *sent, uint64_t bytes, void *all, struct error *error)
-{
-    return control_all_gather(self, sent, bytes, all, error);
-}
-
-static bool group_broadcast(void *self, uint32_t from, void *data, uint64_t bytes, struct error *error)
-{
-    return control_broadcast(self, from, data, bytes, error);
-}
-
-static bool group_is_well(void *self, struct error *error)
-{
-    return control_is_well(self, error);
-}
-
-static void group_abandon(void *self, const struct error *reason)
-{
-    control_abandon(self, reason);
-}
-
 struct process_group control_group(struct control *control)
 {
     return (struct process_group){
         .self = control, .rank = control->launch.rank, .ranks = control->launch.ranks, .board = control->lines,
-        .all_gather = group_all_gather, .broadcast = group_broadcast, .is_well = group_is_well,
-        .abandon = group_abandon,
+        .all_gather = all_gather, .broadcast = broadcast, .is_well = is_well, .abandon = abandon,
     };
 }

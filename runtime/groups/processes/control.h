@@ -32,25 +32,15 @@ struct control_settings {
 // Returns when all ranks have met, or fails with the reason. That may be a rank that has not come by the deadline,
 // one that came and has failed since, or one from another program or launch. A rank has come when it has proved that
 // it knows the run's secret (launched.h). A process that has not is a stranger, and changes nothing. A single process
-// meets no other, and every call below returns at once.
+// meets no other, and every call of its group returns at once.
 struct control *control_open(const struct launch *launch, const struct control_settings *settings,
                              struct error *error);
 // Passes on the failures it knows of, and sends goodbye, so that the others do not take this end for a crash.
 void control_close(struct control *control);
 
-// An all-gather: each rank contributes `bytes`, and each gets all of them by rank. All ranks must make the same calls
-// in the same order, with the same number of bytes. If one rank gives up, all have failed.
-bool control_all_gather(struct control *control, const void *sent, uint64_t bytes, void *all, struct error *error);
-// All ranks get what rank `from` has.
-bool control_broadcast(struct control *control, uint32_t from, void *data, uint64_t bytes, struct error *error);
-
-// False, with the first known failure, if some rank has failed, this one included. It is also false when rank 0 has
-// left, since news of other ranks comes only through it. So ask only while all ranks still have work. Never blocks.
-bool control_is_well(struct control *control, struct error *error);
-// Tells all ranks that this one has failed.
-void control_abandon(struct control *control, const struct error *reason);
-
-// All this as a rank's process group. It borrows the control.
+// The rank's process group, which borrows the control. All ranks must make the same calls in the same order, with the
+// same number of bytes. If one rank gives up, all have failed. The group is not well, too, when rank 0 has left, since
+// news of other ranks comes only through it. So ask only while all ranks still have work.
 struct process_group control_group(struct control *control);
 
 #endif

@@ -49,7 +49,8 @@ static int be_rank(useconds_t moment)
             stop_after(moment);
         control = control_open(&launch, &settings, &error);
     }
-    while (control && control_all_gather(control, NULL, 0, NULL, &error))
+    const struct process_group group = control ? control_group(control) : (struct process_group){ 0 };
+    while (control && group.all_gather(group.self, NULL, 0, NULL, &error))
         usleep(1000);
     control_close(control);
     fprintf(stderr, "ends with %d: %s\n", (int)error.kind, error.text);

@@ -76,10 +76,11 @@ static bool join(const struct plugin *plugin, struct control *control, const str
 {
     struct device device = { .functions = plugin->device, .name = "cuda" };  // as it is before a GPU is looked for
     const struct communicator_functions *functions = plugin->device->communicators;
+    const struct process_group group = control_group(control);
     struct communicator communicator = { .device = &device, .ranks = RANKS, .rank = launch->rank };
     struct communicator_name name = { { 0 } };
     if ((launch->rank == 0 && !functions->make_name(&device, &name, error))
-        || !control_broadcast(control, 0, &name, sizeof name, error))
+        || !group.broadcast(group.self, 0, &name, sizeof name, error))
         return false;
     if (!functions->open(&communicator, &name, refusal))
         return true;
@@ -102,7 +103,7 @@ static int be_refused(const struct plugin *plugin)
     struct launch launch;
     struct control *control = launch_from_environment(&launch, &error) ? control_open(&launch, &settings, &error) : NULL;
     const bool good = control && join(plugin, control, &launch, &refusal, &error)
-                   && control_all_gather(control, NULL, 0, NULL, &error);  // nobody leaves before all are refused
+                   && meet(control, &error);  // nobody leaves before all are refused
     control_close(control);
     const bool is_it = good && refusal.kind == ERROR_MACHINE && strcmp(refusal.text, expected) == 0;
     if (!is_it)

@@ -41,8 +41,9 @@ static int is_alone(struct control *control, uint32_t rank, const struct error *
 {
     struct error own_error = { 0 }, *error = &own_error;
     uint64_t own = 5, all = 0;
-    EXPECT(control && met->kind == ERROR_NONE
-           && control_all_gather(control, &own, sizeof own, &all, error) && all == 5);
+    EXPECT(control && met->kind == ERROR_NONE);
+    const struct process_group group = control_group(control);
+    EXPECT(group.all_gather(group.self, &own, sizeof own, &all, error) && all == 5);
     return 0;
 }
 
@@ -64,7 +65,7 @@ static int sees_lines(struct control *control, uint32_t rank, const struct error
     while (clock_now_ns() < until && !(lines[0] == 100 && lines[1] == 101 && lines[2] == 102))
         usleep(10000);
     EXPECT(lines[0] == 100 && lines[1] == 101 && lines[2] == 102);
-    EXPECT(control_all_gather(control, NULL, 0, NULL, error));  // nobody leaves before all have seen
+    EXPECT(meet(control, error));  // nobody leaves before all have seen
     return 0;
 }
 
@@ -119,7 +120,7 @@ static void a_rank_0_that_is_not_there_is_not_waited_for_forever(void **state)
 static bool hears(struct control *control, struct error *error)
 {
     const uint64_t until = clock_now_ns() + 30 * second_ns;
-    while (control_is_well(control, error) && clock_now_ns() < until)
+    while (is_well(control, error) && clock_now_ns() < until)
         usleep(1000);
     return error->kind != ERROR_NONE;
 }
@@ -133,7 +134,7 @@ static int hears_of_the_killed(struct control *control, uint32_t rank, const str
     EXPECT(hears(control, error) && error->kind == ERROR_MACHINE);
     EXPECT(strncmp(error->text, "rank 2 (process ", 16) == 0);
     EXPECT(strstr(error->text, ") ended without a word: it was killed, or it crashed"));
-    EXPECT(!control_all_gather(control, NULL, 0, NULL, &(struct error){ 0 }));
+    EXPECT(!meet(control, &(struct error){ 0 }));
     return 0;
 }
 
@@ -153,7 +154,7 @@ static int leaves_as_soon_as_it_hears(struct control *control, uint32_t rank, co
     if (rank == MOST_RANKS - 1)
         raise(SIGKILL);
     const uint64_t until = clock_now_ns() + 30 * second_ns;
-    while (rank == 0 && control_is_well(control, error) && clock_now_ns() < until)
+    while (rank == 0 && is_well(control, error) && clock_now_ns() < until)
         sched_yield();
     EXPECT(hears(control, error) && strncmp(error->text, "rank 5 (process ", 16) == 0);
     return 0;
@@ -216,12 +217,13 @@ static int hears_a_reason(struct control *control, uint32_t rank, const struct e
 {
     struct error own_error = { 0 }, *error = &own_error, reason = { 0 };
     EXPECT(control && met->kind == ERROR_NONE);
+    const struct process_group group = control_group(control);
     // All have arrived; who is slow to go on hears it here already.
-    const bool has_met = control_all_gather(control, NULL, 0, NULL, error);
+    const bool has_met = meet(control, error);
     error_set_kind(&reason, ERROR_ANSWER, "rank 1: 1B3: it does not fit");
     EXPECT(has_met || rank != 1);
     if (rank == 1)
-        control_abandon(control, &reason);
+        group.abandon(group.self, &reason);
     EXPECT((!has_met || hears(control, error)) && error->kind == ERROR_ANSWER);
     EXPECT(strcmp(error->text, "rank 1: 1B3: it does not fit") == 0);
     return 0;
@@ -241,7 +243,7 @@ static int leaves_early(struct control *control, uint32_t rank, const struct err
     EXPECT(control && met->kind == ERROR_NONE);
     if (rank == 1)
         return 0;
-    EXPECT(!control_all_gather(control, NULL, 0, NULL, error));
+    EXPECT(!meet(control, error));
     EXPECT(strcmp(error->text, "rank 0: rank 1 has ended, and all ranks were to meet") == 0);
     return 0;
 }
