@@ -122,7 +122,7 @@ struct forward *forward_open(const struct forward_request *request, struct error
     bool good = forward || error_no_memory(error, "the losses of micro-batches");
     if (good) {
         forward->request = *request;
-        forward->computes = !request->group || request->group->rank == 0;
+        forward->computes = group_is_first(request->group);
         find_layers(forward);
         good = take_memory(forward, error);
     }
@@ -134,26 +134,16 @@ struct forward *forward_open(const struct forward_request *request, struct error
 
 static bool fetch(const struct forward *forward, const struct weir_layer *layer, int place, struct error *error)
 {
+    const struct pipeline *pipeline = forward->request.pipeline;
     const uint32_t index = (uint32_t)(layer - forward->layers), number = forward->order ? forward->order[index] : index;
-    if (layer->parameter_bytes == 0)
+    const uint64_t bytes = place == STATE ? layer->state_bytes : layer->parameter_bytes;
+    if (bytes == 0)
         return true;
-    if (!pipeline_read_parameters(forward->request.pipeline, number, 0, layer->parameter_bytes, forward->host, error))
-        return false;
-    if (forward->computes)
-        queue_upload(forward->queue, forward->places[place], forward->host, layer->parameter_bytes);
-    return true;
-}
-
-static bool fetch_state(const struct forward *forward, const struct weir_layer *layer, struct error *error)
-{
-    const uint32_t index = (uint32_t)(layer - forward->layers), number = forward->order ? forward->order[index] : index;
-    if (layer->state_bytes == 0)
-        return true;
-    if (!pipeline_read_state(forward->request.pipeline, number, 0, forward->host, error))
-        return false;
-    if (forward->computes)
-        queue_upload(forward->queue, forward->places[STATE], forward->host, layer->state_bytes);
-    return true;
+    const bool good = place == STATE ? pipeline_read_state(pipeline, number, 0, forward->host, error)
+                                     : pipeline_read_parameters(pipeline, number, 0, bytes, forward->host, error);
+    if (good && forward->computes)
+        queue_upload(forward->queue, forward->places[place], forward->host, bytes);
+    return good;
 }
 
 static void *output_of(const struct forward *forward, size_t l, uint32_t in_turn)
@@ -182,7 +172,7 @@ static bool run_layer(const struct forward *forward, size_t l, uint64_t step, ui
     const struct weir_layer *layer = &forward->layers[l];
     const uint32_t end = (uint32_t)min_u64((uint64_t)first + TURN, forward->request.micro_batches);
     bool good = fetch(forward, layer, PARAMETERS, error)
-             && (!layer->tied || fetch(forward, layer->tied, TIED, error)) && fetch_state(forward, layer, error);
+             && (!layer->tied || fetch(forward, layer->tied, TIED, error)) && fetch(forward, layer, STATE, error);
     for (uint32_t i = first; good && forward->computes && i < end; i++) {
         struct weir_pass pass = {
             .queue = forward->queue, .step = step, .micro_batch = i,
@@ -213,19 +203,22 @@ static void add_up_auxiliary(struct forward *forward, const struct forward_resul
                forward->request.micro_batches * sizeof *into->auxiliary_losses);
 }
 
+static bool tell(const struct process_group *group, void *data, uint64_t bytes, struct error *error)
+{
+    return !data || group->broadcast(group->self, 0, data, bytes, error);
+}
+
 // What the first rank has computed, for all of them.
 static bool tell_all(const struct forward *forward, const struct forward_results *into, struct error *error)
 {
     const struct process_group *group = forward->request.group;
     const uint32_t micro_batches = forward->request.micro_batches;
     const uint32_t counts = forward->layers[forward->layer_count - 1].metric_count;
-    return group->broadcast(group->self, 0, into->losses, micro_batches * sizeof *into->losses, error)
-        && (!into->auxiliary_losses
-            || group->broadcast(group->self, 0, into->auxiliary_losses,
-                                micro_batches * sizeof *into->auxiliary_losses, error))
-        && (!into->metrics || group->broadcast(group->self, 0, into->metrics, counts * sizeof *into->metrics, error))
-        && (!into->predictions
-            || group->broadcast(group->self, 0, into->predictions, micro_batches * layers_prediction_bytes(forward->layers, forward->layer_count), error));
+    return tell(group, into->losses, micro_batches * sizeof *into->losses, error)
+        && tell(group, into->auxiliary_losses, micro_batches * sizeof *into->auxiliary_losses, error)
+        && tell(group, into->metrics, counts * sizeof *into->metrics, error)
+        && tell(group, into->predictions,
+                micro_batches * layers_prediction_bytes(forward->layers, forward->layer_count), error);
 }
 
 bool forward_losses(struct forward *forward, uint64_t step, const struct forward_results *into,

@@ -72,10 +72,9 @@ bool shards_read_member(const struct pipeline *pipeline, uint32_t layer, uint32_
                         void *host, struct error *error)
 {
     const struct rank_grid *grid = pipeline->shards->grid;
-    const struct process_group *group = grid->group;
     const uint32_t place = rank_grid_place(grid, pipeline_rank_of(pipeline, layer, copy), member);
     return read_here(pipeline, layer, part, member, copy, host, error)
-        && (!group || group->broadcast(group->self, place, host, own_bytes(pipeline, layer, part), error));
+        && group_broadcast(grid->group, place, host, own_bytes(pipeline, layer, part), error);
 }
 
 // Bytes between tensors are zero.
@@ -100,10 +99,9 @@ static bool read_split(const struct pipeline *pipeline, uint32_t layer, uint32_t
 static bool read_alone(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, void *host, struct error *error)
 {
     const struct pipeline_shards *shards = pipeline->shards;
-    const struct process_group *group = pipeline->session->settings.group;
     return (!pipeline_has_copy(pipeline, layer, copy) || read_split(pipeline, layer, 0, copy, host, error))
-        && (!group || group->broadcast(group->self, pipeline_rank_of(pipeline, layer, copy), host,
-                                       shards->whole_bytes(shards->self, layer), error));
+        && group_broadcast(pipeline->session->settings.group, pipeline_rank_of(pipeline, layer, copy), host,
+                           shards->whole_bytes(shards->self, layer), error);
 }
 
 bool shards_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,

@@ -155,13 +155,12 @@ static void add_up_losses(struct session *session)
 // What the ranks with the last stage have counted, in this process and in all others.
 static bool sum_metrics(struct session *session, struct error *error)
 {
-    const struct process_group *group = session->settings.group;
     const uint32_t count = session->last.metric_count, last_stage = session->schedule->stages - 1u;
     bool good = true;
     for (uint32_t copy = 0; good && count > 0 && copy < session_copies(session, last_stage); copy++) {
         const uint32_t rank = session_rank_of(session, last_stage, copy);
         uint64_t *counted = session->metrics + (rank + 1) * (size_t)count;
-        good = !group || group->broadcast(group->self, rank, counted, count * sizeof *counted, error);
+        good = group_broadcast(session->settings.group, rank, counted, count * sizeof *counted, error);
         for (uint32_t i = 0; good && i < count; i++)
             session->metrics[i] += counted[i];
     }
@@ -274,13 +273,12 @@ bool session_evaluate(struct session *session, uint64_t step, void *last_inputs,
             interpreter_use_weights(session->workers[rank].interpreter, lender->workers[rank].interpreter);
     session->steps = step;
     session->last_inputs = last_inputs;
-    const bool good = session_step(session, error);
-    const struct process_group *group = session->settings.group;
+    bool good = session_step(session, error);
     const uint32_t last_stage = session->schedule->stages - 1u;
     char *to = last_inputs;
-    for (uint32_t m = 0; good && group && to && m < session->schedule->micro_batches; m++, to += bytes)
-        if (!group->broadcast(group->self, schedule_rank(session->schedule, last_stage, m), to, bytes, error))
-            return false;
+    for (uint32_t m = 0; good && to && m < session->schedule->micro_batches; m++, to += bytes)
+        good = group_broadcast(session->settings.group, schedule_rank(session->schedule, last_stage, m), to, bytes,
+                               error);
     return good;
 }
 

@@ -78,7 +78,6 @@ static bool read_piece(const struct session *session, const struct state_span *s
 // Gathers from each copy what it has. In a process group all processes get it, since there is only broadcast.
 static bool read_shared(struct session *session, const struct state_span *span, char *host, struct error *error)
 {
-    const struct process_group *group = session->settings.group;
     const uint64_t size = number_bytes(session, span->part);
     bool good = true;
     memset(host, 0, span->count * size);  // no copy has the bytes behind the last number of a block
@@ -88,7 +87,7 @@ static bool read_shared(struct session *session, const struct state_span *span, 
         for (size_t i = 0; good && i < pieces.count; i++) {
             char *to = host + (pieces.at[i].first - span->first) * size;
             good = (!session_is_here(session, rank) || read_piece(session, span, &pieces.at[i], rank, to, error))
-                && (!group || group->broadcast(group->self, rank, to, pieces.at[i].count * size, error));
+                && group_broadcast(session->settings.group, rank, to, pieces.at[i].count * size, error);
         }
     }
     return good;
@@ -202,9 +201,8 @@ static bool read_shared_weights(struct session *session, uint32_t stage, uint64_
 bool session_tell(const struct session *session, uint32_t stage, uint32_t copy, void *data, uint64_t bytes,
                   struct error *error)
 {
-    const struct process_group *group = session->settings.group;
     const uint32_t rank = placement_rank(session->placement, stage, copy);
-    return !group || group->broadcast(group->self, rank, data, bytes, error);
+    return group_broadcast(session->settings.group, rank, data, bytes, error);
 }
 
 static bool read_and_tell(struct session *session, const struct state_bytes *what, void *host, struct error *error)

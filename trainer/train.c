@@ -76,8 +76,7 @@ static uint64_t bytes_per_iteration(const struct training *training)
 // The first rank evaluates and prints for all.
 static bool evaluates(const struct training *training)
 {
-    const struct process_group *group = training->settings->place.group;
-    return !group || group->rank == 0;
+    return group_is_first(training->settings->place.group);
 }
 
 // Mean loss over the samples of an iteration of the last pass.

@@ -25,11 +25,6 @@ struct checkpoints {
 
 // --- the folder ----------------------------------------------------------------------------
 
-static bool is_first(const struct checkpoints_request *request)
-{
-    return !request->group || request->group->rank == 0;
-}
-
 static bool put_sign(const char *folder, char path[PATH_MAX], struct error *error)
 {
     unsigned long long chance = 0;
@@ -54,10 +49,10 @@ static bool is_shared(const struct checkpoints_request *request, struct error *e
     char path[PATH_MAX] = "", name[32] = "", here[PATH_MAX];
     if (!group)
         return true;
-    const bool put = !is_first(request) || put_sign(folder, path, error);
+    const bool put = !group_is_first(group) || put_sign(folder, path, error);
     if (!ranks_all_good(group, put, error))
         return false;
-    if (is_first(request))
+    if (group_is_first(group))
         snprintf(name, sizeof name, "%s", strrchr(path, '/') + 1);
     bool good = group->broadcast(group->self, 0, name, sizeof name, error);
     if (good) {
@@ -67,7 +62,7 @@ static bool is_shared(const struct checkpoints_request *request, struct error *e
                                                                 " checkpoints go to a folder that all ranks share",
                                                          group->rank, folder), error);
     }
-    if (is_first(request))
+    if (group_is_first(group))
         unlink(path);
     return good;
 }
@@ -78,7 +73,7 @@ static bool prepare_folder(struct checkpoints *checkpoints, struct error *error)
     const char *folder = request->settings.folder;
     size_t count = 0;
     bool good = true;
-    if (is_first(request)) {
+    if (group_is_first(request->group)) {
         good = run_folder_make(folder, error) && (checkpoints->lock = run_folder_lock(folder, error)) >= 0
             && run_folder_clean(folder, error);
         uint64_t *steps = good ? run_folder_steps(folder, &count, error) : NULL;
@@ -122,9 +117,9 @@ static bool find_best(const struct checkpoints_request *request, struct saved_be
     const struct process_group *group = request->group;
     size_t count = 0;
     struct error none = { 0 };
-    uint64_t *steps = is_first(request) ? run_folder_steps(request->settings.folder, &count, error) : NULL;
+    uint64_t *steps = group_is_first(group) ? run_folder_steps(request->settings.folder, &count, error) : NULL;
     *best = (struct saved_best){ 0 };
-    if (!ranks_all_good(group, !is_first(request) || steps, error)) {
+    if (!ranks_all_good(group, !group_is_first(group) || steps, error)) {
         free(steps);
         return false;
     }
@@ -140,14 +135,14 @@ static bool find_best(const struct checkpoints_request *request, struct saved_be
         free(text);
     }
     free(steps);
-    return !group || group->broadcast(group->self, 0, best, sizeof *best, error);
+    return group_broadcast(group, 0, best, sizeof *best, error);
 }
 
 static void tell(void *self, const char *sentence)
 {
     const struct checkpoints_request *request = self;
     char whole[1000];
-    if (is_first(request))
+    if (group_is_first(request->group))
         request->say(request->self, sentence);
     else {
         snprintf(whole, sizeof whole, "rank %u: %s", request->group->rank, sentence);

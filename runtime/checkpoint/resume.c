@@ -19,13 +19,8 @@ static void say(const struct resume_request *request, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
-    if (!request->group || request->group->rank == 0)
+    if (group_is_first(request->group))
         request->say(request->self, sentence);
-}
-
-static bool is_first(const struct resume_request *request)
-{
-    return !request->group || request->group->rank == 0;
 }
 
 // --- the same manifest on all ranks --------------------------------------------------------
@@ -35,18 +30,18 @@ static bool share_steps(const struct resume_request *request, uint64_t **steps, 
 {
     const struct process_group *group = request->group;
     uint64_t number = 0;
-    *steps = is_first(request) ? run_folder_steps(request->folder, count, error) : NULL;
-    if (!ranks_all_good(group, !is_first(request) || *steps, error))
+    *steps = group_is_first(group) ? run_folder_steps(request->folder, count, error) : NULL;
+    if (!ranks_all_good(group, !group_is_first(group) || *steps, error))
         return false;
-    number = is_first(request) ? *count : 0;
-    if (group && !group->broadcast(group->self, 0, &number, sizeof number, error))
+    number = group_is_first(group) ? *count : 0;
+    if (!group_broadcast(group, 0, &number, sizeof number, error))
         return false;
     *count = number;
-    if (!is_first(request))
+    if (!group_is_first(group))
         *steps = calloc(*count + 1, sizeof **steps);
     if (!ranks_all_good(group, *steps || error_no_memory(error, "the checkpoints of a run"), error))
         return false;
-    return !group || number == 0 || group->broadcast(group->self, 0, *steps, number * sizeof **steps, error);
+    return number == 0 || group_broadcast(group, 0, *steps, number * sizeof **steps, error);
 }
 
 // A file that could not be read for lack of memory is not damaged. False with that error.
@@ -63,17 +58,17 @@ static bool share_manifest(const struct resume_request *request, const char *che
     const struct process_group *group = request->group;
     char path[PATH_MAX];
     size_t length = 0;
-    char *text = is_first(request) ? run_folder_manifest(checkpoint, &length, path, damaged) : NULL;
+    char *text = group_is_first(group) ? run_folder_manifest(checkpoint, &length, path, damaged) : NULL;
     *manifest = text ? manifest_read(text, length, path, damaged) : NULL;
     uint64_t bytes = *manifest ? length : 0;
-    bool good = ranks_all_good(group, has_memory(damaged, error), error);
-    good = good && (!group || group->broadcast(group->self, 0, &bytes, sizeof bytes, error));
+    bool good = ranks_all_good(group, has_memory(damaged, error), error)
+             && group_broadcast(group, 0, &bytes, sizeof bytes, error);
     if (good && group && bytes > 0) {
-        if (!is_first(request))
+        if (!group_is_first(group))
             text = malloc(bytes);
         good = ranks_all_good(group, text || error_no_memory(error, "a checkpoint"), error)
             && group->broadcast(group->self, 0, text, bytes, error);
-        if (good && !is_first(request))
+        if (good && !group_is_first(group))
             *manifest = manifest_read(text, bytes, checkpoint, error);
         good = good && ranks_all_good(group, *manifest != NULL, error);
     }
@@ -223,7 +218,7 @@ static bool try_checkpoint(const struct resume_request *request, uint64_t step, 
                 (unsigned long long)request->run->steps);
         else
             say(request, "goes on from %.300s, step %llu", checkpoint, (unsigned long long)manifest->step);
-        if (is_first(request))
+        if (group_is_first(request->group))
             request->rules->say_changes(manifest, request->run, request->say, request->self);
         say_merged(request, manifest);
         if (manifest->copy_count > 0 && !has_copies)

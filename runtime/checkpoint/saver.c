@@ -239,11 +239,6 @@ void saver_free(struct saver *saver)
 
 enum { IS_BUSY, HAS_FAILED, REPORTS };
 
-static bool is_first(const struct saver *saver)
-{
-    return !saver->settings.group || saver->settings.group->rank == 0;
-}
-
 // Exchanges what this rank's thread has done, and whether any rank is busy or has failed.
 static bool exchange(struct saver *saver, uint64_t any[REPORTS], struct error *error)
 {
@@ -308,7 +303,7 @@ static void give_up(struct saver *saver)
     struct error error = { 0 };
     saver->saving = SAVING_NOTHING;
     saver->has_failed = true;
-    if (is_first(saver))
+    if (group_is_first(saver->settings.group))
         run_folder_discard(saver->settings.folder, saver->manifest.step, &error);
 }
 
@@ -331,7 +326,7 @@ bool saver_look(struct saver *saver, struct error *error)
         if (!gather_written(saver, error))
             return false;
         saver->saving = SAVING_NAME;
-        if (is_first(saver))
+        if (group_is_first(saver->settings.group))
             give(saver, JOB_COMMIT);
     }
     return true;

@@ -27,4 +27,16 @@ struct process_group {
     void (*abandon)(void *self, const struct error *reason);
 };
 
+// The group of these two may be NULL, which stands for one process alone.
+static inline bool group_is_first(const struct process_group *group)
+{
+    return !group || group->rank == 0;
+}
+
+static inline bool group_broadcast(const struct process_group *group, uint32_t from, void *data, uint64_t bytes,
+                                   struct error *error)
+{
+    return !group || group->broadcast(group->self, from, data, bytes, error);
+}
+
 #endif
