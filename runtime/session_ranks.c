@@ -1,5 +1,4 @@
 // The ranks of a session as threads of this process: commands, and how long they are waited for.
-#include <errno.h>
 #include <sched.h>
 
 #include "common/clock.h"
@@ -178,11 +177,8 @@ static void await_ranks(struct session *session)
     pthread_mutex_lock(&session->lock);
     while (session->working > 0) {
         const uint64_t until_ns = add_clamped(clock_now_ns(), look_ns);
-        const struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000),
-                                        .tv_nsec = (long)(until_ns % 1000000000) };
         struct error reason = { 0 };
-        if (pthread_cond_clockwait(&session->parked, &session->lock, CLOCK_MONOTONIC, &until) != ETIMEDOUT
-            || !leave_one(session, &reason))
+        if (clock_wait(&session->parked, &session->lock, until_ns) || !leave_one(session, &reason))
             continue;
         pthread_mutex_unlock(&session->lock);
         abandon(session, session->settings.group ? session->settings.group->rank : 0, &reason);
@@ -229,8 +225,6 @@ bool session_start_ranks(struct session *session, struct error *error)
 static void take_back_left(struct session *session)
 {
     const uint64_t until_ns = add_clamped(clock_now_ns(), min_u64(session->settings.deadline_ns, most_return_ns));
-    const struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000),
-                                    .tv_nsec = (long)(until_ns % 1000000000) };
     bool is_late = false, is_one_left = true, was_one_left = false;
     pthread_mutex_lock(&session->lock);
     while (is_one_left && !is_late) {
@@ -241,8 +235,7 @@ static void take_back_left(struct session *session)
             worker->is_left = worker->is_left && worker->is_working;
             is_one_left |= worker->is_left;
         }
-        is_late = is_one_left
-            && pthread_cond_clockwait(&session->parked, &session->lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT;
+        is_late = is_one_left && !clock_wait(&session->parked, &session->lock, until_ns);
     }
     if (was_one_left && !is_one_left)
         session->left = (struct error){ 0 };

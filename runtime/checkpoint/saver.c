@@ -1,13 +1,12 @@
 #include "runtime/checkpoint/saver.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "runtime/checkpoint/copy_states.h"
 #include "runtime/groups/agreement.h"
 
@@ -126,16 +125,13 @@ static void give(struct saver *saver, enum job job)
     pthread_mutex_unlock(&saver->lock);
 }
 
-// Waits until the job is done, or for at most `seconds`.
-static void wait_for_job(struct saver *saver, time_t seconds)
+// Waits until the job is done, but not long.
+static void wait_for_job(struct saver *saver)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += seconds;
-    int trouble = 0;
+    const uint64_t until_ns = clock_now_ns() + LOOK_SECONDS * (uint64_t)1000000000;
     pthread_mutex_lock(&saver->lock);
-    while (saver->job != JOB_NONE && trouble != ETIMEDOUT)
-        trouble = pthread_cond_timedwait(&saver->changed, &saver->lock, &until);
+    while (saver->job != JOB_NONE && clock_wait(&saver->changed, &saver->lock, until_ns))
+        ;
     pthread_mutex_unlock(&saver->lock);
 }
 
@@ -178,12 +174,8 @@ static bool prepare(struct saver *saver, struct error *error)
 static bool start(struct saver *saver, struct error *error)
 {
     sigset_t all, before;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&saver->lock, NULL);
-    pthread_cond_init(&saver->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&saver->changed, NULL);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     saver->has_thread = pthread_create(&saver->thread, NULL, work, saver) == 0;
@@ -335,7 +327,7 @@ bool saver_look(struct saver *saver, struct error *error)
 bool saver_finish(struct saver *saver, struct error *error)
 {
     while (saver->saving != SAVING_NOTHING) {
-        wait_for_job(saver, LOOK_SECONDS);
+        wait_for_job(saver);
         if (!saver_look(saver, error))
             return false;
     }

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/number.h"
@@ -58,7 +57,6 @@ static bool gather(struct member *member, struct error *error)
 {
     struct thread_group *group = member->group;
     const uint64_t turn = group->turns, until_ns = add_clamped(clock_now_ns(), group->deadline_ns);
-    const struct timespec until = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
     member->has_come = true;
     if (++group->come == group->ranks) {
         group->come = 0;
@@ -68,7 +66,7 @@ static bool gather(struct member *member, struct error *error)
         pthread_cond_broadcast(&group->changed);
     }
     while (group->turns == turn && !group->has_failed)
-        if (pthread_cond_timedwait(&group->changed, &group->lock, &until) != 0 && group->turns == turn)
+        if (!clock_wait(&group->changed, &group->lock, until_ns) && group->turns == turn)
             return miss(group, error);
     return group->turns != turn || fail(group, &group->failure, error);
 }
@@ -141,12 +139,8 @@ struct thread_group *thread_group_create(uint32_t ranks, uint64_t deadline_ns, s
 {
     struct thread_group *group = calloc(1, sizeof *group);
     if (group) {
-        pthread_condattr_t monotonic;
-        pthread_condattr_init(&monotonic);
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
         pthread_mutex_init(&group->lock, NULL);
-        pthread_cond_init(&group->changed, &monotonic);
-        pthread_condattr_destroy(&monotonic);
+        pthread_cond_init(&group->changed, NULL);
         group->ranks = ranks;
         group->deadline_ns = deadline_ns > 0 ? deadline_ns : usual_deadline_ns;
         group->board = malloc(ranks * sizeof *group->board);

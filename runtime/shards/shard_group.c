@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/number.h"
@@ -62,13 +61,9 @@ struct shard_group *shard_group_create(struct device *device, uint32_t members, 
     }
     *group = (struct shard_group){ .device = device, .members = members, .place_count = places, .places = all,
                                        .deadline_ns = deadline_ns > 0 ? deadline_ns : usual_deadline_ns };
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&group->lock, NULL);
     for (uint32_t p = 0; p < places; p++)
-        pthread_cond_init(&all[p].changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+        pthread_cond_init(&all[p].changed, NULL);
     bool good = true;
     for (uint32_t p = 0; good && p < places; p++)
         good = open_place(group, &all[p], error);
@@ -197,14 +192,12 @@ static bool gather(struct shard_group *group, const struct attendance *attendanc
 {
     struct place *place = &group->places[attendance->place];
     const uint64_t until_ns = add_clamped(clock_now_ns(), group->deadline_ns);
-    const struct timespec until = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
     pthread_mutex_lock(&group->lock);
     const uint64_t turn = place->turns;
     place->guests[attendance->member].has_come = true;
     if (!has_failed(group) && !is_everybody(place, attendance->members))
         while (place->turns == turn && !has_failed(group))
-            if (pthread_cond_timedwait(&place->changed, &group->lock, &until) != 0 && place->turns == turn
-                && !has_failed(group))
+            if (!clock_wait(&place->changed, &group->lock, until_ns) && place->turns == turn && !has_failed(group))
                 miss(group, place, attendance->members);
     const bool good = place->turns != turn;
     pthread_mutex_unlock(&group->lock);

@@ -1,7 +1,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/clock.h"
 #include "common/number.h"
@@ -73,9 +72,7 @@ static void fail_if_quiescent(struct threads *engine)
 static void sleep_until(struct end *end, uint64_t until_ns)
 {
     const uint64_t far = clock_now_ns() + 3600u * (uint64_t)1000000000;  // and look again
-    const uint64_t wake_ns = min_u64(until_ns, far);
-    const struct timespec time = { (time_t)(wake_ns / 1000000000u), (long)(wake_ns % 1000000000u) };
-    pthread_cond_timedwait(&end->changed, &end->engine->lock, &time);
+    clock_wait(&end->changed, &end->engine->lock, min_u64(until_ns, far));
 }
 
 // --- moving messages ---------------------------------------------------------

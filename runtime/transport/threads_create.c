@@ -75,13 +75,9 @@ static bool links_open(struct threads *engine, const struct network *network)
 // Makes the locks after all memory is allocated, since making them cannot fail on Linux.
 static void locks_open(struct threads *engine)
 {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&engine->lock, NULL);
     for (uint32_t rank = 0; rank < engine->ranks; rank++)
-        pthread_cond_init(&engine->ends[rank].changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+        pthread_cond_init(&engine->ends[rank].changed, NULL);
 }
 
 struct threads *threads_create(uint32_t ranks, const struct channel *channels, uint32_t channel_count,

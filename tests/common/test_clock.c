@@ -34,11 +34,25 @@ static void the_thread_clock_counts_work_and_not_sleep(void **state)
         assert_int_equal(after, before);
 }
 
+static void a_wait_without_a_signal_ends_at_its_time(void **state)
+{
+    (void)state;
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    const uint64_t until_ns = clock_now_ns() + 2000000;
+    pthread_mutex_lock(&lock);
+    while (clock_wait(&condition, &lock, until_ns))
+        ;  // the system may wake a waiter without a reason
+    pthread_mutex_unlock(&lock);
+    assert_true(clock_now_ns() >= until_ns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_passes_and_never_goes_back),
         cmocka_unit_test(the_thread_clock_counts_work_and_not_sleep),
+        cmocka_unit_test(a_wait_without_a_signal_ends_at_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,12 +213,10 @@ static bool somebody_left(const struct control *control, struct error *error)
 static bool await_exchange(struct control *control, struct error *error)
 {
     const uint64_t deadline_ns = add_clamped(clock_now_ns(), control->settings.deadline_ns);
-    const struct timespec until = { .tv_sec = (time_t)(deadline_ns / 1000000000),
-                                    .tv_nsec = (long)(deadline_ns % 1000000000) };
     while (!is_over(control) && control->failure.kind == ERROR_NONE) {
         if (!somebody_left(control, error))
             return false;
-        pthread_cond_timedwait(&control->changed, &control->lock, &until);
+        clock_wait(&control->changed, &control->lock, deadline_ns);
         if (!is_over(control) && clock_now_ns() >= deadline_ns)
             return nobody_contributed(control, error);
     }
@@ -477,13 +475,9 @@ static void *watch(void *argument)
 
 static bool open_locks(struct control *control)
 {
-    pthread_condattr_t monotonic;
     pthread_mutex_init(&control->sending, NULL);
     pthread_mutex_init(&control->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&control->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&control->changed, NULL);
     control->wake = eventfd(0, EFD_CLOEXEC);
     return control->wake >= 0;
 }

@@ -73,11 +73,6 @@ static bool find_world(struct error *error)
 
 // --- going ----------------------------------------------------------------------------------
 
-static struct timespec time_of(uint64_t ns)
-{
-    return (struct timespec){ .tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000) };
-}
-
 // Called under the lock. `link` is the errand's place in the list.
 static void end_errand(struct errand **link)
 {
@@ -261,11 +256,9 @@ bool mpi_thread_give(struct errand *errand, struct error *error)
 
 bool mpi_thread_await(struct errand *errand, uint64_t deadline_ns, const char **call)
 {
-    const struct timespec until = time_of(deadline_ns);
-    int trouble = 0;
     pthread_mutex_lock(&mpi_thread.lock);
-    while (!errand->is_over && trouble == 0)
-        trouble = pthread_cond_clockwait(&errand->ended, &mpi_thread.lock, CLOCK_MONOTONIC, &until);
+    while (!errand->is_over && clock_wait(&errand->ended, &mpi_thread.lock, deadline_ns))
+        ;
     const bool is_over = errand->is_over;
     errand->is_left = !is_over;
     *call = errand->call;
@@ -283,14 +276,14 @@ bool mpi_thread_is_over(struct errand *errand)
 
 bool mpi_thread_stop(uint64_t limit_ns)
 {
-    const struct timespec until = time_of(add_clamped(clock_now_ns(), limit_ns));
-    int trouble = 0;
+    const uint64_t until_ns = add_clamped(clock_now_ns(), limit_ns);
     pthread_mutex_lock(&mpi_thread.lock);
     mpi_thread.is_stopping = true;
     if (mpi_thread.listener)
         listener_call(mpi_thread.listener);
-    while (mpi_thread.is_up && !mpi_thread.has_stopped && trouble == 0)
-        trouble = pthread_cond_clockwait(&mpi_thread.stopped, &mpi_thread.lock, CLOCK_MONOTONIC, &until);
+    while (mpi_thread.is_up && !mpi_thread.has_stopped
+           && clock_wait(&mpi_thread.stopped, &mpi_thread.lock, until_ns))
+        ;
     const bool has_stopped = !mpi_thread.is_up || mpi_thread.has_stopped;
     pthread_mutex_unlock(&mpi_thread.lock);
     return has_stopped;
