@@ -76,8 +76,7 @@ static bool make(struct subject *subject, const char *name, const char *folder, 
     if (!subject->lasting)
         return false;
     const struct saver_settings saving = {
-        .folder = folder, .keep = 1, .form = subject->lasting->form, .layers = subject->lasting->layers,
-        .layer_count = subject->lasting->layer_count, .pipeline = subject->pipeline, .tell = say,
+        .folder = folder, .keep = 1, .lasting = subject->lasting, .pipeline = subject->pipeline, .tell = say,
     };
     subject->saver = saver_create(&saving, error);
     return subject->saver != NULL;

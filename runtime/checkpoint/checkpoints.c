@@ -167,10 +167,7 @@ struct checkpoints *checkpoints_open(const struct checkpoints_request *request, 
     if (good) {
         const struct saver_settings settings = {
             .folder = request->settings.folder, .keep = request->settings.keep, .best = best, .group = request->group,
-            .form = request->lasting->form, .layers = request->lasting->layers,
-            .layer_count = request->lasting->layer_count, .files = request->lasting->files,
-            .file_count = request->lasting->file_count, .pipeline = request->pipeline, .tell = tell,
-            .self = &checkpoints->request,
+            .lasting = request->lasting, .pipeline = request->pipeline, .tell = tell, .self = &checkpoints->request,
         };
         checkpoints->saver = saver_create(&settings, error);
         if (checkpoints->saver)

@@ -35,23 +35,27 @@ bool lasting_model_matches(const struct lasting_model *lasting, const struct man
     return true;
 }
 
-bool lasting_state_create(struct lasting_state *state, const struct lasting_model *lasting, size_t layer,
-                          struct error *error)
+static bool has_part(const struct lasting_model *lasting, size_t layer, uint32_t part)
 {
-    bool good = true;
+    return part == LASTING_STATE ? lasting->layers[layer].state_numbers > 0 : part < lasting_parts(&lasting->form);
+}
+
+bool lasting_state_create(struct lasting_state *state, const struct lasting_model *lasting, size_t layer,
+                          const char *what, struct error *error)
+{
     *state = (struct lasting_state){ 0 };
-    for (uint32_t part = 0; good && part < lasting_parts(&lasting->form); part++) {
-        state->parts[part] = malloc(lasting_part_bytes(&lasting->form, &lasting->layers[layer], part) + 1);
-        good = state->parts[part] != NULL;
+    for (uint32_t part = 0; part < LASTING_PARTS; part++) {
+        if (!has_part(lasting, layer, part))
+            continue;
+        const uint64_t bytes = lasting_part_bytes(&lasting->form, &lasting->layers[layer], part) + 1;
+        state->parts[part] = malloc(bytes);  // memory even for a layer without parameters
+        if (!state->parts[part]) {
+            lasting_state_clear(state);
+            return error_no_memory(error, what);
+        }
+        memset(state->parts[part], 0, bytes);  // now, or the first copy would wait for the pages
     }
-    if (good && lasting->layers[layer].state_numbers > 0) {
-        state->parts[LASTING_STATE] = malloc(lasting->layers[layer].state_numbers * sizeof(float));
-        good = state->parts[LASTING_STATE] != NULL;
-    }
-    if (good)
-        return true;
-    lasting_state_clear(state);
-    return error_no_memory(error, "a layer of a checkpoint");
+    return true;
 }
 
 void lasting_state_clear(struct lasting_state *state)

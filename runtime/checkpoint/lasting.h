@@ -23,12 +23,12 @@ void lasting_model_free(struct lasting_model *lasting);
 // Whether the checkpoint has exactly these layers, in this precision and with this optimizer's state.
 bool lasting_model_matches(const struct lasting_model *lasting, const struct manifest *manifest, struct error *error);
 
-// The content of a layer's file, in memory until it has been put in its place.
+// The content of a layer's file, in memory until it has been put in its place. `what` is the memory's name in an error.
 struct lasting_state {
     void *parts[LASTING_PARTS];
 };
 bool lasting_state_create(struct lasting_state *state, const struct lasting_model *lasting, size_t layer,
-                          struct error *error);
+                          const char *what, struct error *error);
 void lasting_state_clear(struct lasting_state *state);
 
 #endif

@@ -92,7 +92,7 @@ static bool load_layer(const struct resume_request *request, const struct manife
 {
     const struct lasting_model *lasting = request->lasting;
     struct lasting_state state;
-    if (!lasting_state_create(&state, lasting, layer, error))
+    if (!lasting_state_create(&state, lasting, layer, "a layer of a checkpoint", error))
         return false;
     bool good = layer_file_load(checkpoint, &lasting->form, &lasting->layers[layer], &manifest->layers[layer].written,
                                 state.parts, damaged);

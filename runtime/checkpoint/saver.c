@@ -19,13 +19,9 @@ enum saving { SAVING_NOTHING, SAVING_LAYERS, SAVING_NAME };
 // During a long wait, ranks let each other know that they are alive.
 enum { LOOK_SECONDS = 5 };
 
-struct snapshot {  // of a layer that this process writes; NULLs for others
-    void *parts[LASTING_PARTS];
-};
-
 struct saver {
     struct saver_settings settings;
-    struct snapshot *snapshots;
+    struct lasting_state *snapshots;  // of the layers that this process writes; NULLs for others
     struct copy_files copies;  // what copies of stages keep for themselves
     struct manifest manifest;  // of the checkpoint being written
     char *model, *words;
@@ -55,14 +51,14 @@ static bool should_stop(struct saver *saver)
 
 static bool write_layers(struct saver *saver, struct error *error)
 {
-    const struct saver_settings *settings = &saver->settings;
+    const struct lasting_model *lasting = saver->settings.lasting;
     char folder[PATH_MAX];
     const uint64_t step = saver->manifest.step;
-    bool good = run_folder_begin(settings->folder, step, error)
-             && run_folder_aside(settings->folder, step, folder, error);
-    for (size_t l = 0; good && l < settings->layer_count && !should_stop(saver); l++)
+    bool good = run_folder_begin(saver->settings.folder, step, error)
+             && run_folder_aside(saver->settings.folder, step, folder, error);
+    for (size_t l = 0; good && l < lasting->layer_count && !should_stop(saver); l++)
         if (saver->snapshots[l].parts[0])
-            good = layer_file_save(folder, &settings->form, &settings->layers[l], step, saver->snapshots[l].parts,
+            good = layer_file_save(folder, &lasting->form, &lasting->layers[l], step, saver->snapshots[l].parts,
                                    &saver->manifest.layers[l].written, error);
     if (good && saver->manifest.copy_count > 0 && !should_stop(saver))
         good = copy_files_save(&saver->copies, folder, step, error);
@@ -85,7 +81,8 @@ static bool commit(struct saver *saver, struct error *error)
     const uint64_t step = saver->manifest.step;
     struct text text = { 0 };
     manifest_write(&saver->manifest, &text);
-    const bool good = run_folder_commit(settings->folder, step, settings->files, settings->file_count, &text, error)
+    const struct lasting_model *lasting = settings->lasting;
+    const bool good = run_folder_commit(settings->folder, step, lasting->files, lasting->file_count, &text, error)
                    && run_folder_keep(settings->folder, step, settings->keep, next_best(saver).step, error);
     text_clear(&text);
     return good;
@@ -137,37 +134,21 @@ static void wait_for_job(struct saver *saver)
 
 // --- making ------------------------------------------------------------------------------
 
-static bool take_memory(struct saver *saver, size_t layer, struct error *error)
-{
-    const struct saver_settings *settings = &saver->settings;
-    const struct lasting_layer *kept = &settings->layers[layer];
-    bool good = true;
-    for (uint32_t part = 0; good && part < LASTING_PARTS; part++) {
-        if (part == LASTING_STATE ? kept->state_numbers == 0 : part >= lasting_parts(&settings->form))
-            continue;
-        const uint64_t bytes = lasting_part_bytes(&settings->form, kept, part);
-        void *place = malloc(bytes + 1);  // memory even for a layer without parameters
-        saver->snapshots[layer].parts[part] = place;
-        if (place)
-            memset(place, 0, bytes + 1);  // now, or the first copy would wait for the pages
-        good = place || error_no_memory(error, "a copy of what checkpoints keep");
-    }
-    return good;
-}
-
 static bool prepare(struct saver *saver, struct error *error)
 {
-    const struct saver_settings *settings = &saver->settings;
-    saver->snapshots = calloc(settings->layer_count + 1, sizeof *saver->snapshots);
-    saver->manifest.layers = calloc(settings->layer_count + 1, sizeof *saver->manifest.layers);
+    const struct lasting_model *lasting = saver->settings.lasting;
+    const struct pipeline *pipeline = saver->settings.pipeline;
+    saver->snapshots = calloc(lasting->layer_count + 1, sizeof *saver->snapshots);
+    saver->manifest.layers = calloc(lasting->layer_count + 1, sizeof *saver->manifest.layers);
     bool good = (saver->snapshots && saver->manifest.layers) || error_no_memory(error, "a checkpoint");
-    for (size_t l = 0; good && l < settings->layer_count; l++) {
-        saver->manifest.layers[l].name = (char *)(uintptr_t)settings->layers[l].name;
-        good = layer_file_has_name(&settings->layers[l], error)
-            && (!pipeline_has_first(settings->pipeline, (uint32_t)l) || take_memory(saver, l, error));
+    for (size_t l = 0; good && l < lasting->layer_count; l++) {
+        saver->manifest.layers[l].name = (char *)(uintptr_t)lasting->layers[l].name;
+        good = layer_file_has_name(&lasting->layers[l], error)
+            && (!pipeline_has_first(pipeline, (uint32_t)l)
+                || lasting_state_create(&saver->snapshots[l], lasting, l, "a copy of what checkpoints keep", error));
     }
-    saver->manifest.layer_count = settings->layer_count;
-    return good && copy_files_open(&saver->copies, settings->pipeline, error);
+    saver->manifest.layer_count = lasting->layer_count;
+    return good && copy_files_open(&saver->copies, pipeline, error);
 }
 
 // Blocks signals in the thread, since other threads handle them.
@@ -216,9 +197,8 @@ void saver_free(struct saver *saver)
         pthread_cond_destroy(&saver->changed);
         pthread_mutex_destroy(&saver->lock);
     }
-    for (size_t l = 0; saver->snapshots && l < saver->settings.layer_count; l++)
-        for (uint32_t part = 0; part < LASTING_PARTS; part++)
-            free(saver->snapshots[l].parts[part]);
+    for (size_t l = 0; saver->snapshots && l < saver->settings.lasting->layer_count; l++)
+        lasting_state_clear(&saver->snapshots[l]);
     free(saver->snapshots);
     copy_files_close(&saver->copies);
     free(saver->manifest.layers);
@@ -257,13 +237,13 @@ static bool exchange(struct saver *saver, uint64_t any[REPORTS], struct error *e
 // writes it.
 static struct layer_written *written_at(const struct saver *saver, size_t i)
 {
-    const size_t layers = saver->settings.layer_count;
+    const size_t layers = saver->manifest.layer_count;
     return i < layers ? &saver->manifest.layers[i].written : &saver->copies.files[i - layers].written;
 }
 
 static bool writes(const struct saver *saver, size_t i)
 {
-    const size_t layers = saver->settings.layer_count;
+    const size_t layers = saver->manifest.layer_count;
     return i < layers ? saver->snapshots[i].parts[0] != NULL : saver->copies.kept[i - layers] != NULL;
 }
 
@@ -271,7 +251,7 @@ static bool writes(const struct saver *saver, size_t i)
 static bool gather_written(struct saver *saver, struct error *error)
 {
     const struct process_group *group = saver->settings.group;
-    const size_t count = saver->settings.layer_count + saver->manifest.copy_count;
+    const size_t count = saver->manifest.layer_count + saver->manifest.copy_count;
     if (!group)
         return true;
     struct layer_written *written = calloc(count + 1, sizeof *written);
@@ -356,20 +336,20 @@ static void note_scaling(struct manifest *run, const struct loss_scaling *scalin
 
 static bool take_snapshots(struct saver *saver, struct error *error)
 {
-    const struct saver_settings *settings = &saver->settings;
+    const struct pipeline *pipeline = saver->settings.pipeline;
     bool good = true;
-    note_scaling(&saver->manifest, session_scaling(settings->pipeline->session));
-    for (uint32_t l = 0; good && l < settings->layer_count; l++) {
-        saver->manifest.layers[l].updates = pipeline_updates(settings->pipeline, l);
+    note_scaling(&saver->manifest, session_scaling(pipeline->session));
+    for (uint32_t l = 0; good && l < saver->manifest.layer_count; l++) {
+        saver->manifest.layers[l].updates = pipeline_updates(pipeline, l);
         saver->manifest.layers[l].written = (struct layer_written){ 0 };
-        for (uint32_t part = 0; good && part < lasting_parts(&settings->form); part++)
+        for (uint32_t part = 0; good && part < lasting_parts(&saver->settings.lasting->form); part++)
             good = take_snapshot(saver, l, part, error);
         void *state = saver->snapshots[l].parts[LASTING_STATE];
         if (good && state)
-            good = pipeline_read_part(settings->pipeline, l, LAYER_STATE, state, error);
+            good = pipeline_read_part(pipeline, l, LAYER_STATE, state, error);
     }
     if (good && saver->manifest.copy_count > 0)
-        good = copy_files_read(&saver->copies, settings->pipeline, error);
+        good = copy_files_read(&saver->copies, pipeline, error);
     return good;
 }
 
@@ -385,7 +365,7 @@ static bool take_manifest(struct saver *saver, const struct manifest *manifest, 
     saver->manifest.model = saver->model;
     saver->manifest.words = saver->words;
     saver->manifest.layers = layers;
-    saver->manifest.layer_count = saver->settings.layer_count;
+    saver->manifest.layer_count = saver->settings.lasting->layer_count;
     saver->manifest.copies = saver->copies.files;  // empty until the freeze step
     saver->manifest.copy_count = manifest->step > manifest->freeze_step ? saver->copies.states.count : 0;
     return (saver->model && (saver->words || !manifest->words)) || error_no_memory(error, "a checkpoint");

@@ -17,9 +17,7 @@
 #ifndef RUNTIME_CHECKPOINT_SAVER_H
 #define RUNTIME_CHECKPOINT_SAVER_H
 
-#include "runtime/checkpoint/layer_file.h"
-#include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/run_folder.h"
+#include "runtime/checkpoint/lasting.h"
 #include "runtime/pipeline.h"
 
 struct saver;
@@ -35,11 +33,7 @@ struct saver_settings {
     uint32_t keep;                      // the number of complete checkpoints that stay, besides the best
     struct saved_best best;             // so far
     const struct process_group *group;  // NULL: one process has all ranks
-    struct lasting_form form;
-    const struct lasting_layer *layers;  // of the pipeline; borrowed, like everything here
-    size_t layer_count;
-    const struct run_file *files;  // added to each checkpoint
-    size_t file_count;
+    const struct lasting_model *lasting;  // of the pipeline; borrowed, like everything here
     const struct pipeline *pipeline;
     void (*tell)(void *self, const char *sentence);  // is told at once what could not be written
     void *self;

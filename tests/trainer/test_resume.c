@@ -122,8 +122,7 @@ static void save(const struct run *run)
     struct manifest manifest = describe(run);
     manifest.step = manifest.passes = session_steps(run->pipeline->session);
     const struct saver_settings settings = {
-        .folder = folder, .keep = 3, .form = run->lasting->form, .layers = run->lasting->layers,
-        .layer_count = run->lasting->layer_count, .pipeline = run->pipeline, .tell = note,
+        .folder = folder, .keep = 3, .lasting = run->lasting, .pipeline = run->pipeline, .tell = note,
     };
     said[0] = '\0';
     struct saver *saver = saver_create(&settings, &error);
