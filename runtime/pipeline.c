@@ -278,8 +278,10 @@ bool pipeline_read_parameters(const struct pipeline *pipeline, uint32_t layer, u
     const struct pipeline_shards *shards = pipeline->shards;
     if (shards && (!shards_are_alone(shards) || shards->is_split(shards->self, layer)))
         return shards_read_parameters(pipeline, layer, copy, host, error);
-    const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
-    return session_read_weights(pipeline->session, stage, copy, offset, bytes, host, error);
+    struct state_span span = { .stage = stage_with(pipeline, layer, &copy, &offset) };
+    span.first = offset / pipeline->number_bytes;
+    span.count = bytes / pipeline->number_bytes;
+    return session_read_and_tell(pipeline->session, &span, copy, host, error);
 }
 
 void pipeline_auxiliary_losses(const struct pipeline *pipeline, uint32_t layer, float *losses)
@@ -318,10 +320,8 @@ uint32_t pipeline_state_copies(const struct pipeline *pipeline, uint32_t layer)
 bool pipeline_read_state(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, void *host,
                          struct error *error)
 {
-    uint64_t offset;
-    const uint32_t stage = state_stage(pipeline, layer, &offset);
-    return session_read_layer_state(pipeline->session, stage, copy, offset, layer_at(pipeline, layer)->state_bytes,
-                                    host, error);
+    const struct state_span span = state_span_of(pipeline, layer);
+    return session_read_and_tell(pipeline->session, &span, copy, host, error);
 }
 
 bool pipeline_tell(const struct pipeline *pipeline, uint32_t layer, void *data, uint64_t bytes, struct error *error)
@@ -438,25 +438,13 @@ bool pipeline_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_
         || (pipeline->shards && shards_are_apart(pipeline->shards, layer));
 }
 
-static bool read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy,
-                     const struct number_range *range, void *host, struct error *error)
+bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy,
+                       const struct number_range *range, void *host, struct error *error)
 {
     uint64_t offset;
     const uint32_t stage = stage_with(pipeline, layer, &copy, &offset);
     const struct state_span span = within(span_of(pipeline, layer, part, stage, offset), range);
     return session_read_state(pipeline->session, &span, copy, host, error);
-}
-
-bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy, void *host,
-                       struct error *error)
-{
-    return read_own(pipeline, layer, part, copy, NULL, host, error);
-}
-
-bool pipeline_read_numbers(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy,
-                           struct number_range range, void *host, struct error *error)
-{
-    return read_own(pipeline, layer, part, copy, &range, host, error);
 }
 
 bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t part, void *host,
@@ -466,7 +454,7 @@ bool pipeline_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_
     if (part == LAYER_STATE)
         return session_read_state(pipeline->session, &state, 0, host, error);
     return pipeline->shards ? shards_read_part(pipeline, layer, part, host, error)
-                            : pipeline_read_own(pipeline, layer, part, 0, host, error);
+                            : pipeline_read_own(pipeline, layer, part, 0, NULL, host, error);
 }
 
 static bool has_any(const struct pipeline *pipeline, uint32_t layer)
@@ -486,8 +474,8 @@ bool pipeline_has_any(const struct pipeline *pipeline, uint32_t layer)
     return has;
 }
 
-static bool write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const struct number_range *range,
-                      const void *host, struct error *error)
+bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part,
+                        const struct number_range *range, const void *host, struct error *error)
 {
     uint64_t offset;
     bool good = true;
@@ -498,18 +486,6 @@ static bool write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t 
         good = session_write_state(pipeline->session, &span, host, error);
     }
     return good;
-}
-
-bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
-                        struct error *error)
-{
-    return write_own(pipeline, layer, part, NULL, host, error);
-}
-
-bool pipeline_write_numbers(const struct pipeline *pipeline, uint32_t layer, uint32_t part, struct number_range range,
-                            const void *host, struct error *error)
-{
-    return range.count == 0 || write_own(pipeline, layer, part, &range, host, error);
 }
 
 // All members in this process get it, since they have it alike.
@@ -529,7 +505,7 @@ bool pipeline_write_part(const struct pipeline *pipeline, uint32_t layer, uint32
     if (part == LAYER_STATE)
         return write_layer_state(pipeline, layer, host, error);
     return pipeline->shards ? shards_write_part(pipeline, layer, part, host, error)
-                            : pipeline_write_own(pipeline, layer, part, host, error);
+                            : pipeline_write_own(pipeline, layer, part, NULL, host, error);
 }
 
 uint64_t pipeline_updates(const struct pipeline *pipeline, uint32_t layer)

@@ -45,10 +45,10 @@ static bool read_own(const struct pipeline *pipeline, const struct pipeline *sou
     const struct pipeline_shards *shards = pipeline->shards;
     const uint64_t bytes = room_bytes(shards, layer);
     if (bytes == 0)
-        return pipeline_read_own(source, layer, part, copy, host, error);
+        return pipeline_read_own(source, layer, part, copy, NULL, host, error);
     void *there = malloc(bytes);
     const bool good = (there || error_no_memory(error, "the shards of a layer"))
-                   && pipeline_read_own(source, layer, part, copy, there, error);
+                   && pipeline_read_own(source, layer, part, copy, NULL, there, error);
     memset(host, 0, own_bytes(pipeline, layer, part));  // a member with fewer rows than others has some to spare
     if (good)
         shards->get(shards->self, layer, member, part, there, host);
@@ -108,7 +108,7 @@ bool shards_read_part(const struct pipeline *pipeline, uint32_t layer, uint32_t 
                       struct error *error)
 {
     return is_split(pipeline->shards, layer) ? read_split(pipeline, layer, part, 0, host, error)
-                                             : pipeline_read_own(pipeline, layer, part, 0, host, error);
+                                             : pipeline_read_own(pipeline, layer, part, 0, NULL, host, error);
 }
 
 bool shards_read_parameters(const struct pipeline *pipeline, uint32_t layer, uint32_t copy, void *host,
@@ -128,11 +128,11 @@ static bool write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t 
     const struct pipeline_shards *shards = pipeline->shards;
     const uint64_t bytes = room_bytes(shards, layer);
     if (bytes == 0)
-        return pipeline_write_own(shards->of[member], layer, part, host, error);
+        return pipeline_write_own(shards->of[member], layer, part, NULL, host, error);
     void *there = malloc(bytes);
     const bool good = (there || error_no_memory(error, "the shards of a layer"))
                    && shards->put(shards->self, layer, member, part, host, there, error)
-                   && pipeline_write_own(shards->of[member], layer, part, there, error);
+                   && pipeline_write_own(shards->of[member], layer, part, NULL, there, error);
     free(there);
     return good;
 }

@@ -6,23 +6,19 @@
 
 #include "runtime/pipeline.h"
 
-// Access to one pipeline's own part: a shard of a layer, or the whole layer.
-bool pipeline_has_copy(const struct pipeline *pipeline, uint32_t layer, uint32_t copy);
-uint32_t pipeline_rank_of(const struct pipeline *pipeline, uint32_t layer, uint32_t copy);
-bool pipeline_own_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_t part);
-bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy, void *host,
-                       struct error *error);
-bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, const void *host,
-                        struct error *error);
-
-// The same for some numbers of a part that has one for each parameter.
 struct number_range {
     uint64_t first, count;
 };
-bool pipeline_read_numbers(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy,
-                           struct number_range range, void *host, struct error *error);
-bool pipeline_write_numbers(const struct pipeline *pipeline, uint32_t layer, uint32_t part, struct number_range range,
-                            const void *host, struct error *error);
+
+// Access to one pipeline's own part: a shard of a layer, or the whole layer. If the part has a number for each
+// parameter, `range` may say which ones are meant; NULL: all of them.
+bool pipeline_has_copy(const struct pipeline *pipeline, uint32_t layer, uint32_t copy);
+uint32_t pipeline_rank_of(const struct pipeline *pipeline, uint32_t layer, uint32_t copy);
+bool pipeline_own_is_shared(const struct pipeline *pipeline, uint32_t layer, uint32_t part);
+bool pipeline_read_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part, uint32_t copy,
+                       const struct number_range *range, void *host, struct error *error);
+bool pipeline_write_own(const struct pipeline *pipeline, uint32_t layer, uint32_t part,
+                        const struct number_range *range, const void *host, struct error *error);
 
 // Whether the optimizer has a part in blocks, one for each layer; and the bytes of such a block.
 bool pipeline_is_block(const struct pipeline *pipeline, uint32_t part);

@@ -161,13 +161,11 @@ const struct loss_scaling *session_scaling(const struct session *session);
 void session_go_on(struct session *session, uint64_t steps, const uint64_t *updates,
                    const struct loss_scaling *scaling);
 
-// How many ranks hold a stage; and `bytes` of the newest weights of one copy, from `offset` on. All copies are equal.
+// How many ranks hold a stage; and, for all processes, what session_read_state() reads of one of these copies. All
+// copies are equal.
 uint32_t session_copies(const struct session *session, uint32_t stage);
-bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
-                          void *host, struct error *error);
-// The same of its state without a gradient.
-bool session_read_layer_state(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
-                              void *host, struct error *error);
+bool session_read_and_tell(struct session *session, const struct state_span *span, uint32_t copy, void *host,
+                           struct error *error);
 // All processes get what that with a copy of a stage has.
 bool session_tell(const struct session *session, uint32_t stage, uint32_t copy, void *data, uint64_t bytes,
                   struct error *error);

@@ -183,21 +183,6 @@ void session_go_on(struct session *session, uint64_t steps, const uint64_t *upda
         session->updates_before[s] = updates[s] + scaling->skipped;
 }
 
-// Bytes of one copy's state of a stage.
-struct state_bytes {
-    uint32_t stage, part, copy;
-    uint64_t offset, bytes;
-};
-
-// Gathers from all copies the weights that are sharded over them.
-static bool read_shared_weights(struct session *session, uint32_t stage, uint64_t offset, uint64_t bytes, void *host,
-                                struct error *error)
-{
-    const uint64_t size = number_bytes(session, 0);
-    const struct state_span span = { .stage = stage, .first = offset / size, .count = bytes / size };
-    return read_shared(session, &span, host, error);
-}
-
 bool session_tell(const struct session *session, uint32_t stage, uint32_t copy, void *data, uint64_t bytes,
                   struct error *error)
 {
@@ -205,28 +190,13 @@ bool session_tell(const struct session *session, uint32_t stage, uint32_t copy, 
     return group_broadcast(session->settings.group, rank, data, bytes, error);
 }
 
-static bool read_and_tell(struct session *session, const struct state_bytes *what, void *host, struct error *error)
+bool session_read_and_tell(struct session *session, const struct state_span *span, uint32_t copy, void *host,
+                           struct error *error)
 {
-    const uint32_t rank = placement_rank(session->placement, what->stage, what->copy);
-    struct worker *worker = &session->workers[rank];
-    const char *state =
-        session_is_here(session, rank) ? interpreter_state(worker->interpreter, what->stage, what->part) : NULL;
-    if (state)
-        queue_download(worker->queue, host, state + what->offset, what->bytes);
-    return (!session_is_here(session, rank) || queue_wait(worker->queue, error))
-        && session_tell(session, what->stage, what->copy, host, what->bytes, error);
-}
-
-bool session_read_weights(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
-                          void *host, struct error *error)
-{
-    return session_is_shared(session, stage, 0)
-               ? read_shared_weights(session, stage, offset, bytes, host, error)
-               : read_and_tell(session, &(struct state_bytes){ stage, 0, copy, offset, bytes }, host, error);
-}
-
-bool session_read_layer_state(struct session *session, uint32_t stage, uint32_t copy, uint64_t offset, uint64_t bytes,
-                              void *host, struct error *error)
-{
-    return read_and_tell(session, &(struct state_bytes){ stage, LAYER_STATE, copy, offset, bytes }, host, error);
+    const uint32_t rank = placement_rank(session->placement, span->stage, copy);
+    const struct share_pieces pieces = pieces_of(session, span, copy);
+    if (session_is_shared(session, span->stage, span->part))
+        return read_shared(session, span, host, error);
+    return (!session_is_here(session, rank) || read_piece(session, span, pieces.at, rank, host, error))
+        && session_tell(session, span->stage, copy, host, span->count * number_bytes(session, span->part), error);
 }

@@ -425,22 +425,22 @@ static bool read_rows(const struct table_store *store, uint32_t part, const stru
 {
     uint32_t copy;
     const struct pipeline *own = pipeline_with(store, pipeline, &copy);
+    const struct number_range rows = rows_from(store, store->resident, store->here.count);
     return store->here.count == 0
-        || pipeline_read_numbers(own, store->layer.index, part, copy,
-                                 rows_from(store, store->resident, store->here.count), store->back[part], error);
+        || pipeline_read_own(own, store->layer.index, part, copy, &rows, store->back[part], error);
 }
 
 static bool read_residents(struct table_store *store, const struct pipeline *pipeline, struct error *error)
 {
     uint32_t copy;
     const struct pipeline *own = pipeline_with(store, pipeline, &copy);
+    const struct number_range rows = rows_from(store, 0, store->resident);
     if (store->resident == 0)
         return true;
     if (!store->residents)
         store->residents = malloc(resident_bytes(store));
     return (store->residents || error_no_memory(error, "tables on the devices"))
-        && pipeline_read_numbers(own, store->layer.index, 0, copy, rows_from(store, 0, store->resident),
-                                 store->residents, error);
+        && pipeline_read_own(own, store->layer.index, 0, copy, &rows, store->residents, error);
 }
 
 // Rows of the next step that are on the device have other places there.
@@ -454,12 +454,13 @@ static void keep_rows(struct table_store *store, uint32_t part)
 
 static bool bring(struct table_store *store, const struct pipeline *pipeline, struct error *error)
 {
+    const struct number_range rows = rows_from(store, store->resident, store->next.count);
     for (uint32_t part = 0; part < pipeline_parts(pipeline); part++) {
         if (!read_rows(store, part, pipeline, error))
             return false;
         keep_rows(store, part);
-        if (!pipeline_write_numbers(pipeline->shards->of[store->member], store->layer.index, part,
-                                    rows_from(store, store->resident, store->next.count), store->forth[part], error))
+        if (!pipeline_write_own(pipeline->shards->of[store->member], store->layer.index, part, &rows,
+                                store->forth[part], error))
             return false;
     }
     return true;

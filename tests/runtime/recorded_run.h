@@ -191,8 +191,8 @@ static inline bool record(struct recorded_run *run, uint32_t rank, uint32_t pass
             return false;
     for (uint32_t s = 0; s < run->lowered->stages; s++) {
         const uint32_t copy = placement_find(run->placement, s, rank);
-        if (copy != NOT_HELD
-            && !session_read_weights(one->session, s, copy, 0, sizeof one->weights[s], &one->weights[s], error))
+        const struct state_span span = { .stage = s, .count = 1 };
+        if (copy != NOT_HELD && !session_read_and_tell(one->session, &span, copy, &one->weights[s], error))
             return false;
     }
     return true;

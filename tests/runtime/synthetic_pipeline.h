@@ -145,7 +145,8 @@ static inline void assert_updates(struct session *session, const struct pipeline
         for (uint32_t copy = 0; copy < session_copies(session, s); copy++) {
             struct error error = { 0 };
             float weight;
-            assert_good(session_read_weights(session, s, copy, 0, sizeof weight, &weight, &error), error);
+            const struct state_span span = { .stage = s, .count = 1 };
+            assert_good(session_read_and_tell(session, &span, copy, &weight, &error), error);
             assert_true(weight == -sum);
         }
     }

@@ -375,7 +375,8 @@ static void assert_same(uint64_t trial, struct pipeline *pipeline, const struct 
         struct error error = { 0 };
         const struct stage_bytes *stage = &chain_stage(pipeline->chains[s])->bytes;
         const uint64_t bytes = stage->streams ? stage->host.weights : stage->weights;
-        assert_good(session_read_weights(pipeline->session, s, 0, 0, bytes, weights, &error), error);
+        const struct state_span span = { .stage = s, .count = bytes / sizeof(float) };
+        assert_good(session_read_and_tell(pipeline->session, &span, 0, weights, &error), error);
         for (uint32_t l = cut->begins[s]; l < cut->begins[s + 1]; l++) {
             uint64_t offset;
             assert_true(chain_find_parameters(pipeline->chains[s], &plain->model->layers[l], &offset));

@@ -167,7 +167,8 @@ static void keep(struct session *session, const struct schedule *lowered, uint64
     memcpy(out->losses[pass], last->losses, lowered->micro_batches * sizeof(float));
     for (uint32_t s = 0; s < lowered->stages; s++)
         for (uint32_t copy = 0; copy < session_copies(session, s); copy++)
-            if (!session_read_weights(session, s, copy, 0, SLOT_BYTES, out->weights[pass][s][copy], &error))
+            if (!session_read_and_tell(session, &(struct state_span){ .stage = s, .count = WEIGHTS }, copy,
+                                       out->weights[pass][s][copy], &error))
                 fail_msg("trial %d: %s", (int)trial, error.text);
     for (uint32_t rank = 0; rank < lowered->ranks; rank++)
         out->replayed[pass] += last->replayed[rank];
