@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/random.h"
 #include "device/kernels.h"
 #include "runtime/stages/chain_parts.h"
@@ -18,91 +19,69 @@ void program_free(struct program *program)
 
 // --- writing -------------------------------------------------------------------------
 
-// Makes room for one more entry.
-static bool grow(struct program *program, void **list, size_t count, size_t *room, size_t bytes)
+void program_step(struct program *program, const struct step *step)
 {
-    if (count < *room)
-        return true;
-    const size_t more = *room > 0 ? 2 * *room : 16;
-    void *grown = program->failed ? NULL : realloc(*list, more * bytes);
-    program->failed = !grown;
-    if (!grown)
-        return false;
-    *list = grown;
-    *room = more;
-    return true;
-}
-
-static void add_step(struct program *program, const struct step *step)
-{
-    void *steps = program->steps;
-    if (grow(program, &steps, program->step_count, &program->step_room, sizeof *step)) {
-        program->steps = steps;
+    program->failed |= !array_reserve(&program->steps, &program->step_room, program->step_count + 1, sizeof *step);
+    if (!program->failed)
         program->steps[program->step_count++] = *step;
-    }
 }
 
 struct spot program_item(struct program *program, uint64_t bytes, bool is_scratch)
 {
     const struct spot spot = { AT_WORKSPACE, program->item_count };
-    void *items = program->items;
-    if (!grow(program, &items, program->item_count, &program->item_room, sizeof program->items[0]))
+    program->failed |= !array_reserve(&program->items, &program->item_room, program->item_count + 1,
+                                      sizeof program->items[0]);
+    if (program->failed)
         return (struct spot){ AT_NOTHING, 0 };
-    program->items = items;
     program->items[program->item_count++] =
         (struct item){ .bytes = round_to_256(bytes), .first = UINT32_MAX, .is_scratch = is_scratch };
     return spot;
 }
 
-void program_call(struct program *program, const struct step *call)
-{
-    add_step(program, call);
-}
-
 void program_copy(struct program *program, struct spot to, struct spot from, uint64_t bytes)
 {
     if (bytes > 0)
-        add_step(program, &(struct step){ .kind = STEP_COPY, .bytes = bytes,
-                                          .spots = { [SPOT_TO] = to, [SPOT_FROM] = from } });
+        program_step(program, &(struct step){ .kind = STEP_COPY, .bytes = bytes,
+                                              .spots = { [SPOT_TO] = to, [SPOT_FROM] = from } });
 }
 
 void program_bring(struct program *program, struct spot to, struct spot from, uint64_t bytes)
 {
     if (bytes > 0)
-        add_step(program, &(struct step){ .kind = STEP_BRING, .bytes = bytes,
-                                          .spots = { [SPOT_TO] = to, [SPOT_FROM] = from } });
+        program_step(program, &(struct step){ .kind = STEP_BRING, .bytes = bytes,
+                                              .spots = { [SPOT_TO] = to, [SPOT_FROM] = from } });
 }
 
 void program_add(struct program *program, struct spot to, struct spot from, struct spot other, uint64_t bytes)
 {
     if (bytes > 0)
-        add_step(program, &(struct step){ .kind = STEP_ADD, .bytes = bytes,
-                                          .spots = { [SPOT_TO] = to, [SPOT_FROM] = from, [SPOT_OTHER] = other } });
+        program_step(program, &(struct step){ .kind = STEP_ADD, .bytes = bytes,
+                                              .spots = { [SPOT_TO] = to, [SPOT_FROM] = from, [SPOT_OTHER] = other } });
 }
 
 void program_gather(struct program *program, struct spot to, uint64_t first, uint64_t count)
 {
     if (count > 0)
-        add_step(program, &(struct step){ .kind = STEP_GATHER, .first = first, .count = count,
-                                          .spots = { [SPOT_TO] = to } });
+        program_step(program, &(struct step){ .kind = STEP_GATHER, .first = first, .count = count,
+                                              .spots = { [SPOT_TO] = to } });
 }
 
 void program_share(struct program *program, struct spot from, uint64_t first, uint64_t count)
 {
     if (count > 0)
-        add_step(program, &(struct step){ .kind = STEP_SHARE, .first = first, .count = count,
-                                          .spots = { [SPOT_FROM] = from } });
+        program_step(program, &(struct step){ .kind = STEP_SHARE, .first = first, .count = count,
+                                              .spots = { [SPOT_FROM] = from } });
 }
 
 void program_zero(struct program *program, struct spot to, uint64_t bytes)
 {
     if (bytes > 0)
-        add_step(program, &(struct step){ .kind = STEP_ZERO, .bytes = bytes, .spots = { [SPOT_TO] = to } });
+        program_step(program, &(struct step){ .kind = STEP_ZERO, .bytes = bytes, .spots = { [SPOT_TO] = to } });
 }
 
 void program_mark(struct program *program)
 {
-    add_step(program, &(struct step){ .kind = STEP_MARK });
+    program_step(program, &(struct step){ .kind = STEP_MARK });
 }
 
 // --- offsets that stay -----------------------------------------------------------------
@@ -293,7 +272,7 @@ static bool place_moving(struct program *program, struct item **living, uint64_t
         }
         struct step step = program->steps[s];
         settle(program, &step);
-        add_step(&moving, &step);
+        program_step(&moving, &step);
     }
     assert(fits);  // else the counted workspace is too small
     free(program->steps);

@@ -76,7 +76,7 @@ void program_free(struct program *program);
 // Adds an item to the workspace.
 struct spot program_item(struct program *program, uint64_t bytes, bool is_scratch);
 
-void program_call(struct program *program, const struct step *call);
+void program_step(struct program *program, const struct step *step);
 void program_copy(struct program *program, struct spot to, struct spot from, uint64_t bytes);
 void program_bring(struct program *program, struct spot to, struct spot from, uint64_t bytes);
 void program_add(struct program *program, struct spot to, struct spot from, struct spot other, uint64_t bytes);

@@ -167,7 +167,7 @@ static void write_layer_forward(struct writer *writer, uint32_t layer)
                                            : (struct spot){ AT_KEPT, link->saved };
     call.spots[SPOT_WORKSPACE] = scratch(writer, link->layer->workspace_bytes);
     write_fetch_weights(writer, &call);
-    program_call(writer->program, &call);
+    program_step(writer->program, &call);
     if (link->is_through && goes_on(writer, layer))
         program_copy(writer->program, going(writer, AT_OUTPUT, layer), writer->output[layer],
                      output_bytes(writer, layer));
@@ -270,7 +270,7 @@ static void write_recomputed_layer(struct writer *writer, uint32_t layer)
     call.spots[SPOT_SAVED] = writer->saved[layer];
     call.spots[SPOT_WORKSPACE] = scratch(writer, link->layer->workspace_bytes);
     write_fetch_weights(writer, &call);
-    program_call(writer->program, &call);
+    program_step(writer->program, &call);
 }
 
 static void write_recomputed_segment(struct writer *writer, const struct segment *segment)
@@ -336,7 +336,7 @@ static void write_input_gradients(struct writer *writer, uint32_t layer, struct 
         call->spots[SPOT_INPUT_GRADIENTS + i] = is_sum ? scratch(writer, layers[from].output_bytes)
                                                        : gradient_of(writer, from);
     }
-    program_call(writer->program, call);
+    program_step(writer->program, call);
     for (size_t i = 0; i < count; i++) {
         const uint32_t from = (uint32_t)layer_input(layers, layer, i);
         const struct spot gradient = call->spots[SPOT_INPUT_GRADIENTS + i];
@@ -374,7 +374,7 @@ static void write_two(struct writer *writer, uint32_t layer, struct step *input)
     write_input_gradients(writer, layer, input);
     weight.function = link->layer->backward_weight;
     if (!writer->is_split)
-        program_call(writer->program, &weight);
+        program_step(writer->program, &weight);
 }
 
 static bool has_backward(const struct writer *writer, const struct segment *segment)
@@ -435,7 +435,7 @@ static void write_backward_weight(struct writer *writer)
         call.spots[SPOT_WORKSPACE] = scratch(writer, link->layer->backward_workspace_bytes);
         write_fetch_weights(writer, &call);
         write_fetch_gradients(writer, &call);
-        program_call(writer->program, &call);
+        program_step(writer->program, &call);
         write_return_gradients(writer, &call);
     }
 }

@@ -24,7 +24,7 @@ static void add_bring(struct program *program, enum spot_base to, enum spot_base
 
 static void add_call(struct program *program, const struct placed *link)
 {
-    program_call(program, &(struct step){ .kind = STEP_CALL, .link = link, .function = call });
+    program_step(program, &(struct step){ .kind = STEP_CALL, .link = link, .function = call });
 }
 
 // "w0 g0 call0 back0", with what is on the other queue in brackets, and events as marks behind.
