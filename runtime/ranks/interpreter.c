@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "runtime/ranks/interpreting.h"
+#include "schedules/board.h"
 
 // --- running ----------------------------------------------------------------------------
 
@@ -83,7 +84,7 @@ static bool can_do(const struct interpreter_needs *needs, struct group group, st
         const struct action action = group.at[i];
         const struct stage *stage = &needs->stages[action.stage];
         action_format(action, name);
-        if (group.size > 1 && !computes((enum action_kind)action.kind))
+        if (group.size > 1 && !is_compute(action))
             return error_set(error, "rank %u: %s cannot be done together with another action; only F, B, I, W and R "
                              "can", needs->rank, name);
         if (action.kind == ACTION_R && !stage->functions->recompute)

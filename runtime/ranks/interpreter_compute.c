@@ -360,8 +360,3 @@ bool do_computing(struct interpreter *interpreter, struct group group, struct er
         computing[group.at[i].kind].end(interpreter, group.at[i], recording.events.end);
     return true;
 }
-
-bool computes(enum action_kind kind)
-{
-    return computing[kind].begin != NULL;
-}

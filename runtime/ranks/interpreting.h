@@ -121,14 +121,11 @@ bool fold_statistics(struct interpreter *interpreter, struct local *local, struc
 typedef bool stage_function(void *self, const struct stage_pass *pass, struct error *error);
 stage_function *function_of(const struct stage_functions *functions, enum action_kind kind);
 
-// Actions that are done together; usually one.
+// Actions that are done together; usually one. If there are more, all compute.
 struct group {
     const struct action *at;
     size_t size;
 };
-
-// Whether an action of this kind computes: F, B, I, W and R. Several of these may be done together.
-bool computes(enum action_kind kind);
 
 // Begins when everything the group's actions need is there, or the queue has been told to wait for it. Runs them one
 // after the other, and ends for all at once.

@@ -85,24 +85,18 @@ const char *rank_status_line_action(uint64_t line, char name[ACTION_SIZE])
 }
 
 // A computing action that waits does so for copies of its stage, with which it shares gradients or weights.
-static bool is_computing(struct action action)
-{
-    return action.kind < ACTION_SEND_F;
-}
-
 static void add_waiting(struct text *text, uint32_t rank, struct action action, uint32_t peer)
 {
-    const bool sends = action.kind == ACTION_SEND_F || action.kind == ACTION_SEND_B;
     char name[ACTION_SIZE];
     text_add(text, "%srank %u waits at %s ", text->length > 0 ? "; " : "", rank, action_format(action, name));
     if (action.kind == ACTION_REDUCE)
         text_add(text, "for %s of rank %u", name, peer);
     else if (action.kind == ACTION_STEP)
         text_add(text, "for the STEP of rank %u", peer);
-    else if (is_computing(action))
+    else if (is_compute(action))
         text_add(text, "for rank %u, which has some of what stage %u shares", peer, (unsigned)action.stage);
     else
-        text_add(text, "%s rank %u", sends ? "to" : "from", peer);
+        text_add(text, "%s rank %u", is_send(action) ? "to" : "from", peer);
 }
 
 // The first rank that shares the stage's weights and has not come to a STEP.
@@ -127,8 +121,8 @@ static uint32_t late_copy(const struct rank_status *status, const uint64_t *line
     for (uint32_t copy = 0; copy < placement_copies(status->placement, stage); copy++) {
         const uint32_t other = placement_rank(status->placement, stage, copy);
         const struct action its = action_of(lines[other]);
-        const bool has_met = is_computing(its) && state_of(lines[other]) == LINE_WAITS && its.stage == stage;
-        if (lines[other] != lines[rank] && !(is_computing(action_of(lines[rank])) && has_met))
+        const bool has_met = is_compute(its) && state_of(lines[other]) == LINE_WAITS && its.stage == stage;
+        if (lines[other] != lines[rank] && !(is_compute(action_of(lines[rank])) && has_met))
             return other;
     }
     return rank;

@@ -5,15 +5,11 @@
 
 #include "common/clock.h"
 #include "runtime/transport/channels.h"
+#include "schedules/board.h"
 
 static size_t message_places(const struct schedule *schedule)
 {
     return channel_count(schedule) * parts_of(schedule);
-}
-
-static bool is_message(struct action action)
-{
-    return action.kind >= ACTION_SEND_F && action.kind <= ACTION_RECV_B;
 }
 
 static bool rank_open(struct rank_record *record, const struct action_list *list, struct device *device,
@@ -227,11 +223,6 @@ bool recorder_last_actions(const struct recorder *recorder, struct timeline *tim
     return true;
 }
 
-static bool is_busy(uint8_t kind)
-{
-    return kind == ACTION_F || kind == ACTION_B || kind == ACTION_I || kind == ACTION_W || kind == ACTION_R;
-}
-
 // Actions that are done together share one time, which counts once.
 static void sum_spans(const struct rank_record *record, uint64_t zero, struct rank_result *result)
 {
@@ -240,7 +231,7 @@ static void sum_spans(const struct rank_record *record, uint64_t zero, struct ra
     for (size_t i = 0; i < record->span_count; i++) {
         const struct span *span = &record->spans[i];
         result->recompute_ns += span->recompute_ns;
-        if (!is_busy(span->action.kind) || span->end_ns <= counted_ns)
+        if (!is_compute(span->action) || span->end_ns <= counted_ns)
             continue;
         result->busy_ns += span->end_ns - (span->start_ns > counted_ns ? span->start_ns : counted_ns);
         counted_ns = span->end_ns;

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "runtime/ranks/interpreting.h"
+#include "schedules/board.h"
 
 // Gives a micro-batch the first slot of each class that its stage has; NO_SLOT as `slot` takes them back.
 static void lend(struct interpreter *interpreter, struct action action, uint32_t slot)
@@ -34,7 +35,7 @@ static bool do_once(struct interpreter *interpreter, struct action action, struc
     struct local *local = flights_local(&interpreter->flights, action);
     if (local->does->warms_up && action.kind == ACTION_STEP)
         warm_up_update(interpreter, local);
-    if (!local->does->warms_up || !computes((enum action_kind)action.kind))
+    if (!local->does->warms_up || !is_compute(action))
         return is_well(interpreter, action, error);
     lend_all(interpreter, action, 0);
     const bool good = compute_once(interpreter, action, error);

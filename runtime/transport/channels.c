@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "schedules/board.h"
+
 uint32_t channel_count(const struct schedule *schedule)
 {
     return schedule->route_count * (schedule->stages - 1) * 2;
@@ -69,7 +71,7 @@ struct channel *channels_create(const struct schedule *lowered, const struct sta
     for (uint32_t rank = 0; rank < lowered->ranks; rank++) {
         const struct action_list *list = &lowered->lists[rank];
         for (size_t i = 0; i < list->count; i++)
-            if (list->at[i].kind == ACTION_SEND_F || list->at[i].kind == ACTION_SEND_B)
+            if (is_send(list->at[i]))
                 channels[channel_of(lowered, list->at[i])].messages++;
     }
     return channels;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "schedules/board.h"
 #include "schedules/communicators.h"
 
 // The number of the same channel in schedules/communicators.h.
@@ -168,12 +169,6 @@ void wiring_say(const struct wiring *wiring, struct text *text)
 }
 
 // --- turns -------------------------------------------------------------------------------
-
-static bool is_message(struct action action)
-{
-    return action.kind == ACTION_SEND_F || action.kind == ACTION_RECV_F || action.kind == ACTION_SEND_B
-        || action.kind == ACTION_RECV_B;
-}
 
 bool turns_open(struct turns *turns, const struct wiring *wiring, const struct schedule *lowered, uint32_t rank,
                 struct error *error)
