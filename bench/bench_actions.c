@@ -66,8 +66,8 @@ static bool measure(const struct schedule *lowered, struct device *device, const
         replayed = 0;
         good = session_step(session, error);
         for (uint32_t rank = 0; good && rank < lowered->ranks; rank++) {
-            host_ns += session_last(session)->host_ns[rank];
-            replayed += session_last(session)->replayed[rank];
+            host_ns += session_last(session)->efforts[rank].host_ns;
+            replayed += session_last(session)->efforts[rank].replayed;
         }
         samples[i] = (double)host_ns / (double)schedule_action_count(lowered);
     }

@@ -116,9 +116,7 @@ uint64_t session_free(struct session *session)
     free(session->metrics);
     free(session->workers);
     free(session->per_rank);
-    free(session->waited_ns);
-    free(session->host_ns);
-    free(session->replayed);
+    free(session->efforts);
     free(session->stage_ns);
     free(session->bytes);
     free(session->updates_before);
@@ -182,19 +180,15 @@ static bool measure(struct session *session, struct error *error)
 {
     const struct process_group *group = session->settings.group;
     const struct measured_pass pass = {
-        .per_rank = session->per_rank, .waited_ns = session->waited_ns, .host_ns = session->host_ns,
-        .replayed = session->replayed, .stage_ns = session->stage_ns, .iteration_ns = &session->last.iteration_ns,
-        .losses = session->losses,
+        .per_rank = session->per_rank, .efforts = session->efforts, .stage_ns = session->stage_ns,
+        .iteration_ns = &session->last.iteration_ns, .losses = session->losses,
     };
     add_up_losses(session);
     recorder_end(&session->recorder);
     recorder_results(&session->recorder, session->per_rank, &session->last.iteration_ns);
     time_stages(session);
-    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++) {
-        session->waited_ns[rank] = session->recorder.ranks[rank].waited_ns;
-        session->host_ns[rank] = session->recorder.ranks[rank].host_ns;
-        session->replayed[rank] = session->recorder.ranks[rank].replayed;
-    }
+    for (uint32_t rank = 0; rank < session->schedule->ranks; rank++)
+        session->efforts[rank] = session->recorder.ranks[rank].effort;
     return (!group || share_pass(group, &session->recorder, &pass, error)) && measure_auxiliary(session, error)
         && sum_metrics(session, error);
 }

@@ -67,10 +67,7 @@ struct session_result {
     struct bubble bubble;
     uint32_t ranks;
     const struct rank_result *per_rank;  // measured; its bytes are those of the rank's slab
-    const uint64_t *waited_ns;           // per rank
-    const uint64_t *host_ns;             // per rank: CPU time of its thread until its queue had all work
-    // per rank: actions given to its queue as replays of recorded work, if its device records
-    const uint64_t *replayed;
+    const struct rank_effort *efforts;   // per rank
     uint32_t slowest_stage;              // with the most busy time
     const float *losses;                 // by micro-batch
     // By micro-batch, then by layer that has an auxiliary loss, in the order of the stages; and by micro-batch the sum

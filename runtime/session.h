@@ -74,7 +74,7 @@ struct session {
     struct error left;  // of the first rank that was left
     struct session_result last;
     struct rank_result *per_rank;
-    uint64_t *waited_ns, *host_ns, *replayed;
+    struct rank_effort *efforts;
     uint64_t *stage_ns;
     struct rank_bytes *bytes;  // by rank
     uint64_t first_step;       // number of the first step that this session makes

@@ -202,23 +202,19 @@ static bool open_results(struct session *session, struct error *error)
     }
     session->workers = calloc(schedule->ranks, sizeof *session->workers);
     session->per_rank = calloc(schedule->ranks, sizeof *session->per_rank);
-    session->waited_ns = calloc(schedule->ranks, sizeof *session->waited_ns);
-    session->host_ns = calloc(schedule->ranks, sizeof *session->host_ns);
-    session->replayed = calloc(schedule->ranks, sizeof *session->replayed);
+    session->efforts = calloc(schedule->ranks, sizeof *session->efforts);
     session->stage_ns = calloc(schedule->stages, sizeof *session->stage_ns);
     session->bytes = calloc(schedule->ranks, sizeof *session->bytes);
     session->updates_before = calloc(schedule->stages, sizeof *session->updates_before);
     session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
-                                             .waited_ns = session->waited_ns, .host_ns = session->host_ns,
-                                             .replayed = session->replayed, .losses = session->losses,
+                                             .efforts = session->efforts, .losses = session->losses,
                                              .auxiliary_losses = session->auxiliary.whole,
                                              .auxiliary_sums = session->auxiliary.sums,
                                              .auxiliary_count = session->auxiliary.count,
                                              .metrics = session->metrics, .metric_count = metric_count(session) };
-    if (!session->losses || !session->part_losses || !session->workers || !session->per_rank || !session->waited_ns
-        || !session->host_ns || !session->replayed || !session->stage_ns || !session->bytes || !session->updates_before)
-        return error_no_memory(error, "the results of a session");
-    return true;
+    return (session->losses && session->part_losses && session->workers && session->per_rank && session->efforts
+            && session->stage_ns && session->bytes && session->updates_before)
+        || error_no_memory(error, "the results of a session");
 }
 
 static bool copy_what_is_given(struct session *session, const struct schedule *lowered, const struct stage *stages,

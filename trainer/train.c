@@ -125,7 +125,7 @@ static void count_replayed(const struct training *training, struct train_result 
     if (!device_records(training->device))
         return;
     for (uint32_t rank = 0; rank < schedule->ranks; rank++) {
-        result->replayed += last->replayed[rank];
+        result->replayed += last->efforts[rank].replayed;
         for (size_t i = 0; i < schedule->lists[rank].count; i++) {
             const uint8_t kind = schedule->lists[rank].at[i].kind;
             result->actions += kind < ACTION_SEND_F || kind > ACTION_RECV_B;

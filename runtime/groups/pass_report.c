@@ -6,7 +6,7 @@
 // A rank's numbers. What it has per stage and per micro-batch follows in memory.
 struct report {
     struct rank_result result;  // its times count from the beginning of the pass
-    uint64_t waited_ns, host_ns, replayed;
+    struct rank_effort effort;
 };
 
 static size_t report_bytes(const struct schedule *schedule)
@@ -34,7 +34,7 @@ static void write_report(const struct recorder *recorder, const struct measured_
 {
     const struct schedule *schedule = recorder->schedule;
     const struct rank_record *record = &recorder->ranks[rank];
-    *report = (struct report){ pass->per_rank[rank], pass->waited_ns[rank], pass->host_ns[rank], pass->replayed[rank] };
+    *report = (struct report){ pass->per_rank[rank], pass->efforts[rank] };
     if (record->span_count > 0) {
         const uint64_t offset_ns = record->spans[0].start_ns - recorder->start_ns - report->result.first_ns;
         report->result.first_ns += offset_ns;
@@ -60,9 +60,7 @@ static void collect_report(const struct schedule *schedule, const struct measure
             report->result.last_ns -= zero;
         }
         pass->per_rank[rank] = report->result;
-        pass->waited_ns[rank] = report->waited_ns;
-        pass->host_ns[rank] = report->host_ns;
-        pass->replayed[rank] = report->replayed;
+        pass->efforts[rank] = report->effort;
         end = report->result.last_ns > end ? report->result.last_ns : end;
         for (uint32_t stage = 0; stage < schedule->stages; stage++)
             pass->stage_ns[stage] += stages_of(report)[stage];

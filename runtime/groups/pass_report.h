@@ -12,7 +12,7 @@
 // The measurements of all ranks. Each rank contributes its own row, and its part of `losses` and `stage_ns`.
 struct measured_pass {
     struct rank_result *per_rank;
-    uint64_t *waited_ns, *host_ns, *replayed;
+    struct rank_effort *efforts;
     uint64_t *iteration_ns;
     uint64_t *stage_ns;  // by stage, summed over its copies
     float *losses;       // by micro-batch, from the rank that computes it

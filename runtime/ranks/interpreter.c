@@ -60,7 +60,7 @@ bool interpreter_run(struct interpreter *interpreter, uint64_t step, struct erro
     const uint64_t begun_ns = clock_thread_cpu_ns();
     bool good = run_list(interpreter, &reason) && await_all_outgoing(interpreter, &reason);
     queue_behind(interpreter, interpreter->moved);
-    interpreter->needs.recorder->ranks[interpreter->needs.rank].host_ns =
+    interpreter->needs.recorder->ranks[interpreter->needs.rank].effort.host_ns =
         clock_thread_cpu_ns() - begun_ns - interpreter->looked_ns;
     good = good && await_device(interpreter, &reason);
     interpreter->passes++;

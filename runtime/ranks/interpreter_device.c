@@ -28,7 +28,7 @@ void begin_replay(struct interpreter *interpreter, const struct replay_key *key)
 
 void end_replay(struct interpreter *interpreter)
 {
-    record_of(interpreter)->replayed += replays_end(&interpreter->replays);
+    record_of(interpreter)->effort.replayed += replays_end(&interpreter->replays);
 }
 
 // --- failures ------------------------------------------------------------------------

@@ -13,7 +13,7 @@ bool await(struct interpreter *interpreter, struct ticket *ticket, struct action
         return false;
     if (ticket->done)
         return true;
-    const uint64_t start_ns = clock_now_ns(), deadline_ns = add_clamped(start_ns, interpreter->needs.deadline_ns);
+    const uint64_t deadline_ns = add_clamped(clock_now_ns(), interpreter->needs.deadline_ns);
     rank_status_wait(interpreter->needs.status, interpreter->needs.rank, what);
     while (!ticket->done) {
         if (!transport->functions->wait(transport, deadline_ns, error)
@@ -22,7 +22,6 @@ bool await(struct interpreter *interpreter, struct ticket *ticket, struct action
         if (!ticket->done && clock_now_ns() >= deadline_ns)
             return deadline_missed(interpreter, error);
     }
-    interpreter->needs.recorder->ranks[interpreter->needs.rank].waited_ns += clock_now_ns() - start_ns;
     return true;
 }
 

@@ -75,7 +75,7 @@ void recorder_begin(struct recorder *recorder)
 {
     for (uint32_t rank = 0; rank < recorder->schedule->ranks; rank++) {
         recorder->ranks[rank].span_count = 0;
-        recorder->ranks[rank].waited_ns = recorder->ranks[rank].host_ns = recorder->ranks[rank].replayed = 0;
+        recorder->ranks[rank].effort = (struct rank_effort){ 0 };
     }
     const size_t places = message_places(recorder->schedule);
     memset(recorder->sent, 0, places * sizeof *recorder->sent);

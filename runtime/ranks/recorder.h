@@ -16,16 +16,19 @@ struct span_events {
     struct event *begin, *end;
 };
 
+// What it took a rank to give its queue the work of a pass.
+struct rank_effort {
+    uint64_t host_ns;   // CPU time of its thread until its queue had all work
+    uint64_t replayed;  // actions that were given as replays of recorded work, if its device records (replays.h)
+};
+
 struct rank_record {
     struct span *spans;          // compute actions, REDUCEs and STEPs, in order
     struct span_events *events;  // of each span; actions that are done together have the same two
     struct span_events *own;     // the events that exist
     struct stopwatch *reruns;    // by span
     size_t span_count, most_spans;
-    // Waiting for messages and for buffers of unsent ones; on a device that runs ahead, only the host's waiting
-    uint64_t waited_ns;
-    uint64_t host_ns;    // CPU time of the rank's thread until its queue had been given everything
-    uint64_t replayed;   // actions that were replayed (replays.h)
+    struct rank_effort effort;
 };
 
 // The later of a time and that of an event, which may be NULL.

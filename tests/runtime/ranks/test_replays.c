@@ -171,7 +171,7 @@ static void keep(struct session *session, const struct schedule *lowered, uint64
                                        out->weights[pass][s][copy], &error))
                 fail_msg("trial %d: %s", (int)trial, error.text);
     for (uint32_t rank = 0; rank < lowered->ranks; rank++)
-        out->replayed[pass] += last->replayed[rank];
+        out->replayed[pass] += last->efforts[rank].replayed;
 }
 
 static struct came_out *run(const char *name, const struct schedule *lowered, uint64_t trial)
