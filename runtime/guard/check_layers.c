@@ -208,41 +208,34 @@ static bool prepare(struct guarding *guarding, struct error *error)
 
 // --- initialize and forward ----------------------------------------------------------
 
-static bool check_initialize(struct guarding *guarding, struct error *error)
+// Calls a function that initializes a place, whose content begins as zeroes and gets what the function has written.
+static bool check_written(struct guarding *guarding, enum layer_call kind, enum place place, unsigned char *content,
+                          struct error *error)
 {
     uint64_t bytes[PLACES];
-    struct guarded_call *call = begin(guarding, CALL_INITIALIZE, bytes);
-    unsigned char *parameters = arrays_add(&guarding->lasting, bytes[PLACE_PARAMETERS], 1);
-    if (!parameters)
-        return error_no_memory(error, "the parameters of a layer");
-    guarding->parameters[guarding->l] = parameters;
-    if (!call->layer->initialize || bytes[PLACE_PARAMETERS] == 0)
-        return true;
-    call->roles[PLACE_PARAMETERS] = adds(parameters, bytes[PLACE_PARAMETERS]);  // parameters start as zeroes
-    if (!guarded_call_create(call, bytes, error) || !guarded_call_check(call, error)
-        || !has_numbers(guarding, call, PLACE_PARAMETERS, error))
-        return false;
-    memcpy(parameters, call->results[0][PLACE_PARAMETERS], bytes[PLACE_PARAMETERS]);
-    return true;
+    struct guarded_call *call = begin(guarding, kind, bytes);
+    call->roles[place] = adds(content, bytes[place]);
+    const bool good = guarded_call_create(call, bytes, error) && guarded_call_check(call, error)
+                   && (kind != CALL_INITIALIZE || has_numbers(guarding, call, place, error));
+    if (good)
+        memcpy(content, call->results[0][place], bytes[place]);
+    return good;
 }
 
-static bool check_initialize_state(struct guarding *guarding, struct error *error)
+static bool check_initialize(struct guarding *guarding, struct error *error)
 {
-    uint64_t bytes[PLACES];
-    struct guarded_call *call = begin(guarding, CALL_INITIALIZE_STATE, bytes);
-    guarding->state = NULL;
-    if (bytes[PLACE_STATE] == 0)
-        return true;
-    guarding->state = arrays_add(&guarding->own, bytes[PLACE_STATE], 1);
-    if (!guarding->state)
+    const struct weir_layer *layer = layer_of(guarding);
+    unsigned char *parameters = arrays_add(&guarding->lasting, layer->parameter_bytes, 1);
+    guarding->parameters[guarding->l] = parameters;
+    guarding->state = layer->state_bytes > 0 ? arrays_add(&guarding->own, layer->state_bytes, 1) : NULL;
+    if (!parameters)
+        return error_no_memory(error, "the parameters of a layer");
+    if (layer->state_bytes > 0 && !guarding->state)
         return error_no_memory(error, "the state of a layer");
-    if (!call->layer->initialize_state)
-        return true;
-    call->roles[PLACE_STATE] = adds(guarding->state, bytes[PLACE_STATE]);  // it starts as zeroes
-    if (!guarded_call_create(call, bytes, error) || !guarded_call_check(call, error))
-        return false;
-    memcpy(guarding->state, call->results[0][PLACE_STATE], bytes[PLACE_STATE]);
-    return true;
+    return (!layer->initialize || layer->parameter_bytes == 0
+            || check_written(guarding, CALL_INITIALIZE, PLACE_PARAMETERS, parameters, error))
+        && (!guarding->state || !layer->initialize_state
+            || check_written(guarding, CALL_INITIALIZE_STATE, PLACE_STATE, guarding->state, error));
 }
 
 // Whether counts that start with other values grow by the same.
@@ -552,8 +545,7 @@ static bool check_layer(struct guarding *guarding, struct error *error)
     for (size_t i = 0; i < input_count(guarding); i++)
         *is_trained |= input_of(guarding, i)->is_trained;
     const bool good = prepare(guarding, error) && check_initialize(guarding, error)
-                   && check_initialize_state(guarding, error) && check_forward(guarding, error)
-                   && check_fold(guarding, error) && check_evaluate(guarding, error)
+                   && check_forward(guarding, error) && check_fold(guarding, error) && check_evaluate(guarding, error)
                    && check_backwards(guarding, error) && check_auxiliary(guarding, error)
                    && hand_on(guarding, error);
     for (enum layer_call kind = 0; kind < CALLS; kind++)

@@ -69,34 +69,19 @@ bool guarded_call_blame(const struct guarded_call *call, struct error *error, co
 
 static const char *size_name(const struct guarded_call *call, enum place place)
 {
-    switch (place) {
-    case PLACE_PARAMETERS:
-    case PLACE_GRADIENTS:
-        return "parameter_bytes";
-    case PLACE_OUTPUT:
-    case PLACE_OUTPUT_GRADIENT:
-        return "output_bytes";
-    case PLACE_SAVED:
-        return "saved_bytes";
-    case PLACE_HELD:
-        return "held_for_weight_bytes";
-    case PLACE_WORKSPACE:
+    static const char *const names[PLACES] = {
+        [PLACE_PARAMETERS] = "parameter_bytes", [PLACE_GRADIENTS] = "parameter_bytes", [PLACE_OUTPUT] = "output_bytes",
+        [PLACE_OUTPUT_GRADIENT] = "output_bytes", [PLACE_SAVED] = "saved_bytes", [PLACE_HELD] = "held_for_weight_bytes",
+        [PLACE_TIED_PARAMETERS] = "parameter_bytes of the layer it is tied to",
+        [PLACE_TIED_GRADIENTS] = "parameter_bytes of the layer it is tied to", [PLACE_LOSS] = "a float",
+        [PLACE_AUXILIARY_LOSS] = "a float", [PLACE_STATE] = "state_bytes", [PLACE_STATISTICS] = "statistics_bytes",
+        [PLACE_METRICS] = "metric_count in bytes",
+    };
+    if (place == PLACE_WORKSPACE)
         return call->kind == CALL_FORWARD || call->kind == CALL_EVALUATE ? "workspace_bytes" : "backward_workspace_bytes";
-    case PLACE_TIED_PARAMETERS:
-    case PLACE_TIED_GRADIENTS:
-        return "parameter_bytes of the layer it is tied to";
-    case PLACE_LOSS:
-    case PLACE_AUXILIARY_LOSS:
-        return "a float";
-    case PLACE_STATE:
-        return "state_bytes";
-    case PLACE_STATISTICS:
-        return "statistics_bytes";
-    case PLACE_METRICS:
-        return "metric_count in bytes";
-    default:
-        return call->layer->inputs ? "output_bytes of the layer that it reads" : "output_bytes of the layer before";
-    }
+    if (names[place])
+        return names[place];
+    return call->layer->inputs ? "output_bytes of the layer that it reads" : "output_bytes of the layer before";
 }
 
 const char *guarded_call_size(const struct guarded_call *call, enum place place, char words[PLACE_SIZE_WORDS])
