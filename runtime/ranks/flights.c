@@ -196,13 +196,16 @@ bool flights_open(struct flights *flights, const struct schedule *schedule, cons
             continue;
         const uint32_t l = flights->local_count++;
         flights->by_stage[s] = &flights->locals[l];
-        flights->locals[l].copy = copy;
-        flights->locals[l].statistics_edges = calloc(placement_copies(placement, s) + 1u, sizeof(uint64_t));
-        if (!flights->locals[l].statistics_edges)
+        struct local *local = &flights->locals[l];
+        local->stage = s;
+        local->copies = placement_copies(placement, s);
+        local->copy = copy;
+        local->statistics_edges = calloc(local->copies + 1u, sizeof(uint64_t));
+        if (!local->statistics_edges)
             return error_no_memory(error, "the stages of a rank");
-        if (!local_open(&flights->locals[l], &stages[s], &slab->stages[l], parts_of(schedule), error)
-            || !share_open(&flights->locals[l].own, &stages[s], slab->stages[l].all_weights / number_bytes, copy,
-                           placement_copies(placement, s), error))
+        if (!local_open(local, &stages[s], &slab->stages[l], parts_of(schedule), error)
+            || !share_open(&local->own, &stages[s], slab->stages[l].all_weights / number_bytes, copy, local->copies,
+                           error))
             return false;
     }
     return collect_incoming(flights, &schedule->lists[rank], error);

@@ -46,7 +46,7 @@ struct local {
     const struct stage *does;
     struct slab_stage *memory;
     struct weight_ring ring;
-    uint32_t copy;                 // which copy of the stage this is
+    uint32_t stage, copies, copy;  // the stage's number, how many copies of it there are, and which of them this is
     struct share own;              // the share of its weights that is updated here
     uint32_t contributed;              // gradients added since the last STEP
     uint32_t contributed_by_all;       // the same by all copies, if these share gradients
@@ -68,6 +68,12 @@ static inline bool local_shares_gradients(const struct local *local)
 static inline bool local_shares_weights(const struct local *local)
 {
     return local->does->bytes.room_weights > 0;
+}
+
+// The STEP of a flush.
+static inline struct action local_step(const struct local *local)
+{
+    return (struct action){ .stage = (uint16_t)local->stage, .kind = ACTION_STEP, .micro_batch = NO_MICRO_BATCH };
 }
 
 struct flights {

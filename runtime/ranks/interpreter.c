@@ -27,12 +27,11 @@ static void begin_pass(struct interpreter *interpreter)
     interpreter->looked_ns = 0;
     for (uint32_t l = 0; l < interpreter->flights.local_count; l++) {
         struct local *local = &interpreter->flights.locals[l];
-        const uint32_t stage = (uint32_t)(local->does - interpreter->needs.stages);
         local->incoming[0].posted = local->incoming[1].posted = 0;
         local->is_step_due = false;
         local->updates = 0;
-        weight_ring_begin(&local->ring,
-                          weight_plan_users(interpreter->needs.weight_plan, stage, interpreter->needs.rank));
+        weight_ring_begin(&local->ring, weight_plan_users(interpreter->needs.weight_plan, local->stage,
+                                                          interpreter->needs.rank));
     }
 }
 
@@ -178,7 +177,7 @@ static bool shares_fit(const struct interpreter *interpreter, struct error *erro
         const struct local *local = &interpreter->flights.locals[l];
         if (!interpreter->needs.optimizer->own
             && !share_fits(&local->own, local->does, interpreter->needs.optimizer->kind, error))
-            return error_at(error, "stage %u", (unsigned)(local->does - interpreter->needs.stages));
+            return error_at(error, "stage %u", local->stage);
     }
     return true;
 }

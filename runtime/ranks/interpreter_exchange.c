@@ -14,24 +14,15 @@ static uint64_t version_met(const struct exchange *exchange)
 }
 
 // Begins after everything the rank's queue was given. `queue`, which is that or the second one, continues after this.
-static bool exchange_with_others(struct interpreter *interpreter, struct queue *queue,
-                                 const struct reduction *reduction, struct message_header header, struct action action,
-                                 struct error *error)
-{
-    event_record(interpreter->updated, interpreter->needs.queue);
-    if (!add_with_others(interpreter, reduction, header, action, interpreter->updated, error))
-        return false;
-    if (interpreter->reduction.event)
-        queue_wait_event(queue, interpreter->reduction.event);
-    return true;
-}
-
 static bool exchange_of(const struct exchange *exchange, struct queue *queue, const struct reduction *reduction,
                         struct error *error)
 {
     struct interpreter *interpreter = exchange->in;
     const struct message_header header = { interpreter->step, exchange->number, 0, version_met(exchange) };
-    const bool good = exchange_with_others(interpreter, queue, reduction, header, exchange->action, error);
+    event_record(interpreter->updated, interpreter->needs.queue);
+    const bool good = add_with_others(interpreter, reduction, header, exchange->action, interpreter->updated, error);
+    if (good && interpreter->reduction.event)
+        queue_wait_event(queue, interpreter->reduction.event);
     rank_status_act(interpreter->needs.status, interpreter->needs.rank, exchange->action);
     return good;
 }
@@ -40,7 +31,7 @@ static struct reduction reduction_of(const struct interpreter *interpreter, cons
                                      uint64_t count)
 {
     const uint64_t number_bytes = precision_bytes(device_precision(queue_device(interpreter->needs.queue)));
-    return (struct reduction){ .group = (uint32_t)(local->does - interpreter->needs.stages), .first = first,
+    return (struct reduction){ .group = local->stage, .first = first,
                                .count = count, .whole = local->memory->all_weights / number_bytes,
                                .edges = local->own.edges };
 }
@@ -138,14 +129,10 @@ bool attend_absent(struct interpreter *interpreter, size_t position, struct erro
 bool gather_gradients(struct interpreter *interpreter, struct local *local, uint64_t first, uint64_t count,
                       struct error *error)
 {
-    const struct action step = { .stage = (uint16_t)(local->does - interpreter->needs.stages), .kind = ACTION_STEP,
-                                 .micro_batch = NO_MICRO_BATCH };
     struct reduction reduction = reduction_of(interpreter, local, first, count);
     reduction.kind = REDUCTION_GATHER;
     reduction.number_bytes = sizeof(float);
     reduction.numbers = local->memory->window_gradients;
     reduction.own = local->memory->gradients;
-    return exchange_with_others(interpreter, interpreter->needs.queue, &reduction,
-                                header_of(interpreter, step, weight_ring_version(&local->ring, local->ring.newest)),
-                                step, error);
+    return gather_for_update(interpreter, &reduction, local_step(local), error);
 }

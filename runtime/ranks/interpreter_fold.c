@@ -9,40 +9,32 @@ bool has_statistics(const struct local *local)
     return local->memory->rows[SLAB_STATISTICS].bytes > 0 && local->memory->rows[SLAB_STATISTICS].count > 0;
 }
 
-static uint32_t copies_of(const struct interpreter *interpreter, uint32_t stage)
-{
-    return placement_copies(interpreter->needs.weight_plan->placement, stage);
-}
-
 // Whether a micro-batch is of the stage's next update, and ran on this copy.
 static bool is_of(const struct interpreter *interpreter, const struct local *local, uint32_t copy, uint32_t micro_batch)
 {
     const struct interpreter_needs *needs = &interpreter->needs;
-    const uint32_t stage = (uint32_t)(local->does - needs->stages);
-    return folds_takes(needs->folds, stage, local->updates, micro_batch)
-        && schedule_rank(needs->schedule, stage, micro_batch)
-               == placement_rank(needs->weight_plan->placement, stage, copy);
+    return folds_takes(needs->folds, local->stage, local->updates, micro_batch)
+        && schedule_rank(needs->schedule, local->stage, micro_batch)
+               == placement_rank(needs->weight_plan->placement, local->stage, copy);
 }
 
-static struct action forward_of(const struct interpreter *interpreter, const struct local *local, uint32_t micro_batch)
+static struct action forward_of(const struct local *local, uint32_t micro_batch)
 {
-    return (struct action){ .stage = (uint16_t)(local->does - interpreter->needs.stages), .kind = ACTION_F,
-                            .micro_batch = micro_batch };
+    return (struct action){ .stage = (uint16_t)local->stage, .kind = ACTION_F, .micro_batch = micro_batch };
 }
 
 void lay_statistics_together(struct interpreter *interpreter, const struct local *local, uint64_t *edges)
 {
-    const uint32_t stage = (uint32_t)(local->does - interpreter->needs.stages);
     const struct slab_row *room = &local->memory->rows[SLAB_GATHERED_STATISTICS];
     uint32_t place = 0;
-    for (uint32_t copy = 0; copy < copies_of(interpreter, stage); copy++) {
+    for (uint32_t copy = 0; copy < local->copies; copy++) {
         edges[copy] = place * room->bytes / sizeof(float);
         for (uint32_t m = 0; m < interpreter->needs.schedule->micro_batches; m++) {
             if (!is_of(interpreter, local, copy, m))
                 continue;
             if (copy == local->copy)
                 queue_copy(interpreter->needs.queue, row_at(room, place),
-                           flights_at(&interpreter->flights, forward_of(interpreter, local, m), SLAB_STATISTICS),
+                           flights_at(&interpreter->flights, forward_of(local, m), SLAB_STATISTICS),
                            room->bytes);
             place++;
         }
@@ -54,27 +46,25 @@ void lay_statistics_together(struct interpreter *interpreter, const struct local
 static void find_statistics(const struct interpreter *interpreter, const struct local *local, const void **statistics,
                             uint32_t *micro_batches, uint32_t *count)
 {
-    const uint32_t stage = (uint32_t)(local->does - interpreter->needs.stages);
-    const uint32_t copies = copies_of(interpreter, stage);
     uint32_t place = 0;
     *count = 0;
     for (uint32_t m = 0; m < interpreter->needs.schedule->micro_batches; m++)
-        if (folds_takes(interpreter->needs.folds, stage, local->updates, m))
+        if (folds_takes(interpreter->needs.folds, local->stage, local->updates, m))
             micro_batches[(*count)++] = m;
-    for (uint32_t copy = 0; copy < copies; copy++)
+    for (uint32_t copy = 0; copy < local->copies; copy++)
         for (uint32_t i = 0; i < *count; i++)
             if (is_of(interpreter, local, copy, micro_batches[i]))
-                statistics[i] = copies > 1 ? row_at(&local->memory->rows[SLAB_GATHERED_STATISTICS], place++)
-                                           : flights_at(&interpreter->flights,
-                                                        forward_of(interpreter, local, micro_batches[i]),
-                                                        SLAB_STATISTICS);
+                statistics[i] = local->copies > 1
+                                    ? row_at(&local->memory->rows[SLAB_GATHERED_STATISTICS], place++)
+                                    : flights_at(&interpreter->flights, forward_of(local, micro_batches[i]),
+                                                 SLAB_STATISTICS);
 }
 
 static void give_back(const struct interpreter *interpreter, const struct local *local)
 {
     for (uint32_t m = 0; m < interpreter->needs.schedule->micro_batches; m++)
         if (is_of(interpreter, local, local->copy, m))
-            flights_give(&interpreter->flights, forward_of(interpreter, local, m), SLAB_STATISTICS, NULL);
+            flights_give(&interpreter->flights, forward_of(local, m), SLAB_STATISTICS, NULL);
 }
 
 bool fold_statistics(struct interpreter *interpreter, struct local *local, struct error *error)

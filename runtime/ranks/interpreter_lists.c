@@ -57,9 +57,9 @@ void list_empty(struct queue *queue, const struct stage_part *part, float *gradi
 
 // Plans have room for what a copy sends if the copies have micro-batches in turn.
 static bool check_sent(const struct interpreter *interpreter, const struct local *local, const struct stage_part *part,
-                       uint32_t copies, struct error *error)
+                       struct error *error)
 {
-    const uint32_t all = interpreter->needs.weight_plan->samples, share = (all + copies - 1) / copies;
+    const uint32_t all = interpreter->needs.weight_plan->samples, share = (all + local->copies - 1) / local->copies;
     const uint32_t own = local->contributed / interpreter->needs.schedule->splits;
     return part->sent_room >= part->room || own <= share
         || error_set_kind(error, ERROR_MACHINE, "a copy of a stage has the gradients of %u of %u micro-batches, and room"
@@ -69,7 +69,6 @@ static bool check_sent(const struct interpreter *interpreter, const struct local
 static bool send_rows(struct interpreter *interpreter, const struct local *local, const struct stage_part *part,
                       struct action action, struct error *error)
 {
-    const uint32_t copies = placement_copies(interpreter->needs.weight_plan->placement, action.stage);
     const struct row_list list = stage_part_rows(part, local->memory->gradients);
     const struct row_list own = stage_part_sent(part, local->memory->gradients, local->copy);
     const struct reduction reduction = {
@@ -77,20 +76,18 @@ static bool send_rows(struct interpreter *interpreter, const struct local *local
         .group = action.stage,
         .numbers = stage_part_sent(part, local->memory->gradients, 0).count,
         .number_bytes = sizeof(float),
-        .count = copies * stage_part_sent_bytes(part) / sizeof(float),
+        .count = local->copies * stage_part_sent_bytes(part) / sizeof(float),
     };
     struct queue *queue = interpreter->needs.queue;
-    if (!check_sent(interpreter, local, part, copies, error))
+    if (!check_sent(interpreter, local, part, error))
         return false;
     queue_copy(queue, own.count, list.count, sizeof *own.count);
     queue_copy(queue, own.numbers, list.numbers, own.room * sizeof *own.numbers);
     queue_copy(queue, own.sums, list.sums, own.room * own.columns * sizeof *own.sums);
-    event_record(interpreter->updated, queue);
-    if (!add_for_update(interpreter, &reduction, action, interpreter->updated, error))
+    if (!gather_for_update(interpreter, &reduction, action, error))
         return false;
-    queue_behind(interpreter, interpreter->reduction.event);
     list_empty(queue, part, local->memory->gradients);
-    for (uint32_t copy = 0; copy < copies; copy++) {
+    for (uint32_t copy = 0; copy < local->copies; copy++) {
         const struct row_list sent = stage_part_sent(part, local->memory->gradients, copy);
         kernel_add_list(queue, &list, &sent);
     }

@@ -183,3 +183,13 @@ bool add_for_update(struct interpreter *interpreter, const struct reduction *red
     const struct message_header header = header_of(interpreter, action, weight_ring_version(ring, ring->newest));
     return add_with_others(interpreter, reduction, header, action, after, error);
 }
+
+bool gather_for_update(struct interpreter *interpreter, const struct reduction *reduction, struct action action,
+                       struct error *error)
+{
+    event_record(interpreter->updated, interpreter->needs.queue);
+    if (!add_for_update(interpreter, reduction, action, interpreter->updated, error))
+        return false;
+    queue_behind(interpreter, interpreter->reduction.event);
+    return true;
+}

@@ -3,18 +3,13 @@
 #include "runtime/ranks/interpreting.h"
 #include "runtime/transport/signs.h"
 
-static uint32_t copies_of(const struct interpreter *interpreter, struct action action)
-{
-    return placement_copies(interpreter->needs.weight_plan->placement, action.stage);
-}
-
-static struct signs signs_of(const struct interpreter *interpreter, const struct local *local, struct action action)
+static struct signs signs_of(const struct interpreter *interpreter, const struct local *local)
 {
     float *state = local->memory->optimizer;
     const uint64_t count = local->memory->bytes.gradients / sizeof *state;
     return (struct signs){ .momentum = state, .seconds = state + count, .errors = state + 2 * count,
                            .gradients = local->memory->gradients, .count = count, .copy = local->copy,
-                           .copies = copies_of(interpreter, action), .beta1 = interpreter->needs.optimizer->beta1 };
+                           .copies = local->copies, .beta1 = interpreter->needs.optimizer->beta1 };
 }
 
 // With a flush, each loss is already divided by the number of micro-batches. Otherwise every copy brings the gradient
@@ -40,8 +35,7 @@ static struct reduction reduction_of(const struct interpreter *interpreter, cons
 static bool gather_statistics(struct interpreter *interpreter, const struct local *local, struct action action,
                               struct error *error)
 {
-    const uint32_t copies = copies_of(interpreter, action);
-    if (copies == 1 || !has_statistics(local))
+    if (local->copies == 1 || !has_statistics(local))
         return true;
     uint64_t *edges = local->statistics_edges;  // other ranks may still read them when this one goes on
     lay_statistics_together(interpreter, local, edges);
@@ -50,24 +44,19 @@ static bool gather_statistics(struct interpreter *interpreter, const struct loca
         .group = action.stage,
         .numbers = row_at(&local->memory->rows[SLAB_GATHERED_STATISTICS], 0),
         .number_bytes = sizeof(float),
-        .count = edges[copies],
+        .count = edges[local->copies],
         .edges = edges,
     };
-    event_record(interpreter->updated, interpreter->needs.queue);
-    if (edges[copies] > 0 && !add_for_update(interpreter, &reduction, action, interpreter->updated, error))
-        return false;
-    if (edges[copies] > 0)
-        queue_behind(interpreter, interpreter->reduction.event);
-    return true;
+    return reduction.count == 0 || gather_for_update(interpreter, &reduction, action, error);
 }
 
 // The span starts when all copies have come. Shares of gradients are sums already, and a single copy has everything.
 bool do_reduce(struct interpreter *interpreter, struct action action, struct error *error)
 {
     const struct local *local = flights_local(&interpreter->flights, action);
-    const bool adds = copies_of(interpreter, action) > 1 && !local_shares_gradients(local);
+    const bool adds = local->copies > 1 && !local_shares_gradients(local);
     const bool are_signs = adds && local->memory->bytes.gradients > 0 && sends_compressed(interpreter, local);
-    const struct signs signs = are_signs ? signs_of(interpreter, local, action) : (struct signs){ 0 };
+    const struct signs signs = are_signs ? signs_of(interpreter, local) : (struct signs){ 0 };
     const struct reduction reduction = are_signs ? signs_begin(&signs, interpreter->needs.queue, action.stage)
                                                  : reduction_of(interpreter, local, action);
     if (are_signs)

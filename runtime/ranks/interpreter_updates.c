@@ -20,8 +20,8 @@ bool end_update(struct interpreter *interpreter, const struct recording *recordi
 static void average(struct interpreter *interpreter, struct local *local)
 {
     const struct weight_plan *plan = interpreter->needs.weight_plan;
-    const uint32_t stage = (uint32_t)(local->does - interpreter->needs.stages), samples = plan->samples;
-    const bool is_sum = placement_copies(plan->placement, stage) == 1 || local_shares_gradients(local);
+    const uint32_t samples = plan->samples;
+    const bool is_sum = local->copies == 1 || local_shares_gradients(local);
     const uint32_t all = local_shares_gradients(local) ? local->contributed_by_all : local->contributed;
     const uint32_t contributed = all / plan->schedule->splits;
     const uint64_t count = dense_gradients(local);
@@ -59,14 +59,12 @@ static uint64_t next_update(const struct interpreter *interpreter, const struct 
 {
     const uint64_t *before = interpreter->needs.updates_before;
     return weight_ring_version(&local->ring, local->ring.newest)
-         + (before ? before[local->does - interpreter->needs.stages] : 0) - interpreter->scaling.skipped + 1;
+         + (before ? before[local->stage] : 0) - interpreter->scaling.skipped + 1;
 }
 
 bool sends_compressed(const struct interpreter *interpreter, const struct local *local)
 {
-    const uint32_t stage = (uint32_t)(local->does - interpreter->needs.stages);
-    return placement_copies(interpreter->needs.weight_plan->placement, stage) > 1
-        && optimizer_is_frozen(interpreter->needs.optimizer, next_update(interpreter, local));
+    return local->copies > 1 && optimizer_is_frozen(interpreter->needs.optimizer, next_update(interpreter, local));
 }
 
 // The part of the weights, gradients and state that this rank updates.
@@ -131,8 +129,7 @@ static void update(struct interpreter *interpreter, struct local *local, uint32_
     const struct slab_row *weights = &local->memory->weights;
     const bool is_frozen = optimizer_is_frozen(interpreter->needs.optimizer, next_update(interpreter, local));
     const struct replay_key key = {
-        .what = (uint64_t)ACTION_STEP << 56 | (uint64_t)is_frozen << 32
-              | (uint64_t)(local->does - interpreter->needs.stages),
+        .what = (uint64_t)ACTION_STEP << 56 | (uint64_t)is_frozen << 32 | local->stage,
         .places = { row_at(weights, local->ring.newest), row_at(weights, next) },
     };
     const bool puts_aside = local->ring.in_place && next != local->ring.newest;
@@ -222,13 +219,8 @@ static bool gather_weights(struct interpreter *interpreter, const struct local *
         .count = local->memory->all_weights / number_bytes,
         .edges = local->own.edges,
     };
-    if (local->own.copies == 1 || local_shares_weights(local))
-        return true;
-    event_record(interpreter->updated, interpreter->needs.queue);
-    if (!add_for_update(interpreter, &reduction, action, interpreter->updated, error))
-        return false;
-    queue_behind(interpreter, interpreter->reduction.event);
-    return true;
+    return local->own.copies == 1 || local_shares_weights(local)
+        || gather_for_update(interpreter, &reduction, action, error);
 }
 
 static bool update_all(struct interpreter *interpreter, struct local *local, struct action action, uint32_t next,
@@ -260,18 +252,12 @@ bool do_step(struct interpreter *interpreter, struct action action, struct error
 
 // --- ties --------------------------------------------------------------------------
 
-static struct action step_of(const struct interpreter *interpreter, const struct local *local)
-{
-    return (struct action){ .stage = (uint16_t)(local->does - interpreter->needs.stages), .kind = ACTION_STEP,
-                            .micro_batch = NO_MICRO_BATCH };
-}
-
 // The stages on this rank whose STEP is due, in order: the next one after `last`, or NULL.
 static struct local *next_due(const struct interpreter *interpreter, const struct tie *tie, const struct local *last)
 {
     struct local *locals = interpreter->flights.locals;
     for (size_t l = last ? (size_t)(last - locals) + 1 : 0; l < interpreter->flights.local_count; l++)
-        if (locals[l].is_step_due && (!tie || tie_has(tie, step_of(interpreter, &locals[l]).stage)))
+        if (locals[l].is_step_due && (!tie || tie_has(tie, locals[l].stage)))
             return &locals[l];
     return NULL;
 }
@@ -310,7 +296,7 @@ static bool add_tied(struct interpreter *interpreter, uint32_t number, struct er
         .number_bytes = sizeof(float),
         .count = tied_count(tie, local),
     };
-    return add_for_update(interpreter, &reduction, step_of(interpreter, local), interpreter->latest, error);
+    return add_for_update(interpreter, &reduction, local_step(local), interpreter->latest, error);
 }
 
 // Layer by layer, if each copy has a share of their gradients.
@@ -379,14 +365,14 @@ static bool add_norms(struct interpreter *interpreter, uint32_t number, struct e
     if (interpreter->needs.ties->at[number].is_local)
         return true;
     event_record(clipping->measured, interpreter->needs.queue);
-    return add_for_update(interpreter, &reduction, step_of(interpreter, next_due(interpreter, NULL, NULL)),
+    return add_for_update(interpreter, &reduction, local_step(next_due(interpreter, NULL, NULL)),
                           clipping->measured, error);
 }
 
 // Sums over members. They count as the first STEP's, as the ties do.
 static void add_all_members(struct interpreter *interpreter, struct recording *recording)
 {
-    const struct action action = step_of(interpreter, next_due(interpreter, NULL, NULL));
+    const struct action action = local_step(next_due(interpreter, NULL, NULL));
     struct local *local = NULL;
     if (!interpreter->needs.split || !interpreter->needs.split->adds_up)
         return;
@@ -400,7 +386,7 @@ static void add_all_members(struct interpreter *interpreter, struct recording *r
 static bool add_all_tied(struct interpreter *interpreter, struct recording *recording, struct error *error)
 {
     const struct ties *ties = interpreter->needs.ties;
-    const struct action action = step_of(interpreter, next_due(interpreter, NULL, NULL));
+    const struct action action = local_step(next_due(interpreter, NULL, NULL));
     const struct ticket *ticket = &interpreter->reduction;
     for (uint32_t t = 0; ties && t < ties->count; t++) {
         const bool takes_part = next_due(interpreter, &ties->at[t], NULL), is_alone = ties->at[t].is_local;
@@ -436,7 +422,7 @@ bool do_due_steps(struct interpreter *interpreter, struct error *error)
     add_all_members(interpreter, &recording);
     bool good = add_all_tied(interpreter, &recording, error) && judge(interpreter, error);
     for (; good && local; local = next_due(interpreter, NULL, local)) {
-        const struct action action = step_of(interpreter, local);
+        const struct action action = local_step(local);
         uint32_t next;
         if (!begin_step(interpreter, action, &next, error))
             return false;

@@ -100,6 +100,9 @@ bool add_with_others(struct interpreter *interpreter, const struct reduction *re
 // The same for an update of the newest version.
 bool add_for_update(struct interpreter *interpreter, const struct reduction *reduction, struct action action,
                     struct event *after, struct error *error);
+// The same behind everything that the rank's queue was given, which goes on when the reduction is complete.
+bool gather_for_update(struct interpreter *interpreter, const struct reduction *reduction, struct action action,
+                       struct error *error);
 
 // Ends a STEP or REDUCE: adds what it takes besides the runtime's own work (`linger` in stage.h), then ends its span.
 bool end_update(struct interpreter *interpreter, const struct recording *recording, struct error *error);
