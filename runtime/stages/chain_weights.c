@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/stages/chain_parts.h"
+#include "runtime/stages/layer_state.h"
 #include "runtime/stages/layer_table.h"
 
 static bool note_tied(const struct weir_layer *layers, size_t layer_count, struct profile *profile, struct error *error)
@@ -140,19 +141,6 @@ uint64_t chain_lay_out_weights(struct chain *chain)
     return used;
 }
 
-static bool write_first(const struct home *home, struct queue *queue, void *parameters, struct error *error)
-{
-    const struct weir_layer *layer = home->layer;
-    struct weir_error trouble = { 0 };
-    return !layer->initialize || layer->initialize(layer->self, queue, parameters, &trouble)
-        || error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble.text);
-}
-
-static bool initialize(const struct home *home, struct queue *queue, void *weights, struct error *error)
-{
-    return write_first(home, queue, chain_offset(weights, home->parameters), error);
-}
-
 // Bytes that no layer writes are zero.
 static bool initialize_share(const struct chain *chain, const struct home *home, struct queue *queue,
                              const struct first_share *to, struct error *error)
@@ -163,7 +151,7 @@ static bool initialize_share(const struct chain *chain, const struct home *home,
     if (from >= until)
         return true;
     queue_zero(queue, to->room, bytes);
-    if (!write_first(home, queue, to->room, error))
+    if (!layer_parameters_begin(home->layer, queue, to->room, error))
         return false;
     queue_copy(queue, chain_offset(to->weights, from - share), chain_offset(to->room, from - home->parameters),
                until - from);
@@ -175,8 +163,10 @@ bool chain_initialize(void *self, struct queue *queue, void *weights, struct err
 {
     const struct chain *chain = self;
     bool good = true;
-    for (size_t i = 0; good && i < home_count(chain); i++)
-        good = initialize(chain->homes[i], queue, weights, error);
+    for (size_t i = 0; good && i < home_count(chain); i++) {
+        const struct home *home = chain->homes[i];
+        good = layer_parameters_begin(home->layer, queue, chain_offset(weights, home->parameters), error);
+    }
     return good;
 }
 

@@ -52,7 +52,6 @@ static bool allocate_layer(struct measured_chain *chain, size_t l, struct error 
 {
     const struct weir_layer *layer = &chain->layers[l];
     struct measured_layer *measured = &chain->own[l];
-    struct weir_error trouble = { 0 };
     const uint64_t numbers = layer->parameter_bytes / precision_bytes(device_precision(chain->device));
     if (!allocate(chain, &measured->parameters, layer->parameter_bytes, error)
         || !allocate(chain, &measured->gradients, numbers * sizeof(float), error)
@@ -66,21 +65,17 @@ static bool allocate_layer(struct measured_chain *chain, size_t l, struct error 
         || !allocate(chain, &measured->backward_workspace,
                      layer_backward_room(chain->layers, chain->layer_count, chain->has_backward, l), error))
         return false;
-    if (layer->initialize && !layer->initialize(layer->self, chain->queue, measured->parameters.at, &trouble))
-        return error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble.text);
-    return layer_state_begin(layer, chain->queue, measured->state.at, error);
+    return layer_parameters_begin(layer, chain->queue, measured->parameters.at, error)
+        && layer_state_begin(layer, chain->queue, measured->state.at, error);
 }
 
 // --- callbacks -------------------------------------------------------------------
-
-typedef bool (*layer_function)(void *self, const struct weir_pass *pass, struct weir_error *error);
 
 static bool call(const struct weir_layer *layer, layer_function function, const struct weir_pass *pass,
                  struct error *error)
 {
     struct weir_error trouble = { 0 };
-    return function(layer->self, pass, &trouble)
-        || error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble.text);
+    return layer_returned(layer, function(layer->self, pass, &trouble), &trouble, error);
 }
 
 static struct weir_pass pass_of(struct measured_chain *chain, size_t l, bool forward)

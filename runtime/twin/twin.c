@@ -169,12 +169,8 @@ struct twin *twin_create(const struct weir_layer *layers, size_t layer_count, st
         && open_updates(twin, error) && allocate(twin, profile, error);
     profile_free(profile);
     for (size_t l = 0; good && l < layer_count; l++) {
-        struct weir_error trouble = { 0 };
-        if (layers[l].initialize)
-            good = twin_layer_returned(&layers[l], layers[l].initialize(layers[l].self, twin->queue,
-                                                                        twin->own[l].weights, &trouble),
-                                       &trouble, error);
-        good = good && layer_state_begin(&layers[l], twin->queue, twin->own[l].layer_state, error);
+        good = layer_parameters_begin(&layers[l], twin->queue, twin->own[l].weights, error)
+            && layer_state_begin(&layers[l], twin->queue, twin->own[l].layer_state, error);
         optimizer_begin(&settings->optimizer, twin->queue, weights_of(twin, l, 0), twin->own[l].state,
                         number_count(twin, l));
     }

@@ -143,10 +143,6 @@ static inline void *twin_statistics(const struct twin *twin, size_t layer, uint3
     return statistics ? statistics + micro_batch * round_to_256(twin->layers[layer].statistics_bytes) : NULL;
 }
 
-// Sets the error of a layer that has failed. Returns `good`.
-bool twin_layer_returned(const struct weir_layer *layer, bool good, const struct weir_error *trouble,
-                         struct error *error);
-
 // Runs the forward of a micro-batch, part by part.
 bool twin_go_forward(struct twin *twin, uint64_t step, uint32_t micro_batch, struct error *error);
 

@@ -4,12 +4,6 @@
 #include "runtime/stages/pass_share.h"
 #include "runtime/twin/twin_parts.h"
 
-bool twin_layer_returned(const struct weir_layer *layer, bool good, const struct weir_error *trouble,
-                         struct error *error)
-{
-    return good || error_set_kind(error, ERROR_MACHINE, "layer %s: %s", layer->name, trouble->text);
-}
-
 static float *tied_gradients(const struct twin *twin, size_t l, size_t owner)
 {
     const struct twin_share *share = twin_share_of(twin, l, owner);
@@ -80,7 +74,7 @@ static bool forward(struct twin *twin, size_t l, uint64_t version, const struct 
     pass.auxiliary_loss = auxiliary_of(twin, l, piece);
     layer_state_give(layer, twin->own[l].layer_state, twin_statistics(twin, l, piece->micro_batch), true, &pass);
     struct weir_error trouble = { 0 };
-    return twin_layer_returned(layer, layer->forward(layer->self, &pass, &trouble), &trouble, error);
+    return layer_returned(layer, layer->forward(layer->self, &pass, &trouble), &trouble, error);
 }
 
 // Each gradient goes to its place. If a later layer has written one there already, it goes beside it.
@@ -129,7 +123,7 @@ static bool backward(struct twin *twin, size_t l, uint64_t version, const struct
     const bool good = layer->backward_input(layer->self, &pass, &trouble)
                    && (!adds || layer->backward_weight(layer->self, &pass, &trouble));
     add_input_gradients(twin, l, piece->splits);
-    return twin_layer_returned(layer, good, &trouble, error);
+    return layer_returned(layer, good, &trouble, error);
 }
 
 // --- all layers -----------------------------------------------------------------------
