@@ -33,11 +33,6 @@ static uint64_t rounded_numbers(const struct lasting_layer *layer)
     return round_to_256(layer->numbers * sizeof(float)) / sizeof(float);
 }
 
-static uint64_t scale_count(const struct lasting_layer *layer)
-{
-    return (rounded_numbers(layer) + OPTIMIZER_8BIT_BLOCK - 1) / OPTIMIZER_8BIT_BLOCK;
-}
-
 static uint64_t block_bytes(const struct lasting_form *form, const struct lasting_layer *layer)
 {
     uint64_t floats = 0;
@@ -48,7 +43,7 @@ static uint64_t block_bytes(const struct lasting_form *form, const struct lastin
     if (optimizer_rows[form->optimizer].keeps_rows)
         return round_to_256(floats * sizeof(float));
     if (optimizer_rows[form->optimizer].codes > 0)
-        return round_to_256(2 * scale_count(layer) * sizeof(float) + 2 * rounded_numbers(layer));
+        return round_to_256(optimizer_block_bytes(rounded_numbers(layer)));
     for (size_t t = 0; t < layer->tensor_count; t++)
         floats += optimizer_factored((struct shape){ layer->tensors[t].rows > 1 ? layer->tensors[t].rows : 1,
                                                      layer->tensors[t].columns });
@@ -149,21 +144,13 @@ static char *name_tensor(struct described *all, const struct lasting_layer *laye
 static void describe_part(struct described *all, const struct lasting_form *form, const struct lasting_layer *layer,
                           uint32_t part)
 {
-    const char *kept = part > 0 ? optimizer_copy_name(form->optimizer, part - 1) : NULL;
+    const bool is_state = part == LASTING_STATE;
+    const char *kept = part > 0 && !is_state ? optimizer_copy_name(form->optimizer, part - 1) : NULL;
     const enum safe_type type = type_of(form, part);
-    for (size_t t = 0; t < layer->tensor_count; t++) {
-        const struct lasting_tensor *from = &layer->tensors[t];
+    for (size_t t = 0; t < (is_state ? layer->state_count : layer->tensor_count); t++) {
+        const struct lasting_tensor *from = is_state ? &layer->states[t] : &layer->tensors[t];
         const struct place place = { part, from->first * safe_type_bytes(type) };
         add_tensor(all, name_tensor(all, layer, from, kept), place, type, from->rows, from->columns);
-    }
-}
-
-static void describe_state(struct described *all, const struct lasting_layer *layer)
-{
-    for (size_t t = 0; t < layer->state_count; t++) {
-        const struct lasting_tensor *from = &layer->states[t];
-        const struct place place = { LASTING_STATE, from->first * sizeof(float) };
-        add_tensor(all, name_tensor(all, layer, from, NULL), place, SAFE_F32, from->rows, from->columns);
     }
 }
 
@@ -208,7 +195,7 @@ static void describe_codes(struct described *all, const struct lasting_layer *la
     struct place place = { .part = 1 };
     for (int i = 0; i < 4; i++) {
         const enum safe_type type = i < 2 ? SAFE_F32 : SAFE_U8;
-        const uint64_t count = i < 2 ? scale_count(layer) : rounded_numbers(layer);
+        const uint64_t count = i < 2 ? optimizer_block_count(rounded_numbers(layer)) : rounded_numbers(layer);
         add_tensor(all, join(&all->arrays, layer->name, ".", names[i]), place, type, 1, count);
         place.first_byte += count * safe_type_bytes(type);
     }
@@ -237,7 +224,7 @@ static bool describe(struct described *all, const struct lasting_form *form, con
     for (uint32_t part = half->first; !all->arrays.failed && !is_block && part < half->end; part++)
         describe_part(all, form, layer, part);
     if (!all->arrays.failed && half->first == 0)
-        describe_state(all, layer);
+        describe_part(all, form, layer, LASTING_STATE);
     if (!all->arrays.failed && is_block && layer->tensor_count > 0)
         describe_block(all, form, layer);
     if (!all->arrays.failed)
