@@ -101,6 +101,15 @@ char *hand_text(struct text *text, struct weir_error *error)
     return taken;
 }
 
+char *hand_made(bool good, struct text *text, const struct error *reason, struct weir_error *error)
+{
+    if (good)
+        return hand_text(text, error);
+    text_clear(text);
+    tell(error, reason);
+    return NULL;
+}
+
 bool save_text(struct text *text, const char *path, struct weir_error *error)
 {
     struct error reason = { 0 };

@@ -41,6 +41,8 @@ struct profile *copy_profile(const struct profile *profile, struct error *error)
 
 // Hand a text to the caller, or save it to a file. All of them take the text, whether they succeed or not.
 char *hand_text(struct text *text, struct weir_error *error);
+// The same if it is good; otherwise NULL, and the reason is told.
+char *hand_made(bool good, struct text *text, const struct error *reason, struct weir_error *error);
 bool save_text(struct text *text, const char *path, struct weir_error *error);
 bool hand_answer(struct text *document, struct text *text, struct weir_answer *answer, struct weir_error *error);
 

@@ -374,20 +374,17 @@ char *weir_second_opinion(const struct weir_plan *plan, const struct weir_profil
     struct question question;
     struct second_opinion opinion;
     struct text text = { 0 };
-    if (!question_of(plan->plan, profile->profile, &question, &reason)) {
-        tell(error, &reason);
-        return NULL;
-    }
     const struct integer_limits limits = second_opinion_limits(watch ? watch->stop : NULL);
-    const bool good = second_opinion_ask(&question.request, plan->plan, limits, &opinion, &reason);
-    question_clear(&question);
-    if (!good) {
-        tell(error, &reason);
-        return NULL;
+    bool good = question_of(plan->plan, profile->profile, &question, &reason);
+    if (good) {
+        good = second_opinion_ask(&question.request, plan->plan, limits, &opinion, &reason);
+        question_clear(&question);
     }
-    second_opinion_print(&opinion, &text);
-    second_opinion_clear(&opinion);
-    return hand_text(&text, error);
+    if (good) {
+        second_opinion_print(&opinion, &text);
+        second_opinion_clear(&opinion);
+    }
+    return hand_made(good, &text, &reason, error);
 }
 
 // --- sweep ---------------------------------------------------------------------------

@@ -575,13 +575,8 @@ char *weir_runtime_trace(const struct weir_runtime *runtime, struct weir_error *
         return NULL;
     struct error reason = { 0 };
     struct tracing tracing = { .runtime = runtime };
-    char *trace = NULL;
-    if (places_do(runtime->places, trace_part, &tracing, &reason))
-        trace = text_take(&tracing.text, &reason);
-    text_clear(&tracing.text);
-    if (!trace)
-        tell(error, &reason);
-    return trace;
+    const bool good = places_do(runtime->places, trace_part, &tracing, &reason);
+    return hand_made(good, &tracing.text, &reason, error);
 }
 
 // Parameters of a layer, or its state, on their way into the caller's memory or from there.

@@ -121,11 +121,8 @@ char *weir_schedule_csv(const struct weir_schedule *schedule, const struct weir_
         return NULL;
     struct error reason = { 0 };
     struct text text = { 0 };
-    if (write_csv(schedule->schedule, &chosen, &text, &reason))
-        return hand_text(&text, error);
-    text_clear(&text);
-    tell(error, &reason);
-    return NULL;
+    const bool good = write_csv(schedule->schedule, &chosen, &text, &reason);
+    return hand_made(good, &text, &reason, error);
 }
 
 // --- check -----------------------------------------------------------------------------
@@ -171,11 +168,8 @@ char *weir_schedule_check(const struct weir_schedule *schedule, const struct wei
     chosen.price = &costs;
     struct error reason = { 0 };
     struct text text = { 0 };
-    if (check(schedule->schedule, &chosen, &text, &reason))
-        return hand_text(&text, error);
-    text_clear(&text);
-    tell(error, &reason);
-    return NULL;
+    const bool good = check(schedule->schedule, &chosen, &text, &reason);
+    return hand_made(good, &text, &reason, error);
 }
 
 // --- search ----------------------------------------------------------------------------

@@ -154,9 +154,5 @@ char *weir_simulation_draw(const struct weir_simulation *simulation, const struc
                    && draw(simulation, &chosen, &timeline, &text, &reason);
     simulation_clear(&again);
     timeline_clear(&timeline);
-    if (good)
-        return hand_text(&text, error);
-    text_clear(&text);
-    tell(error, &reason);
-    return NULL;
+    return hand_made(good, &text, &reason, error);
 }
