@@ -111,23 +111,14 @@ static bool describe_run(const struct weir_runtime *runtime, struct running_part
     const char *data = runtime->options.checkpoints->data ? runtime->options.checkpoints->data : "";
     struct manifest *run = &part->run;
     const struct session_settings settings = running_settings(plan, &runtime->options, NULL);
-    *run = (struct manifest){ .model = plan->model };
-    snprintf(run->precision, sizeof run->precision, "%s", precision_name(device_precision(part->device)));
-    snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->storage.optimizer]);
+    *run = (struct manifest){ .batch = runtime->options.batch };
     snprintf(run->rate, sizeof run->rate, "%.9g", (double)settings.optimizer.rate);
     if (runtime->options.clip > 0)
         snprintf(run->clip, sizeof run->clip, "%.9g", (double)runtime->options.clip);
-    run->batch = runtime->options.batch;
     run->freeze_step = optimizer_compresses(plan->storage.optimizer) && !runtime->options.update
                            ? settings.optimizer.freeze_step : 0;
     hash_bytes(data, strlen(data), run->data_hash);
-    snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
-    snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);
-    run->plan.ranks = plan->ranks;
-    run->plan.stages = plan->stage_count;
-    run->plan.micro_batches = plan->micro_batches;
-    run->plan.flush_every = runtime->options.runs;
-    return plan_hash(plan, run->plan.hash, error);
+    return manifest_note_plan(run, plan, device_precision(part->device), runtime->options.runs, error);
 }
 
 bool keeping_open(const struct weir_runtime *runtime, struct running_part *part, struct error *error)

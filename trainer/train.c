@@ -540,33 +540,23 @@ static bool prepare(struct training *training, struct error *error)
 static bool describe(struct training *training, struct error *error)
 {
     const struct train_settings *settings = training->settings;
-    const struct plan *plan = training->plan;
     struct manifest *run = &training->run;
-    *run = (struct manifest){ .model = plan->model, .seed = settings->seed, .steps = settings->steps,
+    *run = (struct manifest){ .seed = settings->seed, .steps = settings->steps, .batch = settings->batch,
+                              .freeze_step = training->freeze_step,
                               .data_tokens = settings->samples
                                                  ? settings->samples->train + settings->samples->held
                                                  : settings->text->train_count + settings->text->held_count };
-    snprintf(run->precision, sizeof run->precision, "%s", precision_name(training->model->sizes.precision));
-    snprintf(run->optimizer, sizeof run->optimizer, "%s", optimizer_names[plan->storage.optimizer]);
     rates_format(&settings->rates, run->rate);
     if (settings->clip > 0)
         rates_format_number(settings->clip, run->clip);
     if (settings->augmentation.flips || settings->augmentation.shift > 0)
         augmentation_format(&settings->augmentation, run->augment);
-    run->batch = settings->batch;
-    run->freeze_step = training->freeze_step;
     run->loss_scale.interval = session_scaling(training->pipeline->session)->interval;
     if (settings->samples)
         memcpy(run->data_hash, settings->samples->hash, sizeof run->data_hash);
     else
         text_data_hash(settings->text, run->data_hash);
-    snprintf(run->plan.schedule, sizeof run->plan.schedule, "%s", plan->schedule);
-    snprintf(run->plan.weights, sizeof run->plan.weights, "%s", weights_names[plan->weights]);
-    run->plan.ranks = plan->ranks;
-    run->plan.stages = plan->stage_count;
-    run->plan.micro_batches = plan->micro_batches;
-    run->plan.flush_every = training->iterations;
-    return plan_hash(plan, run->plan.hash, error);
+    return manifest_note_plan(run, training->plan, training->model->sizes.precision, training->iterations, error);
 }
 
 static bool open_checkpoints(struct training *training, struct error *error)

@@ -1,9 +1,25 @@
 #include "runtime/checkpoint/manifest.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
+
+bool manifest_note_plan(struct manifest *manifest, const struct plan *plan, enum precision precision,
+                        uint32_t flush_every, struct error *error)
+{
+    manifest->model = plan->model;
+    snprintf(manifest->precision, sizeof manifest->precision, "%s", precision_name(precision));
+    snprintf(manifest->optimizer, sizeof manifest->optimizer, "%s", optimizer_names[plan->storage.optimizer]);
+    snprintf(manifest->plan.schedule, sizeof manifest->plan.schedule, "%s", plan->schedule);
+    snprintf(manifest->plan.weights, sizeof manifest->plan.weights, "%s", weights_names[plan->weights]);
+    manifest->plan.ranks = plan->ranks;
+    manifest->plan.stages = plan->stage_count;
+    manifest->plan.micro_batches = plan->micro_batches;
+    manifest->plan.flush_every = flush_every;
+    return plan_hash(plan, manifest->plan.hash, error);
+}
 
 static void write_plan(const struct manifest *manifest, struct json_writer *json)
 {

@@ -3,6 +3,7 @@
 #ifndef RUNTIME_CHECKPOINT_MANIFEST_H
 #define RUNTIME_CHECKPOINT_MANIFEST_H
 
+#include "partitioner/plan/plan.h"
 #include "runtime/checkpoint/layer_file.h"
 #include "common/text.h"
 
@@ -55,6 +56,10 @@ struct manifest {
     struct manifest_layer *copies;  // what copies of stages keep for themselves (copy_states.h), a file each
     size_t copy_count;
 };
+
+// Notes the plan of a run, its model and optimizer, and the precision.
+bool manifest_note_plan(struct manifest *manifest, const struct plan *plan, enum precision precision,
+                        uint32_t flush_every, struct error *error);
 
 void manifest_write(const struct manifest *manifest, struct text *text);
 
