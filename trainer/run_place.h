@@ -14,4 +14,12 @@ struct run_place {
     void *self;
 };
 
+// The settings of a session in this place, with this optimizer.
+static inline struct session_settings run_place_session(const struct run_place *place, struct optimizer optimizer)
+{
+    return (struct session_settings){ .capacity = TRANSPORT_UNLIMITED, .optimizer = optimizer, .group = place->group,
+                                      .is_stuck = place->is_stuck, .opened = place->opened, .failed = place->failed,
+                                      .self = place->self };
+}
+
 #endif

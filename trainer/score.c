@@ -57,11 +57,7 @@ static bool open_pipelines(struct scoring *scoring, struct error *error)
     const struct score_settings *settings = scoring->settings;
     const struct run_place *place = &settings->place;
     struct batch_settings batches;
-    scoring->session = (struct session_settings){
-        .capacity = TRANSPORT_UNLIMITED, .optimizer = optimizer_default(scoring->plan->storage.optimizer),
-        .group = place->group, .is_stuck = place->is_stuck, .opened = place->opened, .failed = place->failed,
-        .self = place->self,
-    };
+    scoring->session = run_place_session(place, optimizer_default(scoring->plan->storage.optimizer));
     if (!batch_settings_of(scoring->plan, 1, 0, &batches, error))
         return false;
     batches.batches = BATCHES_HELD;

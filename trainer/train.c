@@ -474,17 +474,10 @@ static bool prepare(struct training *training, struct error *error)
     const struct plan *plan = training->plan;
     const bool flushes = plan->weights == WEIGHTS_FLUSH;
     struct batch_settings batches;
-    struct session_settings session = {  // kept, since evaluations in the pipeline have the same
-        .capacity = TRANSPORT_UNLIMITED,
-        .pin = settings->pin,
-        .optimizer = optimizer_of(plan, training->model, settings),
-        .scaling = settings->scaling,
-        .group = settings->place.group,
-        .is_stuck = settings->place.is_stuck,
-        .opened = settings->place.opened,
-        .failed = settings->place.failed,
-        .self = settings->place.self,
-    };
+    struct session_settings session =  // kept, since evaluations in the pipeline have the same
+        run_place_session(&settings->place, optimizer_of(plan, training->model, settings));
+    session.pin = settings->pin;
+    session.scaling = settings->scaling;
     if (!optimizer_freeze(&session.optimizer, settings->freeze_step, settings->steps, error))
         return false;
     training->freeze_step = optimizer_compresses(session.optimizer.kind) ? session.optimizer.freeze_step : 0;

@@ -5,14 +5,10 @@
 static bool session_of(const struct plan *plan, const struct run_place *place, const struct verify_settings *given,
                        struct session_settings *to, struct error *error)
 {
-    struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED,
-                                         .optimizer = optimizer_default(plan->storage.optimizer),
-                                         .scaling = given->scaling, .group = place->group,
-                                         .is_stuck = place->is_stuck, .opened = place->opened,
-                                         .failed = place->failed, .self = place->self };
-    settings.optimizer.decay = 0.1f;
-    settings.optimizer.clip = given->clip;
-    *to = settings;
+    *to = run_place_session(place, optimizer_default(plan->storage.optimizer));
+    to->scaling = given->scaling;
+    to->optimizer.decay = 0.1f;
+    to->optimizer.clip = given->clip;
     return optimizer_freeze(&to->optimizer, given->freeze_step, given->steps, error);
 }
 
