@@ -21,6 +21,19 @@ void click_writer_add_slot(struct click_writer *writer, const char *name, uint64
     slot->most = 1;
 }
 
+void click_writer_add_numbered(struct click_writer *writer, uint64_t numbers, uint64_t slots, uint64_t ids)
+{
+    char name[CLICK_NAME];
+    for (uint64_t n = 1; n <= numbers; n++) {
+        snprintf(name, sizeof name, "I%u", (unsigned)n);
+        click_writer_add_number(writer, name);
+    }
+    for (uint64_t s = 1; s <= slots; s++) {
+        snprintf(name, sizeof name, "C%u", (unsigned)s);
+        click_writer_add_slot(writer, name, ids);
+    }
+}
+
 static void add(struct text *text, const void *from, size_t bytes)
 {
     text_add_bytes(text, from, bytes);

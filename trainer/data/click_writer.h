@@ -13,6 +13,8 @@ struct click_writer {
 
 void click_writer_add_number(struct click_writer *writer, const char *name);
 void click_writer_add_slot(struct click_writer *writer, const char *name, uint64_t ids);
+// Adds numbers I1, I2, .. and slots C1, C2, .. of as many ids each, the names of Criteo's data.
+void click_writer_add_numbered(struct click_writer *writer, uint64_t numbers, uint64_t slots, uint64_t ids);
 
 // Adds a sample. Those to train on come first, then those held out.
 void click_writer_add(struct click_writer *writer, const struct click_sample *sample);

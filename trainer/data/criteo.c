@@ -1,6 +1,5 @@
 #include "trainer/data/criteo.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -82,16 +81,8 @@ static bool read_file(const char *path, uint64_t capacity, struct click_writer *
 bool criteo_read(char *const *files, size_t count, uint64_t capacity, struct click_writer *writer, uint64_t *train,
                  struct error *error)
 {
-    char name[CLICK_NAME];
     writer->fields.split = CLICK_SPLIT_LAST;
-    for (int i = 0; i < CRITEO_NUMBERS; i++) {
-        snprintf(name, sizeof name, "I%d", i + 1);
-        click_writer_add_number(writer, name);
-    }
-    for (int s = 0; s < CRITEO_SLOTS; s++) {
-        snprintf(name, sizeof name, "C%d", s + 1);
-        click_writer_add_slot(writer, name, capacity);
-    }
+    click_writer_add_numbered(writer, CRITEO_NUMBERS, CRITEO_SLOTS, capacity);
     for (size_t f = 0; f < count; f++)
         if (!read_file(files[f], capacity, writer, error))
             return false;

@@ -1,7 +1,6 @@
 #include "trainer/data/planted_clicks.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/arrays.h"
@@ -139,15 +138,7 @@ static struct click_sample draw_sample(const struct maker *maker, uint64_t numbe
 
 static void name_fields(const struct planted_clicks *request, struct click_writer *writer)
 {
-    char name[CLICK_NAME];
-    for (uint64_t n = 1; n <= request->numbers; n++) {
-        snprintf(name, sizeof name, "I%u", (unsigned)n);
-        click_writer_add_number(writer, name);
-    }
-    for (uint64_t s = 1; s <= request->slots; s++) {
-        snprintf(name, sizeof name, "C%u", (unsigned)s);
-        click_writer_add_slot(writer, name, request->ids);
-    }
+    click_writer_add_numbered(writer, request->numbers, request->slots, request->ids);
     writer->fields.split = CLICK_SPLIT_LAST;
     writer->fields.is_generated = true;
     writer->fields.seed = request->seed;
