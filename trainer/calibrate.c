@@ -134,6 +134,12 @@ static double product_ns_of(struct bench *bench, const size_t size[3], int form)
     return median_ns(bench, run_product);
 }
 
+static uint64_t permille_of(double flops, double ns, uint64_t gigaflops)
+{
+    const double share = 1000 * flops / ns / (double)gigaflops;
+    return share < 1 ? 1 : share > 1000 ? 1000 : (uint64_t)share;
+}
+
 // Times all sizes in all three forms: forward, gradient of the input, gradient of the weights. The rate is of all of
 // them together, since layers have as much of each.
 static void rate_products(struct bench *bench, struct rated_device *rated)
@@ -152,8 +158,7 @@ static void rate_products(struct bench *bench, struct rated_device *rated)
             fastest = operations / took > fastest ? operations / took : fastest;
         }
     product->gigaflops = fastest > 1 ? (uint64_t)fastest : 1;
-    product->permille = (uint64_t)(1000 * flops / ns / (double)product->gigaflops);
-    product->permille = product->permille < 1 ? 1 : product->permille > 1000 ? 1000 : product->permille;
+    product->permille = permille_of(flops, ns, product->gigaflops);
     product->wave_permille = 0;
     product->kernel_ns = (uint64_t)least;
 }
@@ -169,12 +174,6 @@ static void run_attention_backward(const struct bench *b)
                               b->product[0], b->workspace);
 }
 
-static uint64_t permille_of(double flops, double ns, const struct rated_device *rated)
-{
-    const double share = 1000 * flops / ns / (double)rated->products[0].gigaflops;
-    return share < 1 ? 1 : share > 1000 ? 1000 : (uint64_t)share;
-}
-
 // Attention computes half of all pairs of positions. The backward does 2.5 times as much as the forward.
 static bool rate_attention(struct bench *bench, struct rated_device *rated)
 {
@@ -187,8 +186,9 @@ static bool rate_attention(struct bench *bench, struct rated_device *rated)
     if (!bench->workspace)
         return false;
     const double flops = 2.0 * 2 * 2 * 8 * 64 * 128 * 128 / 2;
-    rated->fused.forward_permille = permille_of(flops, median_ns(bench, run_attention), rated);
-    rated->fused.backward_permille = permille_of(2.5 * flops, median_ns(bench, run_attention_backward), rated);
+    const uint64_t gigaflops = rated->products[0].gigaflops;
+    rated->fused.forward_permille = permille_of(flops, median_ns(bench, run_attention), gigaflops);
+    rated->fused.backward_permille = permille_of(2.5 * flops, median_ns(bench, run_attention_backward), gigaflops);
     rated->flash = rated->fused;
     return true;
 }

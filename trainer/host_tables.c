@@ -594,16 +594,11 @@ bool host_tables_look_up(struct host_tables *tables, uint32_t layer, const struc
 
 // --- the time of it --------------------------------------------------------------
 
-static size_t common_divisor(size_t a, size_t b)
-{
-    return b == 0 ? a : common_divisor(b, a % b);
-}
-
 // Rows all over the tables, each once, as many as there is room for; and others for each `turn`.
 static void spread_rows(struct table_store *store, struct row_slots *slots, uint64_t turn)
 {
     size_t step = (size_t)(0.618 * (double)store->rows) + 1;
-    while (common_divisor(step, store->rows) > 1)
+    while (greatest_common(step, store->rows) > 1)
         step++;
     row_slots_clear(slots);
     for (size_t i = 0; i < store->room; i++)
