@@ -110,16 +110,8 @@ uint64_t session_free(struct session *session)
     collectives_close(&session->collectives);
     ties_close(&session->ties);
     placement_free(session->placement);
-    free(session->losses);
-    free(session->part_losses);
     auxiliary_losses_close(&session->auxiliary);
-    free(session->metrics);
-    free(session->workers);
-    free(session->per_rank);
-    free(session->efforts);
-    free(session->stage_ns);
-    free(session->bytes);
-    free(session->updates_before);
+    arrays_clear(&session->arrays);
     free(session->stages);
     schedule_free(session->schedule);
     free(session);

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "common/arrays.h"
 #include "runtime/auxiliary_losses.h"
 #include "runtime/groups/pass_report.h"
 #include "runtime/run.h"
@@ -55,6 +56,7 @@ struct session {
     struct collectives collectives;
     struct weight_plan weight_plan;
     struct folds folds;
+    struct arrays arrays;  // what the pointers below point to, except last_inputs
     float *losses;       // by micro-batch
     float *part_losses;  // by micro-batch, one for each part of its sequences
     struct auxiliary_losses auxiliary;

@@ -190,31 +190,28 @@ static bool open_workers(struct session *session, struct error *error)
 static bool open_results(struct session *session, struct error *error)
 {
     const struct schedule *schedule = session->schedule;
-    session->losses = calloc(schedule->micro_batches + 1u, sizeof *session->losses);
-    session->part_losses = calloc(parts_of(schedule) + 1u, sizeof *session->part_losses);
+    struct arrays *arrays = &session->arrays;
     if (!auxiliary_losses_open(&session->auxiliary, auxiliary_count(session), schedule->micro_batches,
                                schedule->splits, error))
         return false;
-    if (metric_count(session) > 0) {
-        session->metrics = calloc((schedule->ranks + 1u) * (size_t)metric_count(session), sizeof *session->metrics);
-        if (!session->metrics)
-            return error_no_memory(error, "the results of a session");
-    }
-    session->workers = calloc(schedule->ranks, sizeof *session->workers);
-    session->per_rank = calloc(schedule->ranks, sizeof *session->per_rank);
-    session->efforts = calloc(schedule->ranks, sizeof *session->efforts);
-    session->stage_ns = calloc(schedule->stages, sizeof *session->stage_ns);
-    session->bytes = calloc(schedule->ranks, sizeof *session->bytes);
-    session->updates_before = calloc(schedule->stages, sizeof *session->updates_before);
+    session->losses = arrays_add(arrays, schedule->micro_batches, sizeof *session->losses);
+    session->part_losses = arrays_add(arrays, parts_of(schedule), sizeof *session->part_losses);
+    if (metric_count(session) > 0)
+        session->metrics =
+            arrays_add(arrays, (schedule->ranks + 1u) * (size_t)metric_count(session), sizeof *session->metrics);
+    session->workers = arrays_add(arrays, schedule->ranks, sizeof *session->workers);
+    session->per_rank = arrays_add(arrays, schedule->ranks, sizeof *session->per_rank);
+    session->efforts = arrays_add(arrays, schedule->ranks, sizeof *session->efforts);
+    session->stage_ns = arrays_add(arrays, schedule->stages, sizeof *session->stage_ns);
+    session->bytes = arrays_add(arrays, schedule->ranks, sizeof *session->bytes);
+    session->updates_before = arrays_add(arrays, schedule->stages, sizeof *session->updates_before);
     session->last = (struct session_result){ .ranks = schedule->ranks, .per_rank = session->per_rank,
                                              .efforts = session->efforts, .losses = session->losses,
                                              .auxiliary_losses = session->auxiliary.whole,
                                              .auxiliary_sums = session->auxiliary.sums,
                                              .auxiliary_count = session->auxiliary.count,
                                              .metrics = session->metrics, .metric_count = metric_count(session) };
-    return (session->losses && session->part_losses && session->workers && session->per_rank && session->efforts
-            && session->stage_ns && session->bytes && session->updates_before)
-        || error_no_memory(error, "the results of a session");
+    return !arrays->failed || error_no_memory(error, "the results of a session");
 }
 
 static bool copy_what_is_given(struct session *session, const struct schedule *lowered, const struct stage *stages,
