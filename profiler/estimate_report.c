@@ -41,16 +41,13 @@ static void add_kinds_of_work(struct text *text, const struct layer_estimate *la
         add_time(text, sum_of(layer, offsets[i]));
 }
 
-static void add_part(struct text *text, const struct estimate *estimate, int part)
+// What follows the name and the number of layers in a row.
+static void add_columns(struct text *text, const struct estimate *estimate, const struct layer_estimate *layer,
+                        double forward, double backward)
 {
-    const struct layer_estimate *layer = &estimate->parts[part];
-    const double backward =
-        phase_estimate_ns(&layer->phases[ESTIMATE_I]) + phase_estimate_ns(&layer->phases[ESTIMATE_W]);
     const uint64_t bytes = layer->parameters * profile_dtype_bytes(estimate->request.dtype);
     char number[NUMBER_SIZE];
-    text_add(text, "%-9s  %5" PRIu64, estimate_part_name(&estimate->model, (enum layer_part)part),
-             estimate->counts[part]);
-    add_time(text, phase_estimate_ns(&layer->phases[ESTIMATE_F]));
+    add_time(text, forward);
     add_time(text, backward);
     add_kinds_of_work(text, layer);
     text_add(text, "  %8s", bytes_format(bytes, number));
@@ -86,29 +83,23 @@ void estimate_print(const struct estimate *estimate, struct text *text)
     for (int i = 0; i < LAYER_PARTS; i++) {
         if (estimate->counts[i] == 0)
             continue;
-        add_part(text, estimate, i);
-        const double count = (double)estimate->counts[i];
-        const struct phase_estimate *phases = estimate->parts[i].phases;
-        forward += count * phase_estimate_ns(&phases[ESTIMATE_F]);
-        backward += count * (phase_estimate_ns(&phases[ESTIMATE_I]) + phase_estimate_ns(&phases[ESTIMATE_W]));
-        for (int p = 0; p < ESTIMATE_PHASES; p++) {
-            all.phases[p].products_ns += count * phases[p].products_ns;
-            all.phases[p].attention_ns += count * phases[p].attention_ns;
-            all.phases[p].passes_ns += count * phases[p].passes_ns;
-            all.phases[p].communication_ns += count * phases[p].communication_ns;
-            all.phases[p].hidden_ns += count * phases[p].hidden_ns;
-            all.phases[p].waiting_ns += count * phases[p].waiting_ns;
-        }
-        all.parameters += estimate->counts[i] * estimate->parts[i].parameters;
-        all.saved_bytes += estimate->counts[i] * estimate->parts[i].saved_bytes;
+        const struct layer_estimate *layer = &estimate->parts[i];
+        const double count = (double)estimate->counts[i], forward_ns = phase_estimate_ns(&layer->phases[ESTIMATE_F]);
+        const double backward_ns =
+            phase_estimate_ns(&layer->phases[ESTIMATE_I]) + phase_estimate_ns(&layer->phases[ESTIMATE_W]);
+        text_add(text, "%-9s  %5" PRIu64, estimate_part_name(&estimate->model, (enum layer_part)i),
+                 estimate->counts[i]);
+        add_columns(text, estimate, layer, forward_ns, backward_ns);
+        forward += count * forward_ns;
+        backward += count * backward_ns;
+        for (int p = 0; p < ESTIMATE_PHASES; p++)
+            phase_estimate_add(&all.phases[p], &layer->phases[p], count);
+        all.parameters += estimate->counts[i] * layer->parameters;
+        all.saved_bytes += estimate->counts[i] * layer->saved_bytes;
     }
     char number[NUMBER_SIZE];
     text_add(text, "%-9s  %5s", "total", "");
-    add_time(text, forward);
-    add_time(text, backward);
-    add_kinds_of_work(text, &all);
-    text_add(text, "  %8s", bytes_format(all.parameters * profile_dtype_bytes(estimate->request.dtype), number));
-    text_add(text, "  %8s\n", bytes_format(all.saved_bytes, number));
+    add_columns(text, estimate, &all, forward, backward);
     text_add(text, "\nThe columns from products to host are of F and B together; what is hidden behind them is no part"
                    " of F and B.\n");
     text_add(text, "Between iterations, of the whole model: %s to add up gradients",

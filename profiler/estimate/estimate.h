@@ -172,6 +172,20 @@ struct estimate {
 
 double phase_estimate_ns(const struct phase_estimate *phase);
 
+// Adds as many phases like this; their paired_ns is left out.
+static inline void phase_estimate_add(struct phase_estimate *to, const struct phase_estimate *from, double times)
+{
+    to->products_ns += times * from->products_ns;
+    to->attention_ns += times * from->attention_ns;
+    to->passes_ns += times * from->passes_ns;
+    to->communication_ns += times * from->communication_ns;
+    to->dispatch_ns += times * from->dispatch_ns;
+    to->dispatched_bytes += times * from->dispatched_bytes;
+    to->hidden_ns += times * from->hidden_ns;
+    to->launches += times * from->launches;
+    to->waiting_ns += times * from->waiting_ns;
+}
+
 // Removes from the model what the request leaves out of it.
 void estimate_leave_out(const struct estimate_request *request, struct transformer *model);
 

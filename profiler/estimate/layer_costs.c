@@ -651,18 +651,8 @@ void make_experts(struct layer_maker *maker)
 
 static void add_layer(struct layer_estimate *all, const struct layer_estimate *part)
 {
-    for (int i = 0; i < ESTIMATE_PHASES; i++) {
-        struct phase_estimate *to = &all->phases[i];
-        const struct phase_estimate *from = &part->phases[i];
-        to->products_ns += from->products_ns;
-        to->attention_ns += from->attention_ns;
-        to->passes_ns += from->passes_ns;
-        to->communication_ns += from->communication_ns;
-        to->dispatch_ns += from->dispatch_ns;
-        to->dispatched_bytes += from->dispatched_bytes;
-        to->hidden_ns += from->hidden_ns;
-        to->launches += from->launches;
-    }
+    for (int i = 0; i < ESTIMATE_PHASES; i++)
+        phase_estimate_add(&all->phases[i], &part->phases[i], 1);
     all->parameters += part->parameters;
     all->expert_parameters += part->expert_parameters;
     all->saved_bytes += part->saved_bytes;
