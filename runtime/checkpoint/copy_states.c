@@ -70,7 +70,7 @@ bool copy_state_is_here(const struct copy_state *state, const struct pipeline *p
     return session_has(pipeline->session, state->stage, state->copy);
 }
 
-bool copy_state_read(const struct copy_state *state, const struct pipeline *pipeline, void *host, struct error *error)
+static bool read_state(const struct copy_state *state, const struct pipeline *pipeline, void *host, struct error *error)
 {
     const struct state_span span = span_of(state, pipeline);
     return session_read_state(pipeline->session, &span, state->copy, host, error);
@@ -116,7 +116,7 @@ bool copy_files_read(struct copy_files *files, const struct pipeline *pipeline, 
     bool good = true;
     for (size_t c = 0; good && c < files->states.count; c++) {
         files->files[c].written = (struct layer_written){ 0 };
-        good = !files->kept[c] || copy_state_read(&files->states.at[c], pipeline, files->kept[c], error);
+        good = !files->kept[c] || read_state(&files->states.at[c], pipeline, files->kept[c], error);
     }
     return good;
 }

@@ -34,7 +34,6 @@ struct lasting_layer copy_state_layer(const struct copy_state *state);
 extern const struct lasting_form copy_state_form;
 
 bool copy_state_is_here(const struct copy_state *state, const struct pipeline *pipeline);
-bool copy_state_read(const struct copy_state *state, const struct pipeline *pipeline, void *host, struct error *error);
 bool copy_state_write(const struct copy_state *state, const struct pipeline *pipeline, const void *host,
                       struct error *error);
 

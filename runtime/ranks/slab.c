@@ -94,7 +94,8 @@ uint64_t slab_bytes(const struct stage_bytes *bytes, const struct slots *slots, 
     return add_clamped(sum, workspace);
 }
 
-uint64_t slab_host_bytes(const struct stage_bytes *bytes, const struct slots *slots, uint32_t stage_count)
+// The same on the host, where it is host_bytes.
+static uint64_t host_bytes_of(const struct stage_bytes *bytes, const struct slots *slots, uint32_t stage_count)
 {
     uint64_t sum = 0;
     for (uint32_t s = 0; s < stage_count; s++) {
@@ -177,7 +178,7 @@ bool slab_open(struct slab *slab, struct device *device, const struct stage_byte
 {
     *slab = (struct slab){ .device = device, .stage_count = stage_count,
                            .bytes = slab_bytes(bytes, slots, stage_count),
-                           .host_bytes = slab_host_bytes(bytes, slots, stage_count) };
+                           .host_bytes = host_bytes_of(bytes, slots, stage_count) };
     slab->stages = calloc(stage_count + 1, sizeof *slab->stages);
     if (!slab->stages)
         return error_no_memory(error, "the slots of a rank");

@@ -90,9 +90,7 @@ struct slab {
     void *workspace;
 };
 
-// What slab_open() will allocate for these stages on the host, and on the device. For a single stage these are the
-// plan's host_bytes and peak_bytes.
-uint64_t slab_host_bytes(const struct stage_bytes *bytes, const struct slots *slots, uint32_t stage_count);
+// What slab_open() will allocate for these stages on the device. For a single stage it is the plan's peak_bytes.
 uint64_t slab_bytes(const struct stage_bytes *bytes, const struct slots *slots, uint32_t stage_count);
 
 // Opens a slab with zeroed slots. It makes one allocation on the device and one on its host (none if nothing is

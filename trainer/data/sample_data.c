@@ -47,7 +47,8 @@ bool sample_data_is(const char *path)
     return format && strstr(format, "\"weir.data\"");
 }
 
-char *sample_data_numbers_path(const char *path, struct error *error)
+// The path of the numbers of a document; free() it.
+static char *numbers_path(const char *path, struct error *error)
 {
     struct text text = { 0 };
     text_add(&text, "%s.numbers", path);
@@ -179,7 +180,7 @@ bool sample_data_save(struct sample_data *data, const struct output_part *parts,
                       struct error *error)
 {
     struct hash *hash = hash_create();
-    char *numbers = sample_data_numbers_path(path, error);
+    char *numbers = numbers_path(path, error);
     bool good = numbers && (hash || error_no_memory(error, "a hash of data"));
     data->bytes = 0;
     for (size_t i = 0; good && i < count; i++) {
@@ -255,7 +256,7 @@ bool sample_data_load(const char *path, struct sample_data *data, struct error *
     struct json_document *document = json_load(path, error);
     const bool is_read = document && sample_data_read(document, data, error);
     json_free(document);
-    char *numbers = is_read ? sample_data_numbers_path(path, error) : NULL;
+    char *numbers = is_read ? numbers_path(path, error) : NULL;
     const bool good = numbers && map_numbers(numbers, data, error) && check_numbers(data, numbers, error);
     free(numbers);
     if (!good)

@@ -63,8 +63,6 @@ void sample_data_clear(struct sample_data *data);
 // Saves the numbers, then the document, whose bytes and hash are set. `parts` are the numbers, in their order.
 bool sample_data_save(struct sample_data *data, const struct output_part *parts, size_t count, const char *path,
                       struct error *error);
-// The path of the numbers of a document; free() it.
-char *sample_data_numbers_path(const char *path, struct error *error);
 
 // Whether the data has the fields that a model wants, in its sizes, with labels below its classes. False with a sentence
 // that names the field.

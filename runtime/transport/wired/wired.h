@@ -51,6 +51,5 @@ bool wired_register(struct wired *wired, void *memory, uint64_t bytes, struct er
 
 struct transport *wired_transport(struct wired *wired);  // borrowed
 const struct wiring *wired_wiring(const struct wired *wired);
-uint64_t wired_room_bytes(const struct wired *wired);    // device memory of its own, for reductions
 
 #endif

@@ -216,11 +216,11 @@ static bool open_room(struct wired *wired, struct error *error)
         return true;
     wired->room_floats = max_u64(wired->settings.room_bytes / sizeof(float) / copies,
                                  sizeof(struct sign_block) / sizeof(float));  // a number of any kind
-    wired->room_bytes = wired->room_floats * copies * sizeof(float);
-    wired->room = device_allocate(wired->settings.device, wired->room_bytes, error);
+    const uint64_t bytes = wired->room_floats * copies * sizeof(float);
+    wired->room = device_allocate(wired->settings.device, bytes, error);
     wired->reduced = wired->room ? event_create(wired->settings.device, error) : NULL;
     wired->gathered = wired->reduced ? event_create(wired->settings.device, error) : NULL;
-    return wired->gathered && wired_register(wired, wired->room, wired->room_bytes, error);
+    return wired->gathered && wired_register(wired, wired->room, bytes, error);
 }
 
 // --- making and freeing ------------------------------------------------------------------------
@@ -319,9 +319,4 @@ struct transport *wired_transport(struct wired *wired)
 const struct wiring *wired_wiring(const struct wired *wired)
 {
     return &wired->wiring;
-}
-
-uint64_t wired_room_bytes(const struct wired *wired)
-{
-    return wired->room_bytes;
 }

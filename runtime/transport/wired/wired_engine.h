@@ -54,7 +54,7 @@ struct wired {
     struct event *reduced, *gathered;  // of reductions
     void *greetings;             // sent first over each wire
     float *room;                 // for what other copies send
-    uint64_t room_bytes, room_floats;  // floats: of one copy's part
+    uint64_t room_floats;  // of one copy's part
     struct contributions *contributions;     // by group; not needed for ties, and for schedules that flush
     uint64_t waits_ns, waited_ns;  // since when the rank waits, and when it last did
     bool failed, is_stuck;
