@@ -39,6 +39,7 @@ struct layer_kind {
     const char *shared;
     size_t (*shared_count)(const struct layer *layer);
     bool takes_whole_sequences;  // they never come in parts
+    bool is_attention;           // of the halves of a block
     void (*tensors)(const struct layer *layer, struct tensor *tensors, size_t *count);  // NULL: it has none
     bool (*ask)(struct layer *layer, struct device *device, struct error *error);  // NULL: it has nothing to ask
     struct kind_sizes (*sizes)(const struct layer *layer);
