@@ -8,10 +8,9 @@ enum { FIRST, Y, OWN };
 
 static struct kind_sizes cross_sizes(const struct layer *layer)
 {
-    return (struct kind_sizes){
-        .output_bytes = layer_bytes(layer, layer_elements(layer)),
-        .input = INPUT_FOR_BOTH,
-    };
+    struct kind_sizes sizes = plain_sizes(layer);
+    sizes.input = INPUT_FOR_BOTH;
+    return sizes;
 }
 
 static bool is_first(const struct layer *layer)

@@ -16,11 +16,6 @@
 // themselves: at the begin of F, and at the end of I.
 #include "models/expert_parts.h"
 
-static bool has_places(const struct layer *layer)
-{
-    return layer->shape.experts.have_places;
-}
-
 static bool is_message(const struct layer *layer)
 {
     return layer->shape.experts.is_message;
@@ -29,7 +24,7 @@ static bool is_message(const struct layer *layer)
 // Whether the layer itself exchanges rows.
 static bool exchanges(const struct layer *layer)
 {
-    return has_places(layer) && !is_message(layer);
+    return layer_has_places(layer) && !is_message(layer);
 }
 
 // --- what is carried -----------------------------------------------------------------
@@ -43,8 +38,7 @@ struct carried {
 
 static size_t room_of(const struct layer *layer)
 {
-    const size_t slots = router_slots(layer), taken = router_taken(layer);
-    return slots > taken ? slots : taken;
+    return max_u64(router_slots(layer), router_taken(layer));
 }
 
 static struct carried carried_in(const struct layer *layer, const struct layer_pass *pass, const void *memory)
@@ -59,10 +53,10 @@ static struct carried carried_in(const struct layer *layer, const struct layer_p
     carried.routing_at = walk.bytes;
     carried.routing = router_kept(layer, pass, &walk);
     carried.taken = carried.routing.ends;
-    if (has_places(layer))
+    if (layer_has_places(layer))
         carried.taken = walk_bytes(&walk, shape->most * sizeof(int32_t));
     carried.counts_at = walk.bytes;
-    if (has_places(layer))
+    if (layer_has_places(layer))
         carried.counts = walk_bytes(&walk, layer->shape.members * shape->router.experts * sizeof(int32_t));
     carried.bytes = walk.bytes;
     return carried;
@@ -87,12 +81,6 @@ static void carry(const struct layer *layer, const struct layer_pass *pass, void
     queue_copy(pass->base.queue, to, from, carried.rows_at);
     queue_copy(pass->base.queue, (char *)to + carried.routing_at, (const char *)from + carried.routing_at,
                carried.bytes - carried.routing_at);
-}
-
-static void do_nothing(const struct layer *layer, const struct layer_pass *pass)
-{
-    (void)layer;
-    (void)pass;
 }
 
 static struct shard_part rows_between(const struct layer *layer, const struct layer_pass *pass, struct values *from,
@@ -168,7 +156,7 @@ static struct router_work router_work_in(const struct layer *layer, struct walk 
     struct router_work work = { .rows = walk_values(walk, layer, rows * layer->shape.out) };
     work.shared = shared > 0 ? walk_values(walk, layer, rows * shared) : NULL;
     work.loss = walk_floats(walk, 1);
-    if (has_places(layer))
+    if (layer_has_places(layer))
         work.blocks = walk_bytes(walk, experts_blocks_bytes(layer));
     return work;
 }
@@ -212,11 +200,10 @@ static struct router_work router_work_of(const struct layer *layer, const struct
 
 static void router_choose_own(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct layer_norm norm = experts_norm(layer, pass);
     const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     const struct router_saved saved = router_saved_of(layer, pass);
     const struct router_work work = router_work_of(layer, pass);
-    kernel_layer_norm(pass->base.queue, &norm, work.rows, saved.mean, saved.rstd);
+    norm_forward(layer, pass);
     router_forward(layer, pass, &saved.routing, weights.at[EXPERTS_ROUTER], work.rows, work.blocks, work.loss);
 }
 
@@ -253,7 +240,7 @@ static void router_back(const struct layer *layer, const struct layer_pass *pass
 {
     struct queue *queue = pass->base.queue;
     struct values *place = pass->base.workspace;
-    const struct layer_norm norm = experts_norm(layer, pass);
+    const struct layer_norm norm = layer_norm_of(layer, pass);
     const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     const struct router_saved saved = router_saved_of(layer, pass);
     const struct router_held held = router_held_of(layer, pass);
@@ -276,17 +263,15 @@ static void router_backward_weight(const struct layer *layer, const struct layer
     struct queue *queue = pass->base.queue;
     struct values *normed = pass->base.workspace;
     const struct gradients to = layer_gradients(layer, pass->base.gradients);
-    const struct layer_norm norm = experts_norm(layer, pass);
     const struct router_held held = router_held_of(layer, pass);
     const struct carried gradient = carried_in(layer, pass, pass->base.output_gradient);
     const struct shared_expert shared = shared_back(layer, pass);
-    experts_share_down(layer, pass, &shared, gradient.shared);
-    kernel_layer_norm_again(queue, &norm, normed, held.mean, held.rstd);
-    experts_share_up(layer, pass, &shared, normed);
+    experts_share_gradients(layer, pass, shared.first, EXPERTS_DOWN, shared.kept_bent, gradient.shared);
+    norm_again(layer, pass, held.mean, held.rstd);
+    experts_share_gradients(layer, pass, shared.first, EXPERTS_UP, normed, shared.gradient);
     project_weight(queue, to.at[EXPERTS_ROUTER], normed, held.logits_gradient, layer_rows(layer), layer->shape.out,
                    layer->shape.experts.router.experts);
-    kernel_layer_norm_backward_weight(queue, &norm, to.at[EXPERTS_GAIN], to.at[EXPERTS_OFFSET], held.normed_gradient,
-                                      held.mean, held.rstd);
+    norm_backward_weight(layer, pass, held.normed_gradient, held.mean, held.rstd);
 }
 
 static struct layer_choices router_choices(const struct layer *layer, const void *saved)
@@ -314,7 +299,7 @@ const struct layer_kind layer_router = {
 static void products_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     experts_add_own(layer, tensors, count);
-    if (has_places(layer))
+    if (layer_has_places(layer))
         experts_number(layer, tensors, *count, 0, 0);
 }
 
@@ -327,7 +312,7 @@ static struct products_saved products_saved_in(const struct layer *layer, struct
 {
     const size_t taken = router_taken(layer);
     struct products_saved saved = { 0 };
-    saved.received = has_places(layer) ? walk_values(walk, layer, taken * layer->shape.out) : NULL;
+    saved.received = layer_has_places(layer) ? walk_values(walk, layer, taken * layer->shape.out) : NULL;
     saved.wide = walk_values(walk, layer, taken * experts_up_width(layer, layer->shape.experts.inner));
     return saved;
 }
@@ -342,13 +327,13 @@ static struct products_held products_held_in(const struct layer *layer, struct w
     const size_t taken = router_taken(layer), inner = layer->shape.experts.inner;
     struct products_held held = { .bent = walk_values(walk, layer, taken * inner) };
     held.wide_gradient = walk_values(walk, layer, taken * experts_up_width(layer, inner));
-    held.received = has_places(layer) ? walk_values(walk, layer, taken * layer->shape.out) : NULL;
+    held.received = layer_has_places(layer) ? walk_values(walk, layer, taken * layer->shape.out) : NULL;
     return held;
 }
 
 static uint64_t received_bytes(const struct layer *layer)
 {
-    return has_places(layer) ? layer_bytes(layer, router_taken(layer) * layer->shape.out) : 0;
+    return layer_has_places(layer) ? layer_bytes(layer, router_taken(layer) * layer->shape.out) : 0;
 }
 
 static struct kind_sizes products_sizes(const struct layer *layer)
@@ -450,7 +435,7 @@ const struct layer_kind layer_products = {
 // What the experts have given, if the layer itself has received it.
 static uint64_t given_bytes(const struct layer *layer)
 {
-    return has_places(layer) ? layer_bytes(layer, router_slots(layer) * layer->shape.out) : 0;
+    return layer_has_places(layer) ? layer_bytes(layer, router_slots(layer) * layer->shape.out) : 0;
 }
 
 struct combine_back_work {
@@ -460,7 +445,7 @@ struct combine_back_work {
 static struct combine_back_work combine_back_work_in(const struct layer *layer, struct walk *walk)
 {
     struct combine_back_work work = { .rows = walk_values(walk, layer, layer_elements(layer)) };
-    work.slots = has_places(layer) ? walk_values(walk, layer, router_slots(layer) * layer->shape.out) : NULL;
+    work.slots = layer_has_places(layer) ? walk_values(walk, layer, router_slots(layer) * layer->shape.out) : NULL;
     return work;
 }
 

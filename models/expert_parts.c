@@ -74,9 +74,7 @@ static void add_mlp(const struct layer *layer, const char *const names[4], size_
 
 void experts_add_router(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
-    const size_t width = layer->shape.out;
-    tensor_add(tensors, count, (struct tensor){ .name = "norm.gain", .rows = 1, .columns = width, .start = START_ONE });
-    tensor_add(tensors, count, (struct tensor){ .name = "norm.offset", .rows = 1, .columns = width });
+    norm_tensors(layer, tensors, count);
     router_tensor(layer, tensors, count);
 }
 
@@ -126,23 +124,15 @@ uint64_t experts_flops(const struct layer *layer)
     return layer_share(layer, 2 * router_taken(layer) * matrices_of(layer, layer->shape.experts.inner));
 }
 
-struct layer_norm experts_norm(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    return (struct layer_norm){
-        .in = pass->base.input, .gain = weights.at[EXPERTS_GAIN], .offset = weights.at[EXPERTS_OFFSET],
-        .rows = layer_rows(layer), .columns = layer->shape.out,
-    };
-}
-
-struct activation experts_activation(const struct layer *layer, const int32_t *taken)
+// The activation of the rows of the experts, which end where they say.
+static struct activation activation_of(const struct layer *layer, const int32_t *taken)
 {
     const struct expert_shape *shape = &layer->shape.experts;
     return (struct activation){ shape->is_swiglu, router_taken(layer), shape->inner,
                                 taken + first_own(layer) + layer_own_experts(layer) - 1 };
 }
 
-struct activation experts_shared_activation(const struct layer *layer)
+static struct activation shared_activation(const struct layer *layer)
 {
     const struct expert_shape *shape = &layer->shape.experts;
     return (struct activation){ shape->is_swiglu, layer_rows(layer), shape->shared, NULL };
@@ -179,7 +169,7 @@ static void multiply_groups(const struct layer *layer, const struct layer_pass *
 void experts_multiply(const struct layer *layer, const struct layer_pass *pass, const struct expert_products *products)
 {
     const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
-    const struct activation activation = experts_activation(layer, products->taken);
+    const struct activation activation = activation_of(layer, products->taken);
     struct matmul up = { .n = experts_up_width(layer, inner), .k = width, .a = products->received,
                          .c = products->wide };
     if (experts_have_biases(layer))
@@ -196,7 +186,7 @@ void experts_multiply_back(const struct layer *layer, const struct layer_pass *p
                            const struct expert_products_back *products)
 {
     const size_t width = layer->shape.out, inner = layer->shape.experts.inner;
-    const struct activation activation = experts_activation(layer, products->taken);
+    const struct activation activation = activation_of(layer, products->taken);
     multiply_groups(layer, pass, products->first, products->taken, EXPERTS_DOWN, (struct matmul){
         .transpose_b = true, .n = inner, .k = width, .a = products->received_gradient, .c = products->bent,
     });
@@ -237,7 +227,7 @@ void experts_share(const struct layer *layer, const struct layer_pass *pass, con
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer->shape.experts.shared;
     const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     const struct mlp_tensors own = mlp_tensors_from(layer, shared->first);
-    const struct activation activation = experts_shared_activation(layer);
+    const struct activation activation = shared_activation(layer);
     if (inner == 0)
         return;
     project(pass->base.queue, shared->wide, normed, weights.at[own.up],
@@ -252,7 +242,7 @@ void experts_share_back(const struct layer *layer, const struct layer_pass *pass
 {
     const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer->shape.experts.shared;
     const struct parameters weights = layer_parameters(layer, pass->base.parameters);
-    const struct activation activation = experts_shared_activation(layer);
+    const struct activation activation = shared_activation(layer);
     if (inner == 0)
         return;
     project_back(pass->base.queue, shared->kept_bent, out_gradient,
@@ -273,34 +263,19 @@ void experts_share_back_end(const struct layer *layer, const struct layer_pass *
     kernel_add(pass->base.queue, normed_gradient, normed_gradient, place, rows * width);
 }
 
-static void add_shared(const struct layer *layer, const struct layer_pass *pass, float *sums, float *bias,
-                       const struct values *in, const struct values *out_gradient, size_t in_width, size_t out_width)
+void experts_share_gradients(const struct layer *layer, const struct layer_pass *pass, size_t first,
+                             enum expert_product product, const struct values *in, const struct values *out_gradient)
 {
-    project_weight(pass->base.queue, sums, in, out_gradient, layer_rows(layer), in_width, out_width);
+    const size_t rows = layer_rows(layer), width = layer->shape.out, inner = layer->shape.experts.shared;
+    const size_t in_width = product == EXPERTS_UP ? width : inner;
+    const size_t out_width = product == EXPERTS_UP ? experts_up_width(layer, inner) : width;
+    const struct gradients to = layer_gradients(layer, pass->base.gradients);
+    const struct mlp_tensors own = mlp_tensors_from(layer, first);
+    if (inner == 0)
+        return;
+    project_weight(pass->base.queue, to.at[matrix_of(&own, product)], in, out_gradient, rows, in_width, out_width);
     if (experts_have_biases(layer))
-        kernel_sum_columns(pass->base.queue, bias, out_gradient, layer_rows(layer), out_width);
-}
-
-void experts_share_down(const struct layer *layer, const struct layer_pass *pass, const struct shared_expert *shared,
-                        const struct values *out_gradient)
-{
-    const struct gradients to = layer_gradients(layer, pass->base.gradients);
-    const struct mlp_tensors own = mlp_tensors_from(layer, shared->first);
-    const size_t inner = layer->shape.experts.shared;
-    if (inner > 0)
-        add_shared(layer, pass, to.at[own.down], to.at[own.down_bias], shared->kept_bent, out_gradient, inner,
-                   layer->shape.out);
-}
-
-void experts_share_up(const struct layer *layer, const struct layer_pass *pass, const struct shared_expert *shared,
-                      const struct values *normed)
-{
-    const struct gradients to = layer_gradients(layer, pass->base.gradients);
-    const struct mlp_tensors own = mlp_tensors_from(layer, shared->first);
-    const size_t inner = layer->shape.experts.shared;
-    if (inner > 0)
-        add_shared(layer, pass, to.at[own.up], to.at[own.up_bias], normed, shared->gradient, layer->shape.out,
-                   experts_up_width(layer, inner));
+        kernel_sum_columns(pass->base.queue, to.at[bias_of(&own, product)], out_gradient, rows, out_width);
 }
 
 // --- exchanges ---------------------------------------------------------------------------

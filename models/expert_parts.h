@@ -13,8 +13,8 @@ struct mlp_tensors {
 bool experts_have_biases(const struct layer *layer);
 size_t experts_mlp_tensors(const struct layer *layer);  // how many there are
 
-// The first tensors of a layer with a router.
-enum { EXPERTS_GAIN, EXPERTS_OFFSET, EXPERTS_ROUTER, EXPERTS_REST };
+// The first tensors of a layer with a router, behind those of its norm.
+enum { EXPERTS_ROUTER = NORM_TENSORS, EXPERTS_REST };
 void experts_add_router(const struct layer *layer, struct tensor *tensors, size_t *count);
 void experts_add_shared(const struct layer *layer, struct tensor *tensors, size_t *count);  // nothing without one
 // The tensors of the experts: those of copied ones, then a member's own.
@@ -29,13 +29,6 @@ size_t experts_up_width(const struct layer *layer, size_t inner);
 // The operations of the router and the shared expert, and those of the experts.
 uint64_t experts_flops_beside(const struct layer *layer);
 uint64_t experts_flops(const struct layer *layer);
-
-// The norm in front of the router.
-struct layer_norm experts_norm(const struct layer *layer, const struct layer_pass *pass);
-
-// The activations of the experts' rows, whose ends are given, and of the shared expert's.
-struct activation experts_activation(const struct layer *layer, const int32_t *taken);
-struct activation experts_shared_activation(const struct layer *layer);
 
 // --- the experts' products -----------------------------------------------------------
 
@@ -79,10 +72,9 @@ void experts_share_back(const struct layer *layer, const struct layer_pass *pass
 // Adds to the gradient of the normed rows. `place` is for all rows.
 void experts_share_back_end(const struct layer *layer, const struct layer_pass *pass,
                             const struct shared_expert *shared, struct values *normed_gradient, struct values *place);
-void experts_share_down(const struct layer *layer, const struct layer_pass *pass, const struct shared_expert *shared,
-                        const struct values *out_gradient);
-void experts_share_up(const struct layer *layer, const struct layer_pass *pass, const struct shared_expert *shared,
-                      const struct values *normed);
+// The gradients of its matrices and biases, like those of the experts. `first` is the number of its first tensor.
+void experts_share_gradients(const struct layer *layer, const struct layer_pass *pass, size_t first,
+                             enum expert_product product, const struct values *in, const struct values *out_gradient);
 
 // --- exchanges ---------------------------------------------------------------------------
 

@@ -26,11 +26,6 @@
 // token's sum in F, and in I the gradients of gates and normed rows.
 #include "models/expert_parts.h"
 
-static bool has_places(const struct layer *layer)
-{
-    return layer->shape.experts.have_places;
-}
-
 static bool is_shard(const struct layer *layer)
 {
     return layer->shape.shards > 1;
@@ -48,21 +43,21 @@ static size_t shared_tensors(const struct layer *layer)
 
 static size_t first_of_experts(const struct layer *layer)
 {
-    return EXPERTS_REST + (has_places(layer) ? shared_tensors(layer) : 0);
+    return EXPERTS_REST + (layer_has_places(layer) ? shared_tensors(layer) : 0);
 }
 
 static size_t first_of_shared(const struct layer *layer)
 {
-    return EXPERTS_REST + (has_places(layer) ? 0 : experts_mlp_tensors(layer));
+    return EXPERTS_REST + (layer_has_places(layer) ? 0 : experts_mlp_tensors(layer));
 }
 
 static void experts_tensors(const struct layer *layer, struct tensor *tensors, size_t *count)
 {
     experts_add_router(layer, tensors, count);
-    if (has_places(layer))
+    if (layer_has_places(layer))
         experts_add_shared(layer, tensors, count);
     experts_add_own(layer, tensors, count);
-    if (has_places(layer))
+    if (layer_has_places(layer))
         experts_number(layer, tensors, *count, first_of_experts(layer), EXPERTS_REST);
     else
         experts_add_shared(layer, tensors, count);
@@ -86,7 +81,7 @@ static struct kept experts_kept(const struct layer *layer, const struct layer_pa
     kept.rstd = walk_floats(walk, layer_rows(layer));
     kept.routing = router_kept(layer, pass, walk);
     kept.taken = kept.routing.ends;
-    if (has_places(layer))
+    if (layer_has_places(layer))
         kept.taken = walk_bytes(walk, layer->shape.experts.most * sizeof(int32_t));
     return kept;
 }
@@ -94,7 +89,7 @@ static struct kept experts_kept(const struct layer *layer, const struct layer_pa
 // The rows that a member's experts take. Without places there are none, since experts take what is sorted.
 static struct values *taken_rows(const struct layer *layer, struct walk *walk)
 {
-    return has_places(layer) ? walk_values(walk, layer, router_taken(layer) * layer->shape.out) : NULL;
+    return layer_has_places(layer) ? walk_values(walk, layer, router_taken(layer) * layer->shape.out) : NULL;
 }
 
 struct experts_saved {
@@ -109,7 +104,7 @@ static struct experts_saved experts_saved(const struct layer *layer, const struc
     const struct expert_shape *shape = &layer->shape.experts;
     struct experts_saved saved = { .kept = experts_kept(layer, pass, walk) };
     saved.received = taken_rows(layer, walk);
-    if (has_places(layer))
+    if (layer_has_places(layer))
         saved.counts = walk_bytes(walk, layer->shape.members * shape->router.experts * sizeof(int32_t));
     router_saved(layer, &saved.kept.routing, walk);
     saved.wide = walk_values(walk, layer, router_taken(layer) * experts_up_width(layer, shape->inner));
@@ -163,7 +158,7 @@ static struct experts_work forward_work(const struct layer *layer, struct walk *
     work.loss = walk_floats(walk, 1);
     work.given = taken_rows(layer, walk);
     work.partial = is_shard(layer) ? walk_values(walk, layer, rows * width) : NULL;
-    if (has_places(layer))
+    if (layer_has_places(layer))
         work.blocks = walk_bytes(walk, experts_blocks_bytes(layer));
     return work;
 }
@@ -248,11 +243,10 @@ static struct shard_part rows_between(const struct layer *layer, const struct la
 
 static void experts_choose(const struct layer *layer, const struct layer_pass *pass)
 {
-    const struct layer_norm norm = experts_norm(layer, pass);
     const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_work work = forward_work_of(layer, pass);
-    kernel_layer_norm(pass->base.queue, &norm, work.rows, saved.kept.mean, saved.kept.rstd);
+    norm_forward(layer, pass);
     router_forward(layer, pass, &saved.kept.routing, weights.at[EXPERTS_ROUTER], work.rows, work.blocks, work.loss);
 }
 
@@ -289,8 +283,8 @@ static void experts_forward(const struct layer *layer, const struct layer_pass *
     clear_rows(layer, pass, saved.given);
     experts_multiply(layer, pass, &(struct expert_products){
         .first = first_of_experts(layer), .taken = saved.kept.taken,
-        .received = has_places(layer) ? saved.received : work.slots, .wide = saved.wide, .bent = work.bent,
-        .given = has_places(layer) ? work.given : saved.given,
+        .received = layer_has_places(layer) ? saved.received : work.slots, .wide = saved.wide, .bent = work.bent,
+        .given = layer_has_places(layer) ? work.given : saved.given,
     });
     if (is_shard(layer))  // a part of the sum
         kernel_combine(pass->base.queue, &saved.kept.routing, work.partial, saved.given, NULL, layer->shape.out, true);
@@ -362,7 +356,7 @@ static void experts_back(const struct layer *layer, const struct layer_pass *pas
     clear_rows(layer, pass, work.given);
     experts_multiply_back(layer, pass, &(struct expert_products_back){
         .first = first_of_experts(layer), .taken = saved.kept.taken,
-        .received_gradient = has_places(layer) ? held.received_gradient : work.slots, .wide = saved.wide,
+        .received_gradient = layer_has_places(layer) ? held.received_gradient : work.slots, .wide = saved.wide,
         .bent = held.bent, .wide_gradient = held.wide_gradient, .given = work.given ? work.given : work.slots,
     });
     if (is_shard(layer))  // a part of the sum
@@ -380,7 +374,7 @@ static struct shard_part gradients_from_experts(const struct layer *layer, const
 static void experts_add_up_back(const struct layer *layer, const struct layer_pass *pass)
 {
     struct queue *queue = pass->base.queue;
-    const struct layer_norm norm = experts_norm(layer, pass);
+    const struct layer_norm norm = layer_norm_of(layer, pass);
     const struct parameters weights = layer_parameters(layer, pass->base.parameters);
     const struct experts_saved saved = saved_of(layer, pass);
     const struct experts_held held = held_of(layer, pass);
@@ -401,7 +395,7 @@ static void experts_add_up_back(const struct layer *layer, const struct layer_pa
     if (pass->is_both)
         return;
     queue_copy(queue, held.kept.mean, saved.kept.mean, kept_bytes(layer));
-    if (has_places(layer))
+    if (layer_has_places(layer))
         queue_copy(queue, held.received, saved.received, copied_bytes(layer) - kept_bytes(layer));
 }
 
@@ -411,7 +405,7 @@ static const struct values *sorted_again(const struct layer *layer, const struct
 {
     const struct experts_work work = backward_work_of(layer, pass);
     const struct experts_held held = held_of(layer, pass);
-    if (has_places(layer))
+    if (layer_has_places(layer))
         return received;
     kernel_permute(pass->base.queue, &held.kept.routing, work.slots, rows, layer->shape.out, is_gated);
     return work.slots;
@@ -422,7 +416,6 @@ static void experts_backward_weight(const struct layer *layer, const struct laye
     struct queue *queue = pass->base.queue;
     const size_t first = first_of_experts(layer);
     const struct gradients to = layer_gradients(layer, pass->base.gradients);
-    const struct layer_norm norm = experts_norm(layer, pass);
     const struct experts_held held = held_of(layer, pass);
     const struct experts_work work = backward_work_of(layer, pass);
     const struct shared_expert shared = shared_back(layer, pass);
@@ -430,16 +423,15 @@ static void experts_backward_weight(const struct layer *layer, const struct laye
 
     experts_add_gradients(layer, pass, first, held.kept.taken, EXPERTS_DOWN, held.bent,
                           sorted_again(layer, pass, held.received_gradient, gradient, true));
-    experts_share_down(layer, pass, &shared, gradient);
+    experts_share_gradients(layer, pass, shared.first, EXPERTS_DOWN, shared.kept_bent, gradient);
     // The normed input overwrites the gradient after dropout, which is no longer needed.
-    kernel_layer_norm_again(queue, &norm, work.rows, held.kept.mean, held.kept.rstd);
+    norm_again(layer, pass, held.kept.mean, held.kept.rstd);
     experts_add_gradients(layer, pass, first, held.kept.taken, EXPERTS_UP,
                           sorted_again(layer, pass, held.received, work.rows, false), held.wide_gradient);
-    experts_share_up(layer, pass, &shared, work.rows);
+    experts_share_gradients(layer, pass, shared.first, EXPERTS_UP, work.rows, shared.gradient);
     project_weight(queue, to.at[EXPERTS_ROUTER], work.rows, held.logits_gradient, layer_rows(layer), layer->shape.out,
                    layer->shape.experts.router.experts);
-    kernel_layer_norm_backward_weight(queue, &norm, to.at[EXPERTS_GAIN], to.at[EXPERTS_OFFSET], held.normed_gradient,
-                                      held.kept.mean, held.kept.rstd);
+    norm_backward_weight(layer, pass, held.normed_gradient, held.kept.mean, held.kept.rstd);
 }
 
 static struct layer_choices experts_choices(const struct layer *layer, const void *saved)

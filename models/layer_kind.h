@@ -240,6 +240,11 @@ struct gradients layer_gradients(const struct layer *layer, void *gradients);
 
 // The sizes of a kind that saves nothing and needs no workspace, and whose backward does not read its input.
 struct kind_sizes plain_sizes(const struct layer *layer);
+// The same of one that saves a byte for each number of its output.
+struct kind_sizes marked_sizes(const struct layer *layer);
+
+// A step behind which the shards communicate, and which does nothing else.
+void do_nothing(const struct layer *layer, const struct layer_pass *pass);
 
 // The numbers of a shard's own rows, within those of all rows.
 struct values *own_rows_of(const struct layer *layer, const void *numbers);

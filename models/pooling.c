@@ -8,13 +8,6 @@ static struct pooling pooling_of(const struct layer *layer)
                              .channels = layer->shape.out, .window = picture->window };
 }
 
-static struct kind_sizes max_pool_sizes(const struct layer *layer)
-{
-    struct kind_sizes sizes = plain_sizes(layer);
-    sizes.saved_bytes = round_to_256(layer_elements(layer));
-    return sizes;
-}
-
 static void max_pool_forward(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct pooling pooling = pooling_of(layer);
@@ -42,7 +35,7 @@ static void average_pool_backward(const struct layer *layer, const struct layer_
 
 const struct layer_kind layer_max_pool = {
     .name = "max-pool",
-    .sizes = max_pool_sizes,
+    .sizes = marked_sizes,
     .forward = { { max_pool_forward, NULL } },
     .backward_input = { { max_pool_backward, NULL } },
 };

@@ -18,15 +18,10 @@ size_t router_capacity(const struct layer *layer, size_t tokens)
     return expert_capacity(tokens * router->top, router->experts, layer->shape.experts.capacity);
 }
 
-static bool has_places(const struct layer *layer)
-{
-    return layer->shape.experts.have_places;
-}
-
 // Rows of a micro-batch, of all members.
 static size_t whole_rows(const struct layer *layer)
 {
-    return (has_places(layer) ? layer->shape.whole_batch : layer->shape.batch) * layer->shape.sequence;
+    return (layer_has_places(layer) ? layer->shape.whole_batch : layer->shape.batch) * layer->shape.sequence;
 }
 
 size_t router_slots(const struct layer *layer)
@@ -35,27 +30,22 @@ size_t router_slots(const struct layer *layer)
     return routing_most(layer_rows(layer), router->experts, router->top, router_capacity(layer, whole_rows(layer)));
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 size_t router_most_rows(const struct layer *layer)
 {
     const struct router *router = router_of(layer);
     const size_t rows = whole_rows(layer), own_rows = layer_rows(layer), top = router->top;
     const size_t capacity = router_capacity(layer, rows), most = layer->shape.experts.most;
     const size_t copies = layer->shape.experts.copies, others = most - copies;
-    const size_t of_others = routing_most(rows, others, smaller(others, top), capacity);
-    const size_t of_copies = routing_most(own_rows, copies, smaller(copies, top), capacity);
+    const size_t of_others = routing_most(rows, others, min_u64(others, top), capacity);
+    const size_t of_copies = routing_most(own_rows, copies, min_u64(copies, top), capacity);
     // A token of this member takes `top` of both together.
-    return smaller(of_others + of_copies, own_rows * smaller(most, top) + (rows - own_rows) * smaller(others, top));
+    return min_u64(of_others + of_copies, own_rows * min_u64(most, top) + (rows - own_rows) * min_u64(others, top));
 }
 
 size_t router_taken(const struct layer *layer)
 {
     const size_t most = layer->shape.experts.most_rows;
-    if (!has_places(layer))
+    if (!layer_has_places(layer))
         return router_slots(layer);
     return most > 0 ? most : router_most_rows(layer);
 }
@@ -68,8 +58,8 @@ struct counted_samples {
 static struct counted_samples samples_of(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct sample_share share = layer_samples(layer);
-    const size_t batch = has_places(layer) ? layer->shape.whole_batch : layer->shape.batch;
-    const uint64_t given = !pass ? 0 : has_places(layer) ? pass->whole_samples : pass->base.samples;
+    const size_t batch = layer_has_places(layer) ? layer->shape.whole_batch : layer->shape.batch;
+    const uint64_t given = !pass ? 0 : layer_has_places(layer) ? pass->whole_samples : pass->base.samples;
     const size_t all = given > 0 && given < batch ? (size_t)given : batch;
     const size_t behind = all > share.first ? all - share.first : 0;
     return (struct counted_samples){ all, behind < share.count ? behind : share.count };
@@ -129,7 +119,7 @@ void router_forward(const struct layer *layer, const struct layer_pass *pass, co
     kernel_matmul(queue, &(struct matmul){
         .m = rows, .n = experts, .k = layer->shape.in, .a = normed, .b = weight, .sums = logits,
     });
-    if (has_places(layer)) {
+    if (layer_has_places(layer)) {
         kernel_route_own(queue, &own, (char *)blocks + layer->shape.member * routing_block_bytes(experts));
         return;
     }
@@ -140,7 +130,7 @@ void router_forward(const struct layer *layer, const struct layer_pass *pass, co
 void router_join(const struct layer *layer, const struct layer_pass *pass, const struct routing *routing,
                  const struct routing_members *members, float *loss)
 {
-    if (!has_places(layer))
+    if (!layer_has_places(layer))
         return;
     kernel_route_all(pass->base.queue, routing, members, pass->base.statistics, loss);
     hand_loss_on(pass, loss);

@@ -299,20 +299,13 @@ void placed_tensors(const struct layer *layer, const char *const *names, struct 
 //     vectors    for each member, those of its samples, which are sent; then those of copied tables
 //     received   from each member, those of this member's samples
 //     partial    two outputs of one table, to add up parts by rows
+//
+// An exchange behind the tables has the vectors as its input, and the gradient of them likewise. If they come as a
+// message, that is what this member has received.
 
 struct vectors {
     struct values *vectors, *received, *partial;
 };
-
-static size_t block(const struct layer *layer)
-{
-    return layer->shape.batch * layer->shape.tables.places.sent * layer->shape.tables.places.unit;
-}
-
-static size_t copied(const struct layer *layer)
-{
-    return layer->shape.batch * layer->shape.tables.places.copied * layer->shape.tables.places.unit;
-}
 
 static size_t partial(const struct layer *layer)
 {
@@ -321,12 +314,17 @@ static size_t partial(const struct layer *layer)
 
 size_t placed_share(const struct layer *layer)
 {
-    return block(layer);
+    return layer->shape.batch * layer->shape.tables.places.sent * layer->shape.tables.places.unit;
+}
+
+static size_t shares(const struct layer *layer)
+{
+    return layer->shape.members * placed_share(layer);
 }
 
 size_t placed_numbers(const struct layer *layer)
 {
-    return layer->shape.members * block(layer) + copied(layer);
+    return shares(layer) + layer->shape.batch * layer->shape.tables.places.copied * layer->shape.tables.places.unit;
 }
 
 size_t placed_bags(const struct layer *layer)
@@ -348,30 +346,39 @@ struct bags placed_bags_of(const struct layer *layer, struct bags bags)
     return bags;
 }
 
-static struct vectors vectors_in(const struct layer *layer, struct walk *walk)
+static bool is_behind_tables(const struct layer *layer)
 {
-    struct vectors vectors;
-    vectors.vectors = walk_values(walk, layer, layer->shape.members * block(layer) + copied(layer));
-    vectors.received = walk_values(walk, layer, layer->shape.members * block(layer));
+    return layer->kind->data != DATA_IDS;
+}
+
+static struct vectors vectors_in(const struct layer *layer, const struct layer_pass *pass, struct walk *walk)
+{
+    struct vectors vectors = { .vectors = (struct values *)(uintptr_t)pass->base.input };
+    if (!is_behind_tables(layer))
+        vectors.vectors = walk_values(walk, layer, placed_numbers(layer));
+    vectors.received = walk_values(walk, layer, shares(layer));
+    if (layer->shape.tables.is_message)
+        vectors.received = vectors.vectors;
     vectors.partial = walk_values(walk, layer, 2 * partial(layer));
     return vectors;
 }
 
 uint64_t placed_forward_bytes(const struct layer *layer)
 {
+    const struct layer_pass nowhere = { .base = { .queue = NULL } };
     struct walk walk = { 0 };
-    vectors_in(layer, &walk);
+    vectors_in(layer, &nowhere, &walk);
     return walk.bytes;
 }
 
 uint64_t placed_input_bytes(const struct layer *layer)
 {
-    return layer_bytes(layer, layer->shape.members * block(layer));
+    return layer_bytes(layer, shares(layer));
 }
 
 uint64_t placed_held_bytes(const struct layer *layer)
 {
-    return layer_bytes(layer, layer->shape.members * block(layer) + copied(layer));
+    return layer_bytes(layer, placed_numbers(layer));
 }
 
 size_t placed_touched_rows(const struct layer *layer)
@@ -384,13 +391,13 @@ size_t placed_touched_rows(const struct layer *layer)
 
 static struct vectors vectors_of(const struct layer *layer, const struct layer_pass *pass)
 {
-    return vectors_in(layer, &(struct walk){ pass->base.workspace, 0 });
+    return vectors_in(layer, pass, &(struct walk){ pass->base.workspace, 0 });
 }
 
-static struct shard_part to_all(void *sent, size_t count, void *received)
+static struct shard_part to_all(const struct layer *layer, void *sent, void *received)
 {
-    return (struct shard_part){ .numbers = sent, .count = count, .are_floats = true, .exchange = SHARD_ALL_TO_ALL,
-                                .received = received };
+    return (struct shard_part){ .numbers = sent, .count = layer->shape.tables.is_message ? 0 : shares(layer),
+                                .are_floats = true, .exchange = SHARD_ALL_TO_ALL, .received = received };
 }
 
 void placed_forward(const struct layer *layer, const struct layer_pass *pass, const struct bags *bags)
@@ -401,7 +408,7 @@ void placed_forward(const struct layer *layer, const struct layer_pass *pass, co
 struct shard_part placed_vectors(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct vectors vectors = vectors_of(layer, pass);
-    return to_all(vectors.vectors, layer->shape.members * block(layer), vectors.received);
+    return to_all(layer, vectors.vectors, vectors.received);
 }
 
 // The vectors of one part, as they lie among those of a sample.
@@ -428,7 +435,7 @@ static void visit_parts(const struct layer *layer, struct values *exchanged, str
             size_t *at = part.is_copy ? &used_copied : &used[member];
             struct values *first = part.is_copy
                 ? values_at(copies, PRECISION_FP32, *at)
-                : values_at(exchanged, PRECISION_FP32, member * block(layer) + *at);
+                : values_at(exchanged, PRECISION_FP32, member * placed_share(layer) + *at);
             *at += part.columns;
             visit(self, &part, (struct columns){ first, part.is_copy ? copied : sent, part.columns },
                   (struct columns){ values_at(output, PRECISION_FP32, slot * tables->columns + part.first_column),
@@ -465,19 +472,13 @@ static void assemble(void *self, const struct table_part *part, struct columns r
         copy(assembling, output, sum);
 }
 
-static void assemble_all(const struct layer *layer, const struct layer_pass *pass, const struct vectors *vectors)
-{
-    struct assembling assembling = { pass->base.queue, layer, vectors->partial,
-                                     values_at(vectors->partial, PRECISION_FP32, partial(layer)) };
-    visit_parts(layer, vectors->received,
-                values_at(vectors->vectors, PRECISION_FP32, layer->shape.members * block(layer)), pass->base.output,
-                assemble, &assembling);
-}
-
 void placed_assemble(const struct layer *layer, const struct layer_pass *pass)
 {
     const struct vectors vectors = vectors_of(layer, pass);
-    assemble_all(layer, pass, &vectors);
+    struct assembling assembling = { pass->base.queue, layer, vectors.partial,
+                                     values_at(vectors.partial, PRECISION_FP32, partial(layer)) };
+    visit_parts(layer, vectors.received, values_at(vectors.vectors, PRECISION_FP32, shares(layer)), pass->base.output,
+                assemble, &assembling);
 }
 
 static void spread(void *self, const struct table_part *part, struct columns sent, struct columns gradient)
@@ -486,79 +487,23 @@ static void spread(void *self, const struct table_part *part, struct columns sen
     copy(self, sent, gradient);
 }
 
-// Behind what W needs of other members: the gradient of what this member has looked up in copied tables.
-static struct values *copies_of(const struct layer *layer, const struct layer_pass *pass)
+// The gradient of the vectors that this member has looked up: what W needs of other members, and behind that its own of
+// copied tables.
+static void *vectors_gradient(const struct layer *layer, const struct layer_pass *pass)
 {
-    return values_at(pass->base.held, PRECISION_FP32, layer->shape.members * block(layer));
+    return is_behind_tables(layer) ? pass->base.input_gradient : pass->base.held;
 }
 
 void placed_spread_gradient(const struct layer *layer, const struct layer_pass *pass)
 {
     struct assembling assembling = { .queue = pass->base.queue, .layer = layer };
-    visit_parts(layer, pass->base.workspace, copies_of(layer, pass),
+    void *gradient = vectors_gradient(layer, pass);
+    visit_parts(layer, layer->shape.tables.is_message ? gradient : pass->base.workspace,
+                values_at(gradient, PRECISION_FP32, shares(layer)),
                 (struct values *)(uintptr_t)pass->base.output_gradient, spread, &assembling);
 }
 
 struct shard_part placed_gradients(const struct layer *layer, const struct layer_pass *pass)
 {
-    return to_all(pass->base.workspace, layer->shape.members * block(layer), pass->base.held);
-}
-
-// --- an exchange behind the tables -------------------------------------------------
-//
-// Its input has what `vectors` has above, and so has the gradient of it.
-
-static struct vectors exchanged_in(const struct layer *layer, const struct layer_pass *pass, struct walk *walk)
-{
-    struct vectors vectors = { .vectors = (struct values *)(uintptr_t)pass->base.input };
-    vectors.received = walk_values(walk, layer, layer->shape.members * block(layer));
-    if (layer->shape.tables.is_message)
-        vectors.received = vectors.vectors;
-    vectors.partial = walk_values(walk, layer, 2 * partial(layer));
-    return vectors;
-}
-
-uint64_t exchanged_forward_bytes(const struct layer *layer)
-{
-    const struct layer_pass nowhere = { .base = { .queue = NULL } };
-    struct walk walk = { 0 };
-    exchanged_in(layer, &nowhere, &walk);
-    return walk.bytes;
-}
-
-uint64_t exchanged_input_bytes(const struct layer *layer)
-{
-    return placed_input_bytes(layer);
-}
-
-static struct shard_part exchanged(const struct layer *layer, void *sent, void *received)
-{
-    const size_t count = layer->shape.tables.is_message ? 0 : layer->shape.members * block(layer);
-    return to_all(sent, count, received);
-}
-
-struct shard_part exchanged_vectors(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct vectors vectors = exchanged_in(layer, pass, &(struct walk){ pass->base.workspace, 0 });
-    return exchanged(layer, vectors.vectors, vectors.received);
-}
-
-void exchanged_assemble(const struct layer *layer, const struct layer_pass *pass)
-{
-    const struct vectors vectors = exchanged_in(layer, pass, &(struct walk){ pass->base.workspace, 0 });
-    assemble_all(layer, pass, &vectors);
-}
-
-void exchanged_spread_gradient(const struct layer *layer, const struct layer_pass *pass)
-{
-    struct assembling assembling = { .queue = pass->base.queue, .layer = layer };
-    struct values *const gradient = pass->base.input_gradient;
-    visit_parts(layer, layer->shape.tables.is_message ? gradient : pass->base.workspace,
-                values_at(gradient, PRECISION_FP32, layer->shape.members * block(layer)),
-                (struct values *)(uintptr_t)pass->base.output_gradient, spread, &assembling);
-}
-
-struct shard_part exchanged_gradients(const struct layer *layer, const struct layer_pass *pass)
-{
-    return exchanged(layer, pass->base.workspace, pass->base.input_gradient);
+    return to_all(layer, pass->base.workspace, vectors_gradient(layer, pass));
 }

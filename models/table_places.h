@@ -61,19 +61,12 @@ uint64_t placed_input_bytes(const struct layer *layer);
 // The most rows that a micro-batch names, of units and without copies. 0: all tables are copied.
 size_t placed_touched_rows(const struct layer *layer);
 
-// What `exchange.c` does with them: bytes of its workspace, and its passes.
-uint64_t exchanged_forward_bytes(const struct layer *layer);
-uint64_t exchanged_input_bytes(const struct layer *layer);
-struct shard_part exchanged_vectors(const struct layer *layer, const struct layer_pass *pass);
-void exchanged_assemble(const struct layer *layer, const struct layer_pass *pass);
-void exchanged_spread_gradient(const struct layer *layer, const struct layer_pass *pass);
-struct shard_part exchanged_gradients(const struct layer *layer, const struct layer_pass *pass);
-
 // Numbers that a member has looked up, as they are exchanged: a share for each member, and behind them those of copied
 // tables. With an exchange behind the tables they are what the tables hand on.
 size_t placed_share(const struct layer *layer);
 size_t placed_numbers(const struct layer *layer);
 
+// The exchange of vectors. It is also that of the layer behind the tables (vector_exchange.c).
 void placed_forward(const struct layer *layer, const struct layer_pass *pass, const struct bags *bags);
 struct shard_part placed_vectors(const struct layer *layer, const struct layer_pass *pass);
 void placed_assemble(const struct layer *layer, const struct layer_pass *pass);

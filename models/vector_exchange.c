@@ -5,44 +5,33 @@
 // layer.h). This layer then finds what its member has received. On one stage it takes the all-to-all itself.
 #include "models/table_places.h"
 
-static bool has_places(const struct layer *layer)
-{
-    return layer->shape.tables.places.are_given;
-}
-
 static struct kind_sizes exchange_sizes(const struct layer *layer)
 {
     struct kind_sizes sizes = { .output_bytes = layer_bytes(layer, layer_elements(layer)), .input = INPUT_NEVER };
-    if (has_places(layer)) {
-        sizes.forward_workspace_bytes = exchanged_forward_bytes(layer);
-        sizes.input_workspace_bytes = exchanged_input_bytes(layer);
+    if (layer_has_places(layer)) {
+        sizes.forward_workspace_bytes = placed_forward_bytes(layer);
+        sizes.input_workspace_bytes = placed_input_bytes(layer);
     }
     return sizes;
 }
 
-static void exchange_begin(const struct layer *layer, const struct layer_pass *pass)
-{
-    (void)layer;
-    (void)pass;
-}
-
 static struct shard_part exchange_vectors(const struct layer *layer, const struct layer_pass *pass)
 {
-    return has_places(layer) ? exchanged_vectors(layer, pass) : (struct shard_part){ 0 };
+    return layer_has_places(layer) ? placed_vectors(layer, pass) : (struct shard_part){ 0 };
 }
 
 static void exchange_end(const struct layer *layer, const struct layer_pass *pass)
 {
-    if (has_places(layer))
-        exchanged_assemble(layer, pass);
+    if (layer_has_places(layer))
+        placed_assemble(layer, pass);
     else
         queue_copy(pass->base.queue, pass->base.output, pass->base.input, exchange_sizes(layer).output_bytes);
 }
 
 static void exchange_backward(const struct layer *layer, const struct layer_pass *pass)
 {
-    if (has_places(layer))
-        exchanged_spread_gradient(layer, pass);
+    if (layer_has_places(layer))
+        placed_spread_gradient(layer, pass);
     else
         queue_copy(pass->base.queue, pass->base.input_gradient, pass->base.output_gradient,
                    exchange_sizes(layer).output_bytes);
@@ -50,12 +39,12 @@ static void exchange_backward(const struct layer *layer, const struct layer_pass
 
 static struct shard_part exchange_gradients(const struct layer *layer, const struct layer_pass *pass)
 {
-    return has_places(layer) ? exchanged_gradients(layer, pass) : (struct shard_part){ 0 };
+    return layer_has_places(layer) ? placed_gradients(layer, pass) : (struct shard_part){ 0 };
 }
 
 const struct layer_kind layer_exchange = {
     .name = "exchange",
     .sizes = exchange_sizes,
-    .forward = { { exchange_begin, NULL }, { exchange_begin, exchange_vectors }, { exchange_end, NULL } },
+    .forward = { { do_nothing, NULL }, { do_nothing, exchange_vectors }, { exchange_end, NULL } },
     .backward_input = { { exchange_backward, exchange_gradients } },
 };
