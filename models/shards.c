@@ -322,46 +322,35 @@ void shards_forward(const struct layer *shards, const struct layer_pass *passes,
 
 typedef struct layer_pass inner_pass(const struct layer *layer, const struct layer_pass *pass);
 
-static void inner_passes(const struct layer *shards, const struct layer_pass *passes, size_t count, inner_pass *pass_of,
-                         struct layer_pass inner[SHARDS_MOST])
+// Runs I, W or both. As for one layer (layer.c): without a gradient to hand on and without anything for W, I has
+// nothing to do.
+static void run_backward(const struct layer *shards, const struct layer_pass *passes, size_t count, inner_pass *pass_of,
+                         bool has_input, bool has_weight)
 {
+    struct layer_pass inner[SHARDS_MOST] = { { .seed = 0 } };
+    struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
+    parts_of(shards, passes, count, parts);
     for (size_t s = 0; s < count; s++)
         inner[s] = pass_of(&shards[s], &passes[s]);
-}
-
-// As for one layer (layer.c): without a gradient to hand on and without anything for W, there is nothing to do.
-static void run_inputs_together(const struct layer *parts, const struct layer_pass *passes, size_t count)
-{
-    if (!parts[0].has_constant_inputs || parts[0].kind->sizes(&parts[0]).held_bytes > 0)
-        run_together(parts, passes, count, parts[0].kind->backward_input);
+    if (has_input && (!parts[0].has_constant_inputs || parts[0].kind->sizes(&parts[0]).held_bytes > 0))
+        run_together(parts, inner, count, parts[0].kind->backward_input);
+    if (has_weight)
+        run_together(parts, inner, count, parts[0].kind->backward_weight);
 }
 
 void shards_backward(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
-    struct layer_pass inner[SHARDS_MOST] = { { .seed = 0 } };
-    struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
-    parts_of(shards, passes, count, parts);
-    inner_passes(shards, passes, count, layer_pass_of_backward, inner);
-    run_inputs_together(parts, inner, count);
-    run_together(parts, inner, count, parts[0].kind->backward_weight);
+    run_backward(shards, passes, count, layer_pass_of_backward, true, true);
 }
 
 void shards_backward_input(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
-    struct layer_pass inner[SHARDS_MOST] = { { .seed = 0 } };
-    struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
-    parts_of(shards, passes, count, parts);
-    inner_passes(shards, passes, count, layer_pass_of_input, inner);
-    run_inputs_together(parts, inner, count);
+    run_backward(shards, passes, count, layer_pass_of_input, true, false);
 }
 
 void shards_backward_weight(const struct layer *shards, const struct layer_pass *passes, size_t count)
 {
-    struct layer_pass inner[SHARDS_MOST] = { { .seed = 0 } };
-    struct layer parts[SHARDS_MOST] = { { .kind = NULL } };
-    parts_of(shards, passes, count, parts);
-    inner_passes(shards, passes, count, layer_pass_of_weight, inner);
-    run_together(parts, inner, count, parts[0].kind->backward_weight);
+    run_backward(shards, passes, count, layer_pass_of_weight, false, true);
 }
 
 // --- parameters -------------------------------------------------------------------------
