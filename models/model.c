@@ -13,6 +13,10 @@ enum { WORDS_MULTIPLE = 128 };  // a padded model has a multiple of so many word
 enum { USUAL_RANK = 64 };       // of crosses
 static const float USUAL_SPEED = 0.001f;  // of the bias of a router, as DeepSeek-V3 has it
 
+#define EIGHT_EXPERTS \
+    { .experts = 8, .top = 2, .router = ROUTER_MIXTRAL, .capacity = 1.25, .auxiliary = 0.01f, .z = 0.001f }
+#define IMAGES(batch, side) .micro_batch = (batch), .pixels = (side), .channels = 3, .classes = 1000
+
 static const struct model_kind kinds[] = {
     { "gpt-nano", "a GPT over bytes that a laptop trains in minutes",
       { .micro_batch = 4, .sequence = 128, .width = 128, .blocks = 4, .heads = 4, .tying = TYING_UNTIED }, 256 },
@@ -22,12 +26,10 @@ static const struct model_kind kinds[] = {
       { .micro_batch = 1, .sequence = 1024, .width = 768, .blocks = 12, .heads = 12, .tying = TYING_TIED }, 50257 },
     { "gpt-moe-nano", "gpt-nano whose every second MLP is eight experts",
       { .micro_batch = 4, .sequence = 128, .width = 128, .blocks = 4, .heads = 4, .tying = TYING_UNTIED,
-        .experts = { .experts = 8, .top = 2, .router = ROUTER_MIXTRAL, .capacity = 1.25, .auxiliary = 0.01f,
-                     .z = 0.001f } }, 256 },
+        .experts = EIGHT_EXPERTS }, 256 },
     { "gpt-moe-10m", "gpt-10m whose every second MLP is eight experts",
       { .micro_batch = 2, .sequence = 128, .width = 384, .blocks = 6, .heads = 6, .tying = TYING_UNTIED,
-        .experts = { .experts = 8, .top = 2, .router = ROUTER_MIXTRAL, .capacity = 1.25, .auxiliary = 0.01f,
-                     .z = 0.001f } }, 256 },
+        .experts = EIGHT_EXPERTS }, 256 },
     { "mlp", "linear layers and ReLUs, each byte by itself",
       { .micro_batch = 4, .sequence = 64, .width = 128, .blocks = 3, .heads = 1, .tying = TYING_UNTIED }, 256 },
     { "mlp-unet", "the same down and up again, with a skip from each block down to its block up",
@@ -36,20 +38,14 @@ static const struct model_kind kinds[] = {
       { .micro_batch = 64, .pixels = 28, .channels = 1, .classes = 10 }, 0 },
     { "fashion-cnn", "two convolutions and two linear layers for small pictures",
       { .micro_batch = 64, .pixels = 28, .channels = 1, .classes = 10 }, 0 },
-    { "alexnet", "AlexNet", { .micro_batch = 16, .pixels = 224, .channels = 3, .classes = 1000 }, 0 },
-    { "vgg16", "VGG with 13 convolutions", { .micro_batch = 4, .pixels = 224, .channels = 3, .classes = 1000 }, 0 },
-    { "resnet18", "ResNet of 18 layers",
-      { .micro_batch = 8, .pixels = 224, .channels = 3, .classes = 1000, .stem = STEM_LARGE }, 0 },
-    { "resnet34", "ResNet of 34 layers",
-      { .micro_batch = 8, .pixels = 224, .channels = 3, .classes = 1000, .stem = STEM_LARGE }, 0 },
-    { "resnet50", "ResNet of 50 layers, with bottlenecks",
-      { .micro_batch = 4, .pixels = 224, .channels = 3, .classes = 1000, .stem = STEM_LARGE }, 0 },
-    { "resnet101", "the same of 101 layers",
-      { .micro_batch = 4, .pixels = 224, .channels = 3, .classes = 1000, .stem = STEM_LARGE }, 0 },
-    { "resnet152", "the same of 152 layers",
-      { .micro_batch = 4, .pixels = 224, .channels = 3, .classes = 1000, .stem = STEM_LARGE }, 0 },
-    { "inception_v3", "Inception v3 with its second classifier",
-      { .micro_batch = 4, .pixels = 299, .channels = 3, .classes = 1000 }, 0 },
+    { "alexnet", "AlexNet", { IMAGES(16, 224) }, 0 },
+    { "vgg16", "VGG with 13 convolutions", { IMAGES(4, 224) }, 0 },
+    { "resnet18", "ResNet of 18 layers", { IMAGES(8, 224), .stem = STEM_LARGE }, 0 },
+    { "resnet34", "ResNet of 34 layers", { IMAGES(8, 224), .stem = STEM_LARGE }, 0 },
+    { "resnet50", "ResNet of 50 layers, with bottlenecks", { IMAGES(4, 224), .stem = STEM_LARGE }, 0 },
+    { "resnet101", "the same of 101 layers", { IMAGES(4, 224), .stem = STEM_LARGE }, 0 },
+    { "resnet152", "the same of 152 layers", { IMAGES(4, 224), .stem = STEM_LARGE }, 0 },
+    { "inception_v3", "Inception v3 with its second classifier", { IMAGES(4, 299) }, 0 },
     { "unet", "U-Net: a class for each pixel, and a skip from each block down to its block up",
       { .micro_batch = 2, .pixels = 192, .channels = 3, .classes = 2, .width = 64, .blocks = 4 }, 0 },
     { "dlrm", "DLRM: tables, an MLP of numbers, and the products of every two vectors",
@@ -324,30 +320,24 @@ static bool sizes_choose(const struct model_kind *kind, const struct model_sizes
                          struct error *error)
 {
     const enum model_family family = model_kind_family(kind);
-    *sizes = (struct model_sizes){
-        .micro_batch = chosen(asked->micro_batch, kind->sizes.micro_batch),
-        .sequence = chosen(asked->sequence, kind->sizes.sequence),
-        .width = chosen(asked->width, kind->sizes.width),
-        .blocks = chosen(asked->blocks, kind->sizes.blocks),
-        .heads = chosen(asked->heads, kind->sizes.heads),
-        .pattern = asked->pattern,
-        .dropout = asked->dropout,
-        .has_dropout = asked->has_dropout,
-        .pixels = chosen(asked->pixels, kind->sizes.pixels),
-        .channels = chosen(asked->channels, kind->sizes.channels),
-        .classes = chosen(asked->classes, kind->sizes.classes),
-        .smoothing = asked->smoothing,
-        .stem = asked->stem != STEM_OWN ? asked->stem : kind->sizes.stem,
-        .unfused = asked->unfused,
-        .precision = asked->precision,
-        .tying = asked->tying != TYING_OWN ? asked->tying : kind->sizes.tying,
-        .padded = asked->padded,
-        .has_exchange = asked->has_exchange,
-    };
+    const struct model_sizes *usual = &kind->sizes;
+    *sizes = *asked;
+    sizes->micro_batch = chosen(asked->micro_batch, usual->micro_batch);
+    sizes->sequence = chosen(asked->sequence, usual->sequence);
+    sizes->width = chosen(asked->width, usual->width);
+    sizes->blocks = chosen(asked->blocks, usual->blocks);
+    sizes->heads = chosen(asked->heads, usual->heads);
+    sizes->pixels = chosen(asked->pixels, usual->pixels);
+    sizes->channels = chosen(asked->channels, usual->channels);
+    sizes->classes = chosen(asked->classes, usual->classes);
+    sizes->stem = asked->stem != STEM_OWN ? asked->stem : usual->stem;
+    sizes->tying = asked->tying != TYING_OWN ? asked->tying : usual->tying;
+    sizes->clicks = (struct click_sizes){ 0 };
+    sizes->experts = (struct expert_sizes){ 0 };
     if (family == FAMILY_CLICKS)
-        click_sizes_choose(&kind->sizes.clicks, &asked->clicks, &sizes->clicks);
-    if (kind->sizes.experts.experts > 0)
-        expert_sizes_choose(&kind->sizes.experts, &asked->experts, &sizes->experts);
+        click_sizes_choose(&usual->clicks, &asked->clicks, &sizes->clicks);
+    if (usual->experts.experts > 0)
+        expert_sizes_choose(&usual->experts, &asked->experts, &sizes->experts);
     if (!sizes_exist(kind, asked, error)
         || !size_is_good("micro-batch", sizes->micro_batch, family == FAMILY_CLICKS ? 65536 : 1024, error)
         || !size_is_good("sequence", sizes->sequence, 8192, error)
@@ -460,23 +450,11 @@ size_t model_fields(const struct model *model, struct model_field fields[MODEL_F
     return 2;
 }
 
-static bool windows_are_alike(const struct window *a, const struct window *b)
-{
-    return a->height == b->height && a->width == b->width && a->stride_height == b->stride_height
-        && a->stride_width == b->stride_width && a->padding_height == b->padding_height
-        && a->padding_width == b->padding_width;
-}
-
 static bool pictures_are_alike(const struct picture_shape *a, const struct picture_shape *b)
 {
-    return a->height == b->height && a->width == b->width && windows_are_alike(&a->window, &b->window)
+    return a->height == b->height && a->width == b->width && memcmp(&a->window, &b->window, sizeof a->window) == 0
         && a->groups == b->groups && a->factor == b->factor && a->has_bias == b->has_bias
         && a->has_relu == b->has_relu;
-}
-
-static bool patterns_are_alike(const struct attention_pattern *a, const struct attention_pattern *b)
-{
-    return a->window == b->window && a->global == b->global && a->stride == b->stride && a->block == b->block;
 }
 
 // What only training has may differ: the coefficients of losses, and the speed of a bias.
@@ -498,7 +476,8 @@ static bool layers_are_alike(const struct layer *a, const struct layer *b)
     return a->shape.in == b->shape.in && a->shape.out == b->shape.out && a->shape.vocabulary == b->shape.vocabulary
         && a->shape.tied == b->shape.tied
         && (a->kind != &layer_attention
-            || (a->shape.heads == b->shape.heads && patterns_are_alike(&a->shape.pattern, &b->shape.pattern)))
+            || (a->shape.heads == b->shape.heads
+                && memcmp(&a->shape.pattern, &b->shape.pattern, sizeof a->shape.pattern) == 0))
         && experts_are_alike(&a->shape.experts, &b->shape.experts)
         && pictures_are_alike(&a->shape.picture, &b->shape.picture);
 }
