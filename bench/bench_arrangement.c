@@ -9,27 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "bench/made_chain.h"
+#include "bench/real_profiles.h"
 #include "partitioner/plan_search.h"
-#include "profiler/import.h"
-
-#define FOLDER "../shared/data/partition/pipedream/"
 
 struct bench {
     char **wanted;  // texts that the name of a case must contain
     int wanted_count;
     struct error error;
 };
-
-static bool is_wanted(const struct bench *bench, const char *name)
-{
-    for (int i = 0; i < bench->wanted_count; i++)
-        if (!strstr(name, bench->wanted[i]))
-            return false;
-    return true;
-}
 
 // "3-1": ranks by stage.
 static void print_replicas(const struct plan *plan)
@@ -42,7 +31,7 @@ static void print_replicas(const struct plan *plan)
 
 static bool plan_once(struct bench *bench, const char *name, const struct search_request *request)
 {
-    if (!is_wanted(bench, name))
+    if (!has_all_texts(name, bench->wanted, bench->wanted_count))
         return true;
     uint64_t work = 0;
     struct search_request counted = *request;
@@ -67,10 +56,9 @@ static bool plan_once(struct bench *bench, const char *name, const struct search
 
 static bool plan_graph(struct bench *bench, const char *graph, const char *schedule, uint32_t devices)
 {
-    char path[200], name[80];
-    snprintf(path, sizeof path, FOLDER "%s.graph.txt", graph);
+    char name[80];
     snprintf(name, sizeof name, "%s %s %u devices", graph, schedule, devices);
-    struct profile *profile = import_pipedream(path, 1, &bench->error);
+    struct profile *profile = real_profile(graph, &bench->error);
     struct cluster *cluster = cluster_uniform(devices, (uint64_t)1 << 44, 5000, 1250000000, &bench->error);
     static const uint32_t shipped[] = { 15, 1 };
     struct search_request request = { .profile = profile, .cluster = cluster, .schedule = schedule, .ranks = devices,
@@ -139,9 +127,8 @@ int main(int count, char **arguments)
     static const char *const graphs[] = { "vgg16", "gnmt", "gnmt_large", "resnet50", "inception_v3" };
     static const char *const schedules[] = { "pipedream", "1f1b" };
     bool good = true;
-    if (access(FOLDER, R_OK) != 0)
-        printf("skipped: the real profiles are not here (" FOLDER ")\n");
-    for (uint32_t devices = 4; good && access(FOLDER, R_OK) == 0 && devices <= 16; devices *= 2)
+    const bool has_data = real_profiles_are_here();
+    for (uint32_t devices = 4; good && has_data && devices <= 16; devices *= 2)
         for (int i = 0; good && i < 10; i++)
             good = plan_graph(&bench, graphs[i / 2], schedules[i % 2], devices);
     for (uint32_t factor = 1; good && factor <= 8; factor *= 2)
@@ -150,7 +137,5 @@ int main(int count, char **arguments)
         good = plan_tight(&bench, 500, 64, 4, gib);
     good = good && plan_chain(&bench, 500, 64, 4, true) && plan_chain(&bench, 100, 16, 4, true)
         && plan_chain(&bench, 1000, 512, 4, false) && plan_servers(&bench, 1000, 64, 4);
-    if (!good)
-        fprintf(stderr, "bench_arrangement: %s\n", bench.error.text);
-    return good ? 0 : 3;
+    return good ? 0 : fail(&bench.error);
 }

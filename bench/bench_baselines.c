@@ -31,12 +31,6 @@ struct tally {
     double sum[BASELINES], most[BASELINES];
 };
 
-static int fail(const struct error *error)
-{
-    fprintf(stderr, "bench_baselines: %s\n", error->text);
-    return 3;
-}
-
 // --- loads --------------------------------------------------------------------------------
 
 static uint64_t *layer_times(const struct profile *profile, struct error *error)

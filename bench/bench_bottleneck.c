@@ -41,12 +41,6 @@ static const struct row {
     { "inception_v3", FLAT("4"), "straight", 1, 0, 0, "0.177874" },
 };
 
-static int fail(const struct error *error)
-{
-    fprintf(stderr, "bench_bottleneck: %s\n", error->text);
-    return 3;
-}
-
 static bool search(const struct profile *profile, enum bottleneck_model model, const struct row *row,
                    struct error *error)
 {

@@ -11,26 +11,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "bench/model_run.h"
 #include "common/ascending.h"
 #include "common/clock.h"
 #include "common/json.h"
-#include "partitioner/plan_search.h"
 #include "runtime/checkpoint/run_folder.h"
 #include "runtime/checkpoint/saver.h"
-#include "trainer/measure_model.h"
 #include "trainer/model_lasting.h"
-#include "trainer/model_layers.h"
-#include "trainer/model_spec.h"
 
-enum { MICRO_BATCHES = 16, ROUNDS_MOST = 1000, TURN = 4 };
+enum { ROUNDS_MOST = 1000, TURN = 4 };
 
 struct subject {
     struct device *device;
     struct model *model;
     struct profile *profile;
-    struct plan *plan;
-    struct model_layers *layers;
-    struct pipeline *pipeline;
+    struct model_run run;
     struct lasting_model *lasting;
     struct saver *saver;
 };
@@ -45,38 +40,19 @@ static void say(void *self, const char *sentence)
     fprintf(stderr, "bench_checkpoint: %s\n", sentence);
 }
 
-static bool make_plan(struct subject *subject, const char *name, struct error *error)
+static bool make(struct subject *subject, const char *name, const char *folder, struct error *error)
 {
     const struct measure_options options = measure_usual_options();
     subject->device = device_open("cpu", error);
     subject->model = subject->device ? model_from_spec(name, PRECISION_FP32, error) : NULL;
     subject->profile = subject->model ? measure_model(name, subject->device, &options, NULL, error) : NULL;
-    struct cluster *cluster = subject->profile ? cluster_uniform(2, (uint64_t)8 << 30, 5000, 10000000000, error) : NULL;
-    const struct search_request request = {
-        .profile = subject->profile, .cluster = cluster, .schedule = "1f1b", .ranks = 2, .chunks = 1,
-        .micro_batches = MICRO_BATCHES, .storage.optimizer = OPTIMIZER_ADAMW,
-    };
-    subject->plan = cluster ? plan_search(&request, error) : NULL;
-    cluster_free(cluster);
-    return subject->plan != NULL;
-}
-
-static bool make(struct subject *subject, const char *name, const char *folder, struct error *error)
-{
-    const struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1, .samples = MICRO_BATCHES };
-    const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .pin = true,
-                                               .optimizer = optimizer_default(OPTIMIZER_ADAMW) };
-    if (!make_plan(subject, name, error))
-        return false;
-    subject->layers = model_layers_create(subject->model, subject->device, &batches, error);
-    if (subject->layers)
-        subject->pipeline = pipeline_create(subject->plan, subject->layers->layers, subject->layers->layer_count,
-                                            subject->device, 1, &settings, error);
-    subject->lasting = subject->pipeline ? lasting_model_create(subject->model, OPTIMIZER_ADAMW, error) : NULL;
+    if (subject->profile && model_run_open(&subject->run, subject->profile, subject->model, subject->device, 2,
+                                           OPTIMIZER_ADAMW, error))
+        subject->lasting = lasting_model_create(subject->model, OPTIMIZER_ADAMW, error);
     if (!subject->lasting)
         return false;
     const struct saver_settings saving = {
-        .folder = folder, .keep = 1, .lasting = subject->lasting, .pipeline = subject->pipeline, .tell = say,
+        .folder = folder, .keep = 1, .lasting = subject->lasting, .pipeline = subject->run.pipeline, .tell = say,
     };
     subject->saver = saver_create(&saving, error);
     return subject->saver != NULL;
@@ -86,9 +62,7 @@ static void clear(struct subject *subject)
 {
     saver_free(subject->saver);
     lasting_model_free(subject->lasting);
-    pipeline_free(subject->pipeline);
-    model_layers_free(subject->layers);
-    plan_free(subject->plan);
+    model_run_close(&subject->run);
     profile_free(subject->profile);
     model_free(subject->model);
     device_close(subject->device);
@@ -97,18 +71,18 @@ static void clear(struct subject *subject)
 static bool step(struct subject *subject, uint64_t *ns, struct error *error)
 {
     const uint64_t start_ns = clock_now_ns();
-    const bool good = session_step(subject->pipeline->session, error) && saver_look(subject->saver, error);
+    const bool good = session_step(subject->run.pipeline->session, error) && saver_look(subject->saver, error);
     *ns = clock_now_ns() - start_ns;
     return good;
 }
 
 static bool take_round(struct subject *subject, size_t round, struct times *times, struct error *error)
 {
-    struct manifest manifest = { .model = subject->plan->model, .rate = "0.001", .steps = JSON_MAX };
+    struct manifest manifest = { .model = subject->run.plan->model, .rate = "0.001", .steps = JSON_MAX };
     bool good = true;
     for (size_t i = 0; good && i < TURN; i++)
         good = step(subject, &times->alone[round * TURN + i], error);
-    manifest.step = manifest.passes = session_steps(subject->pipeline->session);
+    manifest.step = manifest.passes = session_steps(subject->run.pipeline->session);
     manifest.plan.ranks = manifest.plan.stages = manifest.plan.micro_batches = manifest.plan.flush_every = 1;
     uint64_t start_ns = clock_now_ns();
     good = good && saver_save(subject->saver, &manifest, error);
@@ -163,7 +137,5 @@ int main(int count, char **arguments)
         run_folder_keep(folder, UINT64_MAX, 0, 0, &none);
         rmdir(folder);
     }
-    if (!good)
-        fprintf(stderr, "bench_checkpoint: %s\n", error.text);
-    return good ? 0 : 1;
+    return good ? 0 : fail(&error);
 }

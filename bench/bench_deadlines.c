@@ -196,7 +196,7 @@ int main(int count, char **arguments)
     for (size_t c = 0; good && !names && real_profiles_are_here() && cases[c]; c++)
         good = !strstr(cases[c], only) || try_case(cases[c], until, &faults, &error);
     if (!good)
-        return fprintf(stderr, "bench_deadlines: %s\n", error.text), 3;
+        return fail(&error);
     printf("%u searches were late, or have no plan where there is one\n", faults);
     return faults > 0;
 }

@@ -199,7 +199,5 @@ int main(int count, char **arguments)
     const bool good = run_all(&bench, arguments + 1, &is_good, &error);
     device_close(bench.device);
     model_free(bench.model);
-    if (!good)
-        fprintf(stderr, "bench_exchange: %s\n", error.text);
-    return good ? !is_good : (int)error.kind;
+    return good ? !is_good : fail(&error);
 }

@@ -62,10 +62,8 @@ int main(int count, char **arguments)
                                          &ahead_ns, &ratio, &error)
                    && member_run_compare(&run, in_turn(&error), &in_turn_ns, &other, &error);
     const double gain = (double)in_turn_ns / (double)ahead_ns;
-    if (!good) {
-        fprintf(stderr, "bench_exchange_members: %s\n", error.text);
-        return (int)error.kind;
-    }
+    if (!good)
+        return fail(&error);
     printf("tables-ahead is %.2f times as quick\n", gain);
     return !(ratio >= 0.95 && ratio <= 1.05 && gain >= 1.3);
 }

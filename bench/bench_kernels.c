@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/fail.h"
 #include "common/clock.h"
 #include "device/kernels.h"
 #include "device/picture_kernels.h"
@@ -80,10 +81,8 @@ static double timed_ns(const struct bench *bench, void (*run)(const struct bench
     for (int i = 0; i < RUNS_AHEAD; i++)
         run(bench);
     event_record(bench->end, bench->queue);
-    if (!queue_wait(bench->queue, &error)) {
-        fprintf(stderr, "%s\n", error.text);
-        exit(3);
-    }
+    if (!queue_wait(bench->queue, &error))
+        exit(fail(&error));
     return (double)(event_time_ns(bench->end) - event_time_ns(bench->start)) / RUNS_AHEAD;
 }
 
@@ -108,10 +107,8 @@ static void *memory(const struct bench *bench, uint64_t bytes)
 {
     struct error error = { 0 };
     void *memory = device_allocate(bench->device, bytes, &error);
-    if (!memory) {
-        fprintf(stderr, "%s\n", error.text);
-        exit(3);
-    }
+    if (!memory)
+        exit(fail(&error));
     fill(bench, memory, bytes);
     return memory;
 }
@@ -160,11 +157,6 @@ static void run_gelu_backward(const struct bench *b)
 static void run_relu(const struct bench *b)
 {
     kernel_relu(b->queue, values(b->out), b->bytes, values(b->x), b->count);
-}
-
-static void run_softmax(const struct bench *b)
-{
-    kernel_softmax(b->queue, values(b->out), values(b->x), b->count / 512, 512);
 }
 
 static struct layer_norm norm_of(const struct bench *b)
@@ -322,7 +314,6 @@ static const struct pass {
     { "gelu", run_gelu, 2, 0, 0, false },
     { "gelu_backward, both outputs", run_gelu_backward, 4, 0, 0, false },
     { "relu", run_relu, 2, 0.25, 0, false },
-    { "softmax of 512", run_softmax, 2, 0, 0, false },
     { "layer_norm of 1024", run_layer_norm, 2, 0, 0, false },
     { "layer_norm_backward_input", run_layer_norm_backward_input, 3, 0, 0, false },
     { "layer_norm_backward_weight", run_layer_norm_backward_weight, 2, 0, 0, false },
@@ -423,10 +414,8 @@ static uint64_t workspace_bytes(const struct bench *bench, const struct attentio
 {
     struct attention_bytes bytes;
     struct error error = { 0 };
-    if (!attention_bytes(bench->device, shape, &bytes, &error)) {
-        fprintf(stderr, "%s\n", error.text);
-        exit(3);
-    }
+    if (!attention_bytes(bench->device, shape, &bytes, &error))
+        exit(fail(&error));
     return bytes.forward > bytes.backward ? bytes.forward : bytes.backward;
 }
 
@@ -489,11 +478,9 @@ int main(int count, char **arguments)
         print_all(&bench);
         good = queue_wait(bench.queue, &error);
     }
-    if (!good)
-        fprintf(stderr, "%s\n", error.text);
     event_free(bench.end);
     event_free(bench.start);
     queue_free(bench.queue);
     device_close(device);
-    return good ? 0 : 3;
+    return good ? 0 : fail(&error);
 }

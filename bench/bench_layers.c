@@ -31,32 +31,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/fail.h"
 #include "common/clock.h"
+#include "common/number.h"
 #include "common/random.h"
 #include "device/expert_kernels.h"
 #include "device/picture_kernels.h"
 #include "device/table_kernels.h"
 
-enum { RUNS = 5, PASSES = 3 };
+enum { RUNS = 5, PASSES = 3, MOST_TAKEN = 32 };
 
 struct bench {
     struct device *device;
     struct queue *queue;
+    void *taken[MOST_TAKEN];  // the memory of a case
+    size_t taken_count;
 };
 
 static void must(bool good, const struct error *error)
 {
-    if (good)
-        return;
-    fprintf(stderr, "bench_layers: %s\n", error->text);
-    exit(3);
+    if (!good)
+        exit(fail(error));
 }
 
-static void *memory(const struct bench *bench, uint64_t bytes)
+static void *take(struct bench *bench, uint64_t bytes)
 {
     struct error error = { 0 };
+    must(bench->taken_count < MOST_TAKEN, &(struct error){ .text = "a case takes too many tensors" });
     void *made = device_allocate(bench->device, bytes, &error);
     must(made, &error);
+    return bench->taken[bench->taken_count++] = made;
+}
+
+static void release_all(struct bench *bench)
+{
+    while (bench->taken_count > 0)
+        device_release(bench->device, bench->taken[--bench->taken_count]);
+}
+
+static void *memory(struct bench *bench, uint64_t bytes)
+{
+    void *made = take(bench, bytes);
     kernel_fill_normal(bench->queue, made, 1, 1, 0, bytes / sizeof(float));
     return made;
 }
@@ -119,14 +134,12 @@ static bool read_convolution(struct convolution *c, const char *line)
     return is_whole;
 }
 
-static void time_convolution(const struct bench *bench, const struct convolution *shape)
+static void time_convolution(struct bench *bench, const struct convolution *shape)
 {
     static void (*const passes[PASSES])(const struct bench *, const void *) = { run_forward, run_input, run_weight };
     struct error error = { 0 };
     struct convolution_bytes bytes;
     must(convolution_bytes(bench->device, shape, &bytes, &error), &error);
-    uint64_t most = bytes.forward > bytes.input ? bytes.forward : bytes.input;
-    most = bytes.weight > most ? bytes.weight : most;
     const size_t weights = shape->window.height * shape->window.width * shape->in / shape->groups * shape->out;
     const size_t outs = shape->batch * convolution_height(shape) * convolution_width(shape) * shape->out;
     const struct convolving x = {
@@ -135,7 +148,7 @@ static void time_convolution(const struct bench *bench, const struct convolution
         .out = memory(bench, outs * sizeof(float)),
         .weights = memory(bench, weights * sizeof(float)),
         .weights_gradient = memory(bench, weights * sizeof(float)),
-        .workspace = memory(bench, most),
+        .workspace = memory(bench, max_u64(bytes.forward, max_u64(bytes.input, bytes.weight))),
     };
     double ns[PASSES];
     for (int i = 0; i < PASSES; i++) {
@@ -143,9 +156,6 @@ static void time_convolution(const struct bench *bench, const struct convolution
         ns[i] = best_ns(bench, passes[i], &x);
     }
     printf("%.0f %.0f %.0f\n", ns[0], ns[1], ns[2]);
-    void *const all[] = { x.in, x.out, x.weights, x.weights_gradient, x.workspace };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        device_release(bench->device, all[i]);
 }
 
 // --- bags ------------------------------------------------------------------------------------
@@ -200,30 +210,28 @@ struct table_sizes {
     size_t tables, rows, columns, samples, ids;
 };
 
-static bool read_bags(struct table_sizes *sizes, const char *line)
+static bool read_tables(struct table_sizes *sizes, const char *line)
 {
-    return sscanf(line, "bags %zu %zu %zu %zu %zu", &sizes->tables, &sizes->rows, &sizes->columns, &sizes->samples,
+    return sscanf(line, "%*s %zu %zu %zu %zu %zu", &sizes->tables, &sizes->rows, &sizes->columns, &sizes->samples,
                   &sizes->ids) == 5;
 }
 
-static bool read_update(struct table_sizes *sizes, const char *line)
+static bool begins(const char *line, const char *word)
 {
-    return sscanf(line, "update %zu %zu %zu %zu %zu", &sizes->tables, &sizes->rows, &sizes->columns, &sizes->samples,
-                  &sizes->ids) == 5;
+    return strncmp(line, word, strlen(word)) == 0;
 }
 
-static void *integers(const struct bench *bench, const int32_t *from, size_t count)
+static void *integers(struct bench *bench, const int32_t *from, size_t count)
 {
     struct error error = { 0 };
-    void *made = device_allocate(bench->device, count * sizeof *from, &error);
-    must(made, &error);
+    void *made = take(bench, count * sizeof *from);
     queue_upload(bench->queue, made, from, count * sizeof *from);
     must(queue_wait(bench->queue, &error), &error);
     return made;
 }
 
 // The ids of each table are uniform, so that hardly a row is in a cache.
-static struct bags draw_bags(const struct bench *bench, const struct table_sizes *sizes)
+static struct bags draw_bags(struct bench *bench, const struct table_sizes *sizes)
 {
     const size_t count = sizes->samples * sizes->tables;
     int32_t *ids = malloc(count * sizes->ids * sizeof *ids), *ends = malloc(count * sizeof *ends);
@@ -242,7 +250,7 @@ static struct bags draw_bags(const struct bench *bench, const struct table_sizes
     return bags;
 }
 
-static void time_bags(const struct bench *bench, const struct table_sizes *sizes)
+static void time_bags(struct bench *bench, const struct table_sizes *sizes)
 {
     const uint64_t bytes = sizes->tables * sizes->rows * sizes->columns * sizeof(float);
     struct looking_up x = { .bags = draw_bags(bench, sizes), .matrix = memory(bench, bytes) };
@@ -252,12 +260,9 @@ static void time_bags(const struct bench *bench, const struct table_sizes *sizes
     const double forward_ns = best_ns(bench, run_bags, &x);
     run_bags_backward(bench, &x);
     printf("%.0f %.0f\n", forward_ns, best_ns(bench, run_bags_backward, &x));
-    void *const all[] = { (void *)(uintptr_t)x.bags.ids, (void *)(uintptr_t)x.bags.ends, x.matrix, x.gradient, x.out };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        device_release(bench->device, all[i]);
 }
 
-static void time_updates(const struct bench *bench, const struct table_sizes *sizes)
+static void time_updates(struct bench *bench, const struct table_sizes *sizes)
 {
     const size_t rows = sizes->tables * sizes->rows, ids = sizes->samples * sizes->tables * sizes->ids;
     const size_t room = ids < rows ? ids : rows;
@@ -276,10 +281,6 @@ static void time_updates(const struct bench *bench, const struct table_sizes *si
         run_update(bench, &x);  // warm
         printf("%.0f%c", best_ns(bench, run_update, &x), x.by == UPDATE_ADAM ? '\n' : ' ');
     }
-    void *const all[] = { (void *)(uintptr_t)x.looking_up.bags.ids, (void *)(uintptr_t)x.looking_up.bags.ends,
-                          x.looking_up.matrix, x.looking_up.out, x.list.count, first, x.span.second };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        device_release(bench->device, all[i]);
 }
 
 // --- attention ---------------------------------------------------------------------------
@@ -312,7 +313,7 @@ static bool read_attention(struct attention *a, const char *line)
                   &p->window, &p->global, &p->stride, &p->block) == 8;
 }
 
-static void time_attention(const struct bench *bench, const struct attention *shape)
+static void time_attention(struct bench *bench, const struct attention *shape)
 {
     struct error error = { 0 };
     struct attention_bytes bytes;
@@ -325,15 +326,12 @@ static void time_attention(const struct bench *bench, const struct attention *sh
         .qkv_gradient = memory(bench, 3 * out),
         .out_gradient = memory(bench, out),
         .log_sums = memory(bench, shape->batch * shape->heads * shape->sequence * sizeof(float)),
-        .workspace = memory(bench, bytes.forward > bytes.backward ? bytes.forward : bytes.backward),
+        .workspace = memory(bench, max_u64(bytes.forward, bytes.backward)),
     };
     run_attention(bench, &x);  // warm
     const double forward_ns = best_ns(bench, run_attention, &x);
     run_attention_backward(bench, &x);
     printf("%.0f %.0f\n", forward_ns, best_ns(bench, run_attention_backward, &x));
-    void *const all[] = { x.qkv, x.out, x.qkv_gradient, x.out_gradient, x.log_sums, x.workspace };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        device_release(bench->device, all[i]);
 }
 
 // --- experts -----------------------------------------------------------------------------
@@ -414,7 +412,7 @@ static void run_experts_backward(const struct bench *bench, const void *argument
     add_groups(bench, x, is_dense ? x->in : x->sorted, x->bent_gradient, x->width, x->inner);
 }
 
-static struct routing routing_with_room(const struct bench *bench, size_t rows, size_t experts, size_t top)
+static struct routing routing_with_room(struct bench *bench, size_t rows, size_t experts, size_t top)
 {
     const uint64_t pairs = rows * top * sizeof(float);
     return (struct routing){
@@ -426,7 +424,7 @@ static struct routing routing_with_room(const struct bench *bench, size_t rows, 
     };
 }
 
-static void time_mlp(const struct bench *bench, const struct routing *routing, size_t width, size_t inner)
+static void time_mlp(struct bench *bench, const struct routing *routing, size_t width, size_t inner)
 {
     const size_t rows = routing->rows, slots = routing->most, experts = routing->router.experts;
     const uint64_t row = width * sizeof(float), wide = inner * sizeof(float);
@@ -448,23 +446,16 @@ static void time_mlp(const struct bench *bench, const struct routing *routing, s
     const double forward_ns = best_ns(bench, run_experts, &x);
     run_experts_backward(bench, &x);
     printf("%.0f %.0f ", forward_ns, best_ns(bench, run_experts_backward, &x));
-    void *const all[] = { x.in, x.out, x.gradient, x.sorted, x.given, x.wide, x.bent, x.bent_gradient, x.up, x.down,
-                          x.up_bias, x.down_bias, x.logits_gradient, x.sums, x.gates_gradient, x.statistics, x.loss };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        device_release(bench->device, all[i]);
 }
 
 // Rows, width, width inside of an expert, experts, and how many of them a row takes.
-static void time_experts(const struct bench *bench, const size_t sizes[5])
+static void time_experts(struct bench *bench, const size_t sizes[5])
 {
     const size_t tops[] = { sizes[4], 1 }, experts[] = { sizes[3], 1 };
     for (size_t i = 0; i < 2; i++) {
         const struct routing r = routing_with_room(bench, sizes[0], experts[i], tops[i]);
         time_mlp(bench, &r, sizes[1], i == 0 ? sizes[2] : sizes[2] * sizes[4]);
-        void *const all[] = { (void *)(uintptr_t)r.logits, r.choices, r.slots, r.pairs, r.ends, r.gates, r.shares,
-                              r.log_sums };
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
-            device_release(bench->device, all[k]);
+        release_all(bench);
     }
     printf("\n");
 }
@@ -489,9 +480,9 @@ int main(int count, char **arguments)
         size_t experts[5];
         if (read_convolution(&shape, line)) {
             time_convolution(&bench, &shape);
-        } else if (read_bags(&tables, line)) {
+        } else if (begins(line, "bags ") && read_tables(&tables, line)) {
             time_bags(&bench, &tables);
-        } else if (read_update(&tables, line)) {
+        } else if (begins(line, "update ") && read_tables(&tables, line)) {
             time_updates(&bench, &tables);
         } else if (read_attention(&attention, line)) {
             time_attention(&bench, &attention);
@@ -502,6 +493,7 @@ int main(int count, char **arguments)
             fprintf(stderr, "bench_layers: no such case: %s", line);
             return 2;
         }
+        release_all(&bench);
     }
     queue_free(bench.queue);
     device_close(bench.device);

@@ -3,6 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/fail.h"
 #include "common/number.h"
 #include "partitioner/objectives/bottleneck.h"
 #include "profiler/import.h"
@@ -91,9 +92,7 @@ int main(void)
     printf("model     input              machines                published, in s"
            "              found          downsets\n");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (!plan(&cases[i], &error)) {
-            fprintf(stderr, "bench_loads: %s\n", error.text);
-            return 1;
-        }
+        if (!plan(&cases[i], &error))
+            return fail(&error);
     return 0;
 }

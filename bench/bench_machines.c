@@ -13,14 +13,13 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "bench/idle_stage.h"
+#include "bench/synthetic_run.h"
 #include "common/clock.h"
 #include "common/number.h"
 #include "device/device.h"
 #include "runtime/groups/rank_places.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
-#include "tests/runtime/synthetic.h"
 
 enum { REPEATS = 5, MOST_RANKS = 16, MICRO_BATCHES = 8 };
 static const uint64_t milliseconds[] = { 1, 5, 20 };  // of a message
@@ -42,10 +41,7 @@ static struct session *open_session(struct bench *bench, const struct schedule *
                                     struct error *error)
 {
     struct stage stages[MOST_RANKS];
-    for (uint32_t s = 0; s < lowered->stages; s++) {
-        bench->synthetic[s] = synthetic_from_costs(costs, lowered->stages, s);
-        stages[s] = synthetic_stage(&bench->synthetic[s]);
-    }
+    synthetic_stages(costs, lowered->stages, bench->synthetic, stages);
     const struct session_settings settings = { .optimizer = { .kind = OPTIMIZER_SGD }, .group = bench->place->group,
                                                .is_stuck = &bench->place->is_stuck };
     return session_create(lowered, stages, bench->device, &settings, error);
@@ -54,16 +50,11 @@ static struct session *open_session(struct bench *bench, const struct schedule *
 // --- against the simulator ------------------------------------------------------------------
 
 static bool measure(struct bench *bench, const struct schedule *lowered, const struct cost_row *costs,
-                    double samples[REPEATS], struct error *error)
+                    uint64_t times[REPEATS], struct error *error)
 {
     struct session *session = open_session(bench, lowered, costs, error);
-    bool good = session && session_step(session, error);  // once to warm up
-    for (int i = 0; good && i < REPEATS; i++) {
-        good = session_step(session, error);
-        samples[i] = good ? (double)session_last(session)->iteration_ns : 0;
-    }
+    const bool good = session && synthetic_run_steps(session, times, REPEATS, error);
     session_free(session);
-    samples_sort(samples, REPEATS);
     return good;
 }
 
@@ -71,19 +62,20 @@ static bool compare(struct bench *bench, const struct schedule *lowered, uint64_
 {
     struct cost_row costs[MOST_RANKS];
     struct simulation simulation = { 0 };
-    double samples[REPEATS] = { 0 };
+    uint64_t times[REPEATS] = { 0 };
     for (uint32_t s = 0; s < lowered->stages; s++)
         costs[s] = (struct cost_row){ .forward_ns = 20 * millisecond_ns, .backward_ns = 40 * millisecond_ns,
                                       .output_bytes = bytes, .kept_forward_bytes = 1 << 16,
                                       .version_bytes = 1 << 12 };
     struct network *network = network_uniform(lowered->ranks, bench->link, error);
     const bool good = network && schedule_simulate(lowered, costs, network, &simulation, NULL, error)
-                   && measure(bench, lowered, costs, samples, error);
+                   && measure(bench, lowered, costs, times, error);
     const double simulated = (double)simulation.iteration_ns;
     if (good && speaks(bench))
         printf("%-8s %6llu KiB  simulated %8.2f ms  measured %8.2f ms  ratio %.4f  (%.4f to %.4f)\n", lowered->name,
-               (unsigned long long)bytes >> 10, simulated / 1e6, samples[REPEATS / 2] / 1e6,
-               samples[REPEATS / 2] / simulated, samples[0] / simulated, samples[REPEATS - 1] / simulated);
+               (unsigned long long)bytes >> 10, simulated / 1e6, (double)times[REPEATS / 2] / 1e6,
+               (double)times[REPEATS / 2] / simulated, (double)times[0] / simulated,
+               (double)times[REPEATS - 1] / simulated);
     simulation_clear(&simulation);
     network_free(network);
     return good;

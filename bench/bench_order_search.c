@@ -6,18 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/fail.h"
 #include "common/clock.h"
 #include "common/random.h"
 #include "schedules/search/order_search.h"
 #include "schedules/simulate.h"
 
 enum { RUNS = 5, MOST_STAGES = 256 };
-
-static int fail(const struct error *error)
-{
-    fprintf(stderr, "bench_order_search: %s\n", error->text);
-    return 3;
-}
 
 // Times in us; room in micro-batches of a stage. A micro-batch has 34 h + 5 a s bytes with s = 1024, of which 32 h
 // stay after I.

@@ -99,8 +99,5 @@ int main(int count, char **arguments)
     const bool good = overlap && compare(overlap, "dualpipev", rounds, &is_good, &error)
                    && compare(overlap, "zb-v", rounds, &is_good, &error);
     free(overlap);
-    if (good)
-        return !is_good;
-    fprintf(stderr, "bench_overlap: %s\n", error.text);
-    return (int)error.kind;
+    return good ? !is_good : fail(&error);
 }

@@ -37,14 +37,6 @@ struct bench {
     struct error error;
 };
 
-static bool is_wanted(const struct bench *bench, const char *name)
-{
-    for (int i = 0; i < bench->wanted_count; i++)
-        if (!strstr(name, bench->wanted[i]))
-            return false;
-    return true;
-}
-
 static uint64_t largest_peak(const struct plan *plan)
 {
     uint64_t largest = 0;
@@ -80,7 +72,7 @@ static bool plan_once(struct bench *bench, const char *schedule, uint32_t ranks,
 {
     char name[80];
     snprintf(name, sizeof name, "%s %s p%u x%u %s", bench->name, schedule, ranks, factor, tight ? "tight" : "ample");
-    if (ranks > bench->profile->layer_count || !is_wanted(bench, name))
+    if (ranks > bench->profile->layer_count || !has_all_texts(name, bench->wanted, bench->wanted_count))
         return true;
     struct cluster *cluster = cluster_uniform(ranks, (uint64_t)1 << 44, 5000, 12000000000, &bench->error);
     const struct search_request request = { .profile = bench->profile, .cluster = cluster, .schedule = schedule,
@@ -129,7 +121,5 @@ int main(int count, char **arguments)
         bench.profile = made_chain(chains[i].name, chains[i].layers, chains[i].is_uniform, &bench.error);
         good = bench.profile && plan_profile(&bench);
     }
-    if (!good)
-        fprintf(stderr, "bench_partition: %s\n", bench.error.text);
-    return good ? 0 : 3;
+    return good ? 0 : fail(&bench.error);
 }

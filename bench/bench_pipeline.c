@@ -9,59 +9,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/model_run.h"
 #include "common/ascending.h"
-#include "partitioner/plan_search.h"
-#include "runtime/pipeline.h"
-#include "trainer/measure_model.h"
-#include "trainer/model_layers.h"
-#include "trainer/model_spec.h"
 
-enum { MICRO_BATCHES = 16, ROUNDS_MOST = 1000, TURN = 4 };
+enum { ROUNDS_MOST = 1000, TURN = 4 };
 
-struct side {  // a plan that runs
-    struct plan *plan;
-    struct model_layers *layers;
-    struct pipeline *pipeline;
+struct side {
+    struct model_run run;
     uint64_t times[ROUNDS_MOST * TURN];
 };
 
-static bool make_side(const struct profile *profile, const struct model *model, struct device *device,
-                      uint32_t ranks, struct side *side, struct error *error)
-{
-    struct cluster *cluster = cluster_uniform(ranks, (uint64_t)8 << 30, 5000, 10000000000, error);
-    const bool is_half = device_precision(device) != PRECISION_FP32;
-    const enum optimizer_kind optimizer = is_half ? OPTIMIZER_ADAMW_MASTER : OPTIMIZER_ADAMW;
-    const struct search_request request = {
-        .profile = profile, .cluster = cluster, .schedule = "1f1b", .ranks = ranks, .chunks = 1,
-        .micro_batches = MICRO_BATCHES, .storage.optimizer = optimizer,
-    };
-    const struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1, .samples = MICRO_BATCHES };
-    const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .pin = true,
-                                               .optimizer = optimizer_default(optimizer) };
-    side->plan = cluster ? plan_search(&request, error) : NULL;
-    side->layers = side->plan ? model_layers_create(model, device, &batches, error) : NULL;
-    if (side->layers)
-        side->pipeline = pipeline_create(side->plan, side->layers->layers, side->layers->layer_count, device, 1,
-                                         &settings, error);
-    cluster_free(cluster);
-    return side->pipeline != NULL;
-}
-
-static void clear_side(struct side *side)
-{
-    pipeline_free(side->pipeline);
-    model_layers_free(side->layers);
-    plan_free(side->plan);
-}
-
 static bool take_turn(struct side *side, size_t round, struct error *error)
 {
-    if (!session_step(side->pipeline->session, error))
+    struct session *session = side->run.pipeline->session;
+    if (!session_step(session, error))
         return false;
     for (size_t i = 0; i < TURN; i++) {
-        if (!session_step(side->pipeline->session, error))
+        if (!session_step(session, error))
             return false;
-        side->times[round * TURN + i] = session_last(side->pipeline->session)->iteration_ns;
+        side->times[round * TURN + i] = session_last(session)->iteration_ns;
     }
     return true;
 }
@@ -79,20 +45,23 @@ static bool compare(const char *name, size_t rounds, const char *device_name, st
     const struct measure_options options = measure_usual_options();
     struct model *model = device ? model_from_spec(name, device_precision(device), error) : NULL;
     struct profile *profile = model ? measure_model(name, device, &options, NULL, error) : NULL;
-    bool good = profile && make_side(profile, model, device, 1, &one, error)
-        && make_side(profile, model, device, 2, &two, error);
+    const bool is_half = device && device_precision(device) != PRECISION_FP32;
+    const enum optimizer_kind optimizer = is_half ? OPTIMIZER_ADAMW_MASTER : OPTIMIZER_ADAMW;
+    bool good = profile && model_run_open(&one.run, profile, model, device, 1, optimizer, error)
+        && model_run_open(&two.run, profile, model, device, 2, optimizer, error);
     for (size_t round = 0; good && round < rounds; round++)
         good = take_turn(&one, round, error) && take_turn(&two, round, error);
     if (good) {
-        const double simulated = (double)one.plan->iteration_ns / (double)two.plan->iteration_ns;
+        const double one_ns = (double)one.run.plan->iteration_ns, two_ns = (double)two.run.plan->iteration_ns;
+        const double simulated = one_ns / two_ns;
         const double single = median(&one, rounds), pair = median(&two, rounds), measured = single / pair;
         printf("%-10s one thread %8.1f ms (simulated %8.1f)   two stages %8.1f ms (simulated %8.1f)\n", name,
-               single / 1e6, (double)one.plan->iteration_ns / 1e6, pair / 1e6, (double)two.plan->iteration_ns / 1e6);
+               single / 1e6, one_ns / 1e6, pair / 1e6, two_ns / 1e6);
         printf("%-10s speed-up %.3f, simulated %.3f: %.1f %% of it\n", name, measured, simulated,
                100 * measured / simulated);
     }
-    clear_side(&one);
-    clear_side(&two);
+    model_run_close(&one.run);
+    model_run_close(&two.run);
     profile_free(profile);
     model_free(model);
     device_close(device);
@@ -111,7 +80,5 @@ int main(int count, char **arguments)
     } else {
         good = compare("gpt-nano", 11, device, &error) && compare("gpt-10m", 3, device, &error);
     }
-    if (!good)
-        fprintf(stderr, "bench_pipeline: %s\n", error.text);
-    return good ? 0 : 1;
+    return good ? 0 : fail(&error);
 }

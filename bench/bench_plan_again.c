@@ -145,7 +145,7 @@ int main(int count, char **arguments)
     for (char *name = names ? strtok(names, ",") : NULL; good && name; name = strtok(NULL, ","))
         good = try_profile(&bench, name, &error);
     if (!good)
-        return fprintf(stderr, "bench_plan_again: %s\n", error.text), 3;
+        return fail(&error);
     printf("%lu requests, %lu plans are worse than they may be\n", bench.tried, bench.faults);
     return bench.faults > 0;
 }

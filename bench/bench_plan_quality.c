@@ -77,10 +77,8 @@ static int plan_share(const struct options *options, unsigned share)
     while (fgets(line, sizeof line, file)) {
         struct error error = { 0 };
         line[strcspn(line, "\n")] = '\0';
-        if (is_wanted(options, line) && index++ % options->jobs == share && !plan_line(line, &error)) {
-            fprintf(stderr, "bench_plan_quality: %s\n", error.text);
-            code = 3;
-        }
+        if (is_wanted(options, line) && index++ % options->jobs == share && !plan_line(line, &error))
+            code = fail(&error);
     }
     fclose(file);
     return code;

@@ -21,17 +21,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "bench/model_run.h"
 #include "bench/synthetic_run.h"
 #include "common/ascending.h"
 #include "partitioner/evaluate/reprice.h"
-#include "partitioner/plan_search.h"
 #include "partitioner/search/search_request.h"
-#include "runtime/pipeline.h"
-#include "trainer/measure_model.h"
-#include "trainer/model_layers.h"
-#include "trainer/model_spec.h"
 
-enum { MICRO_BATCHES = 16, TURNS_MOST = 11, STEPS = 4, REPEATS = 5 };
+enum { TURNS_MOST = 11, STEPS = 4, REPEATS = 5 };
 
 static const char *const models[] = {
     "fashion-cnn", "resnet18,pixels=28,channels=1,classes=10,stem=3x3s2,micro_batch=8",
@@ -70,10 +66,7 @@ struct computed {
     const char *name;
     struct device *device;
     struct model *model;
-    struct cluster *cluster;
-    struct plan *plan;
-    struct model_layers *layers;
-    struct pipeline *pipeline;
+    struct model_run run;
     struct network *network;
 };
 
@@ -86,30 +79,15 @@ static struct profile *profile_now(const struct computed *computed, struct error
 
 static bool open_pipeline(struct computed *computed, const struct profile *profile, struct error *error)
 {
-    const struct batch_settings batches = { .batches = BATCHES_RANDOM, .seed = 1, .samples = MICRO_BATCHES };
-    const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .pin = true,
-                                               .optimizer = optimizer_default(OPTIMIZER_MOMENTUM) };
-    computed->cluster = cluster_uniform(2, ROOM_BYTES, LATENCY_NS, BYTES_PER_SECOND, error);
-    if (!computed->cluster)
-        return false;
-    const struct search_request request = request_for(profile, computed->cluster, "1f1b", 2, MICRO_BATCHES);
-    computed->plan = plan_search(&request, error);
-    computed->network = computed->plan ? plan_network(computed->plan, error) : NULL;
-    if (computed->network)
-        computed->layers = model_layers_create(computed->model, computed->device, &batches, error);
-    if (computed->layers)
-        computed->pipeline = pipeline_create(computed->plan, computed->layers->layers, computed->layers->layer_count,
-                                             computed->device, 1, &settings, error);
-    return computed->pipeline != NULL;
+    if (model_run_open(&computed->run, profile, computed->model, computed->device, 2, OPTIMIZER_MOMENTUM, error))
+        computed->network = plan_network(computed->run.plan, error);
+    return computed->network != NULL;
 }
 
 static void close_pipeline(struct computed *computed)
 {
-    pipeline_free(computed->pipeline);
-    model_layers_free(computed->layers);
     network_free(computed->network);
-    plan_free(computed->plan);
-    cluster_free(computed->cluster);
+    model_run_close(&computed->run);
 }
 
 struct turn {
@@ -130,7 +108,7 @@ static bool time_updates(struct session *session, struct turn *turn, struct erro
 
 static bool run_turn(const struct computed *computed, struct turn *turn, struct error *error)
 {
-    struct session *session = computed->pipeline->session;
+    struct session *session = computed->run.pipeline->session;
     uint64_t times[STEPS] = { 0 };
     bool good = session_step(session, error) && time_updates(session, turn, error);
     for (size_t i = 0; good && i < STEPS; i++) {
@@ -146,15 +124,15 @@ static bool run_turn(const struct computed *computed, struct turn *turn, struct 
 static bool simulate(const struct computed *computed, const struct profile *profile, const struct turn *turn,
                      uint64_t *iteration_ns, struct error *error)
 {
-    struct search_request request = request_for(profile, computed->cluster, "1f1b", 2, MICRO_BATCHES);
-    struct plan *plan = search_resolve(&request, error) ? plan_reprice(computed->plan, &request, error) : NULL;
+    struct search_request request = request_for(profile, computed->run.cluster, "1f1b", 2, MODEL_RUN_MICRO_BATCHES);
+    struct plan *plan = search_resolve(&request, error) ? plan_reprice(computed->run.plan, &request, error) : NULL;
     struct simulation simulation = { 0 };
     struct cost_row costs[2];
     for (size_t s = 0; plan && s < 2; s++) {
         costs[s] = plan->stages[s].costs;
         costs[s].step_ns = turn->step_ns[s];
     }
-    const bool good = plan && schedule_simulate(computed->pipeline->schedule, costs, computed->network, &simulation,
+    const bool good = plan && schedule_simulate(computed->run.pipeline->schedule, costs, computed->network, &simulation,
                                                 NULL, error);
     *iteration_ns = simulation.iteration_ns;
     simulation_clear(&simulation);
@@ -324,7 +302,5 @@ int main(int count, char **arguments)
         for (size_t i = 0; good && i < sizeof models / sizeof models[0]; i++)
             good = run_model(models[i], mode, device, &is_near_all, &error);
     device_close(device);
-    if (!good)
-        fprintf(stderr, "bench_profiled: %s\n", error.text);
-    return good ? !is_near_all : (int)error.kind;
+    return good ? !is_near_all : fail(&error);
 }

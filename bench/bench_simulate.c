@@ -5,18 +5,13 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "bench/fail.h"
 #include "common/clock.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "schedules/simulate.h"
 
 enum { RANKS = 128, MICRO_BATCHES = 8192, RUNS = 7 };
-
-static int fail(const struct error *error)
-{
-    fprintf(stderr, "bench_simulate: %s\n", error->text);
-    return 3;
-}
 
 static void fill_costs(struct cost_row *costs)
 {

@@ -15,12 +15,6 @@ struct sums {
     unsigned cases;
 };
 
-static int fail(const struct error *error)
-{
-    fprintf(stderr, "bench_stability: %s\n", error->text);
-    return 3;
-}
-
 static bool measure(const struct search_request *search, struct sums *sums, struct error *error)
 {
     const struct regret_request request = { .search = search, .noise.ppm = 30000, .draws = 50, .seed = 1,

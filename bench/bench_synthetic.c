@@ -122,8 +122,6 @@ int main(int count, char **arguments)
     if (good)
         printf("%u comparisons: the highest ratio is %.4f, and %.4f of the quickest runs\n", bench.lines, bench.worst,
                bench.worst_least);
-    else
-        fprintf(stderr, "%s\n", error.text);
     device_close(bench.device);
-    return good ? 0 : (int)error.kind;
+    return good ? 0 : fail(&error);
 }

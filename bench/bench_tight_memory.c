@@ -201,13 +201,10 @@ int main(int count, char **arguments)
     if (!real_profiles_are_here())
         return 0;
     printf("model     ranks  memory                         ours             trying   ratio\n");
-    for (size_t i = 0; graphs[i]; i++) {
+    for (size_t i = 0; graphs[i]; i++)
         if ((!options.model || strcmp(options.model, graphs[i]) == 0)
-            && !plan_graph(&options, graphs[i], &faults, &error)) {
-            fprintf(stderr, "bench_tight_memory: %s\n", error.text);
-            return 3;
-        }
-    }
+            && !plan_graph(&options, graphs[i], &faults, &error))
+            return fail(&error);
     printf("%u plans are slower than they may be\n", faults);
     return faults > 0;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/fail.h"
 #include "common/ascending.h"
 #include "common/clock.h"
 #include "common/random.h"
@@ -77,7 +78,5 @@ int main(int count, char **arguments)
     const char *device = count > 3 ? arguments[3] : "cpu";
     const bool good = count > 1 ? bench(arguments[1], steps ? steps : 10, device, &error)
                                 : bench("gpt-nano", 20, device, &error) && bench("gpt-10m", 5, device, &error);
-    if (!good)
-        fprintf(stderr, "%s\n", error.text);
-    return good ? 0 : 3;
+    return good ? 0 : fail(&error);
 }

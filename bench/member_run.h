@@ -65,10 +65,8 @@ static inline bool member_run_measure(const struct member_run *run, const struct
     struct stage *stages = calloc(lowered->stages, sizeof *stages);
     struct member members[MOST_MEMBERS] = { { .session = NULL } };
     bool good = messages && ((synthetic && stages) || error_no_memory(error, "a benchmark"));
-    for (uint32_t s = 0; good && s < lowered->stages; s++) {
-        synthetic[s] = synthetic_from_costs(run->costs, lowered->stages, s);
-        stages[s] = synthetic_stage(&synthetic[s]);
-    }
+    if (good)
+        synthetic_stages(run->costs, lowered->stages, synthetic, stages);
     for (uint32_t m = 0; good && m < run->members; m++) {
         const struct session_settings settings = { .capacity = TRANSPORT_UNLIMITED, .exchanged = messages, .member = m,
                                                    .optimizer = { .kind = OPTIMIZER_SGD } };

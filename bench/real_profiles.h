@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/fail.h"
 #include "profiler/import.h"
 
 #define REAL_PROFILES "../shared/data/partition/pipedream/"
@@ -27,46 +28,13 @@ static inline struct profile *real_profile(const char *graph, struct error *erro
     return import_pipedream(path, 1, error);
 }
 
-// A benchmark that plans each of them on 4, 8 and 16 ranks by some schedules. Lists end with NULL.
-struct real_bench {
-    const char *name;
-    const char *const *graphs, *const *schedules;
-    bool (*plan)(const struct profile *profile, uint32_t ranks, const char *schedule, struct error *error);
-};
-
-static inline bool real_is_wanted(int count, char **arguments, int index, const char *word)
+// Whether a case is wanted whose name must have all of some texts.
+static inline bool has_all_texts(const char *name, char **texts, int count)
 {
-    return count <= index || strcmp(arguments[index], word) == 0;
-}
-
-static inline bool real_bench_profile(const struct real_bench *bench, const char *graph, int count, char **arguments,
-                                      struct error *error)
-{
-    struct profile *profile = real_profile(graph, error);
-    bool good = profile != NULL;
-    for (uint32_t ranks = 4; good && ranks <= 16; ranks *= 2)
-        for (size_t s = 0; good && bench->schedules[s]; s++)
-            if ((count <= 2 || strtoul(arguments[2], NULL, 10) == ranks)
-                && real_is_wanted(count, arguments, 3, bench->schedules[s]))
-                good = bench->plan(profile, ranks, bench->schedules[s], error);
-    profile_free(profile);
-    return good;
-}
-
-// Runs all cases, or those of the arguments [MODEL [RANKS [SCHEDULE]]]; returns the exit code.
-static inline int real_bench_run(const struct real_bench *bench, int count, char **arguments)
-{
-    struct error error = { 0 };
-    if (!real_profiles_are_here())
-        return 0;
-    for (size_t i = 0; bench->graphs[i]; i++) {
-        if (real_is_wanted(count, arguments, 1, bench->graphs[i])
-            && !real_bench_profile(bench, bench->graphs[i], count, arguments, &error)) {
-            fprintf(stderr, "%s: %s\n", bench->name, error.text);
-            return 3;
-        }
-    }
-    return 0;
+    for (int i = 0; i < count; i++)
+        if (!strstr(name, texts[i]))
+            return false;
+    return true;
 }
 
 #endif
