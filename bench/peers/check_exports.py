@@ -37,7 +37,7 @@ import types
 import unittest.mock
 
 import exported_estimates
-from exported_estimates import Differs, same
+from exported_estimates import Differs, Exported, load, read_all, same
 
 BLOCKS, PARTS = 6, ('attention', 'mlp')
 LAYERS = ['embedding'] + [f'block{b}.{part}' for b in range(BLOCKS) for part in PARTS] + ['head']
@@ -74,7 +74,7 @@ def write_file(path, text):
         file.write(text)
 
 
-class Case:
+class Case(Exported):
     """A plan, and what it says."""
 
     def __init__(self, weir, folder, row):
@@ -86,19 +86,9 @@ class Case:
                    '-o', f'{folder}/plan.json'] + (['--recompute', again] if again else [])
         subprocess.run(command, check=True, capture_output=True)
 
-    def export(self, name, *options):
-        """The text; or None, where the format has no way to say it. What the framework runs is then in self.stages."""
-        ended = subprocess.run([self.weir, 'export', name, f'{self.folder}/plan.json', '--profile',
-                                f'{self.folder}/profile.json', *options], capture_output=True, text=True,
-                               check=False)
-        if ended.returncode == 1:
-            return None
-        if ended.returncode:
-            raise SystemExit(ended.stderr)
-        with open(f'{self.folder}/plan.json', encoding='utf-8') as file:
-            self.stages = json.load(file)['stages']
-        self.is_rounded = 'So it takes ' in ended.stderr
-        return ended.stdout
+    @property
+    def stages(self):
+        return self.plan['stages']
 
     def blocks(self):
         return [[int(name[5:].split('.')[0]) for name in stage['layers'] if name.endswith('.attention')]
@@ -270,8 +260,7 @@ def run_titan(folder, ranks, *config):
             if process.wait(600):
                 logs[rank].seek(0)
                 raise Differs(f'rank {rank} ended with {process.returncode}:\n{logs[rank].read()[-4000:]}')
-            with open(f'{folder}/ran.{rank}', encoding='utf-8') as file:
-                ran.append(json.load(file))
+            ran.append(load(f'{folder}/ran.{rank}'))
     finally:
         for process, log in zip(started, logs):
             process.kill()
@@ -284,8 +273,7 @@ def run_whole(folder, samples):
     path = f'{folder}/whole.{samples}'
     if not os.path.exists(path):
         write_file(path, json.dumps(run_titan(folder, 1, '--module', 'small', '--config', 'small_llama')[0]['losses']))
-    with open(path, encoding='utf-8') as file:
-        return json.load(file)
+    return load(path)
 
 
 def check_torchtitan_run(case, _):
@@ -352,8 +340,7 @@ def run_deepspeed(rank, world, text, path, out):
     if module.activation_checkpoint_interval > 0:
         module._precompute_checkpointable_values()
     module(torch.ones(2, 4, requires_grad=True)).sum().backward()
-    with open(f'{out}.{rank}', 'w', encoding='utf-8') as file:
-        json.dump([module.parts, runs], file)
+    write_file(f'{out}.{rank}', json.dumps([module.parts, runs]))
 
 
 def check_deepspeed(case, text):
@@ -365,8 +352,7 @@ def check_deepspeed(case, text):
     multiprocessing.start_processes(run_deepspeed, (case.ranks, text, out + '.store', out), nprocs=case.ranks,
                                     start_method='fork')
     for rank, stage in enumerate(case.stages):
-        with open(f'{out}.{rank}', encoding='utf-8') as file:
-            parts, runs = json.load(file)
+        parts, runs = load(f'{out}.{rank}')
         same('parts', parts, [s['first'] for s in case.stages] + [len(LAYERS)])
         if case.is_rounded:
             continue
@@ -495,8 +481,7 @@ def check_pytorch(case, text):
 def check_pytorch_csv(case, text):
     schedules = importlib.import_module('torch.distributed.pipelining.schedules')
     path = f'{case.folder}/schedule.csv'
-    with open(path, 'w', newline='', encoding='utf-8') as file:
-        file.write(text)
+    write_file(path, text)
     order = object.__new__(schedules.PipelineScheduleMulti)
     order.pipeline_order, order._stages = {}, []
     order.pp_group_size, order._num_stages, order._n_microbatches = case.ranks, len(case.stages), case.micro_batches
@@ -514,20 +499,8 @@ CHECKS = {  # format: what reads it, the package, the function
 
 
 def check(weir, folder, name):
-    """How many plans were read, rounded among them; how many the format cannot say."""
     package, function = CHECKS[name]
-    read = rounded = refused = 0
-    for row in CASES:
-        case = Case(weir, folder, row)
-        text = case.export(name.removesuffix('-run'))
-        if text is None:
-            refused += 1
-            continue
-        try:
-            function(case, text)
-        except Differs as wrong:
-            raise Differs(f'{case.name}: {wrong}') from wrong
-        read, rounded = read + 1, rounded + case.is_rounded
+    read, rounded, refused = read_all((Case(weir, folder, row) for row in CASES), name.removesuffix('-run'), function)
     return f'{package} reads {read} plans, {rounded} of them rounded; {refused} cannot be said'
 
 

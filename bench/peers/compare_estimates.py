@@ -19,8 +19,6 @@ sys.dont_write_bytecode = True
 from published_memory import measured_bytes, predicted_bytes
 from published_rows import derived_of, device_of, judge_row, products_of, shard_of, weir
 
-# --- groups --------------------------------------------------------------------------------------------------------
-
 def measured_s(row):
     result = row['result']
     if 'iteration_s' in result:

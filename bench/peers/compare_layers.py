@@ -19,15 +19,12 @@ A number over 1 means that Weir is faster. The gradients of the input of a first
 left out. Needs PyTorch where this Python finds it (pip install torch, PYTHONPATH); exits with 1 when it is not there.
 """
 
-import importlib.util
 import math
-import os
 import statistics
-import subprocess
 import sys
-import time
 
-RUNS = 5
+from beside_pytorch import PyTorch, best_ns, has_pytorch, sides_of, take_turns
+
 # Name, then batch, height, width, channels in and out, groups, window's height and width, stride, padding.
 CONVOLUTIONS = [
     ('64>64 3x3 @112 N2', (2, 112, 112, 64, 64, 1, 3, 3, 1, 1)),
@@ -54,29 +51,9 @@ EXPERTS = [
 PASSES = 'FIW'  # forward, gradients of the input, gradients of the weights
 
 
-class Weir:
-    def __init__(self, build):
-        self.process = subprocess.Popen([f'{build}/bench/bench_layers', 'cpu'], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, bufsize=1,
-                                        env={**os.environ, 'OMP_NUM_THREADS': '1'})
-
-    def times(self, kind, numbers):
-        self.process.stdin.write(f'{kind} ' + ' '.join(map(str, numbers)) + '\n')
-        return [float(ns) for ns in self.process.stdout.readline().split()]
-
-
-class PyTorch:
-    def __init__(self):
-        import torch
-        torch.set_num_threads(1)
-        torch.manual_seed(1)
-        self.torch = torch
-
+class Layers(PyTorch):
     def tensor(self, *sizes):
         return self.torch.randn(*sizes).contiguous(memory_format=self.torch.channels_last)
-
-    def times(self, kind, numbers):
-        return getattr(self, kind)(numbers)
 
     def attention(self, numbers):
         torch = self.torch
@@ -143,16 +120,6 @@ class PyTorch:
             return [best_ns(run) for run in (forward, backward(True, False), backward(False, True))]
 
 
-def best_ns(run):
-    run()
-    taken = []
-    for _ in range(RUNS):
-        start = time.thread_time_ns()
-        run()
-        taken.append(time.thread_time_ns() - start)
-    return min(taken)
-
-
 def sees(numbers):  # which key each query sees
     _, sequence, _, _, window, whole, stride, block = numbers
     return [[j <= i and (window == 0 or i - j < window or j < whole or (stride > 0 and j % stride >= stride - block))
@@ -179,47 +146,36 @@ def geometric_mean(ratios):
 
 
 def compare_attention(sides, rounds):
-    turns = {name: ([], []) for name, _ in ATTENTIONS}
-    for _ in range(rounds):
-        for name, numbers in ATTENTIONS:
-            for side, taken in zip(sides, turns[name]):
-                taken.append(side.times('attention', numbers))
+    turns = take_turns(sides, rounds, 'attention', dict(ATTENTIONS).values())
     print(f'{"attention":22} {"weir ms":>13} {"pytorch ms":>13}   over pytorch   of causal\'s time, and pairs')
     print(f'{"":22} ' + f'{"F":>6} {"B":>6} ' * 2 + f'  {"F":>5} {"B":>5}   {"F":>5} {"B":>5} {"both":>5} {"pairs":>6}')
     for name, numbers in ATTENTIONS:
-        ours, theirs = turns[name]
+        ours, theirs = turns[numbers]
         if numbers[4] == 0:
             causal, all_pairs = ours, numbers[1] * (numbers[1] + 1) // 2
-        times = ' '.join(f'{statistics.median(of) / 1e6:6.1f}' for side in turns[name] for of in zip(*side))
+        times = ' '.join(f'{statistics.median(of) / 1e6:6.1f}' for side in turns[numbers] for of in zip(*side))
         shown = ' '.join(f'{ratio(theirs, ours, [i]):5.2f}' for i in range(2))
         parts = ' '.join(f'{ratio(ours, causal, passes):5.2f}' for passes in ([0], [1], [0, 1]))
         print(f'{name:22} {times}   {shown}   {parts} {sum(map(sum, sees(numbers))) / all_pairs:6.3f}')
 
 
 def compare_experts(sides, rounds):
-    turns = {name: ([], []) for name, _ in EXPERTS}
-    for _ in range(rounds):
-        for name, numbers in EXPERTS:
-            for side, taken in zip(sides, turns[name]):
-                taken.append(side.times('experts', numbers))
+    turns = take_turns(sides, rounds, 'experts', dict(EXPERTS).values())
     print(f'{"experts":22} {"weir ms":>13} {"pytorch ms":>13}   over pytorch   rate over dense: weir, pytorch')
-    for name, _ in EXPERTS:
-        ours, theirs = turns[name]
-        times = ' '.join(f'{statistics.median(of) / 1e6:6.1f}' for side in turns[name] for of in list(zip(*side))[:2])
+    for name, numbers in EXPERTS:
+        ours, theirs = taken = turns[numbers]
+        times = ' '.join(f'{statistics.median(of) / 1e6:6.1f}' for side in taken for of in list(zip(*side))[:2])
         shown = ' '.join(f'{ratio(theirs, ours, [i]):5.2f}' for i in range(2))
         dense = ' '.join(f'{statistics.median((dense_f + dense_b) / (f + b) for f, b, dense_f, dense_b in side):5.2f}'
-                         for side in turns[name])
+                         for side in taken)
         print(f'{name:22} {times}   {shown}   {dense}')
 
 
 def main():
-    if importlib.util.find_spec('torch') is None:
-        print('compare_layers.py: no PyTorch here (pip install torch, or set PYTHONPATH to where it is)')
+    if not has_pytorch():
         return 1
-    build = sys.argv[1] if len(sys.argv) > 1 else 'build/release'
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
     kind = sys.argv[3] if len(sys.argv) > 3 else None
-    sides = Weir(build), PyTorch()
+    sides, rounds = sides_of(Layers)
     for name, compare in (('attention', compare_attention), ('experts', compare_experts),
                           ('convolution', compare_convolutions)):
         if kind in (None, name):
@@ -228,19 +184,15 @@ def main():
 
 
 def compare_convolutions(sides, rounds):
-    turns = {name: ([], []) for name, _ in CONVOLUTIONS}
-    for _ in range(rounds):
-        for name, numbers in CONVOLUTIONS:
-            for side, taken in zip(sides, turns[name]):
-                taken.append(side.times('convolution', numbers))
+    turns = take_turns(sides, rounds, 'convolution', dict(CONVOLUTIONS).values())
     print(f'{"convolution":20} {"weir GF/s":>17} {"pytorch GF/s":>17}   weir over pytorch, medians of {rounds} rounds')
     print(f'{"":20} ' + f'{"F":>5} {"I":>5} {"W":>5} ' * 2 + f'  {"F":>5} {"I":>5} {"W":>5} {"all":>6}')
     every = []
     for name, numbers in CONVOLUTIONS:
-        ours, theirs = turns[name]
+        ours, theirs = turns[numbers]
         ratios = {i: ratio(theirs, ours, [i]) for i in wanted(numbers)}
         every += ratios.values()
-        medians = [statistics.median(of) for side in turns[name] for of in zip(*side)]
+        medians = [statistics.median(of) for side in turns[numbers] for of in zip(*side)]
         rates = ' '.join(f'{work(numbers) / ns:5.0f}' for ns in medians)
         shown = ' '.join(f'{ratios[i]:5.2f}' if i in ratios else '    -' for i in range(3))
         print(f'{name:20} {rates}   {shown} {ratio(theirs, ours, wanted(numbers)):6.2f}')

@@ -12,12 +12,13 @@ of both. Needs PyTorch where this Python finds it (pip install torch, PYTHONPATH
 so and exits with 1 when it is not there.
 """
 
-import importlib.util
 import os
 import re
 import statistics
 import subprocess
 import sys
+
+from beside_pytorch import has_pytorch
 
 ROUNDS = 3
 MODELS = {'gpt-nano': (16 * 4 * 128, 5), 'gpt-10m': (16 * 2 * 128, 2)}  # tokens and counted steps of PyTorch's
@@ -30,8 +31,7 @@ def output(command):
 
 
 def main():
-    if importlib.util.find_spec('torch') is None:
-        print('compare_pipelines.py: no PyTorch here (pip install torch, or set PYTHONPATH to where it is)')
+    if not has_pytorch():
         return 1
     build = sys.argv[1] if len(sys.argv) > 1 else 'build/release'
     here = os.path.dirname(os.path.abspath(__file__))

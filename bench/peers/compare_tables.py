@@ -14,14 +14,12 @@ A number over 1 means that Weir is faster. Needs PyTorch where this Python finds
 exits with 1 when it is not there.
 """
 
-import importlib.util
-import os
 import statistics
-import subprocess
 import sys
 import time
 
-RUNS = 5
+from beside_pytorch import RUNS, PyTorch, best_ns, has_pytorch, sides_of, take_turns
+
 # Tables, rows and columns of each, samples, ids in each slot.
 CASES = [(8, 100_000, 32, 2048, 1), (8, 100_000, 32, 2048, 10)]
 UPDATES = [(8, 100_000, 32, 2048, 1), (1, 1_000_000, 32, 20_480, 1)]
@@ -29,30 +27,8 @@ UPDATES = [(8, 100_000, 32, 2048, 1), (1, 1_000_000, 32, 20_480, 1)]
 OPTIMIZERS = [('sgd', 'SGD'), ('adagrad', 'Adagrad'), ('adagrad-rows', 'Adagrad'), ('adam-rows', 'SparseAdam')]
 
 
-class Weir:
-    def __init__(self, build):
-        self.process = subprocess.Popen([f'{build}/bench/bench_layers', 'cpu'], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, bufsize=1)
-
-    def ask(self, kind, case):
-        self.process.stdin.write(f'{kind} ' + ' '.join(map(str, case)) + '\n')
-        return [float(word) for word in self.process.stdout.readline().split()]
-
-    def time(self, case):
-        return self.ask('bags', case)[0]
-
-    def update_times(self, case):
-        return self.ask('update', case)
-
-
-class PyTorch:
-    def __init__(self):
-        import torch
-        torch.set_num_threads(1)
-        torch.manual_seed(1)
-        self.torch = torch
-
-    def time(self, case):
+class Tables(PyTorch):
+    def bags(self, case):
         torch = self.torch
         tables, rows, columns, samples, ids = case
         bag = torch.nn.functional.embedding_bag
@@ -71,9 +47,9 @@ class PyTorch:
             return bag(whole, weights, all_offsets, mode='sum')
 
         with torch.no_grad():
-            return min(best_ns(by_table), best_ns(at_once))
+            return [min(best_ns(by_table), best_ns(at_once))]
 
-    def update_times(self, case):
+    def update(self, case):
         torch = self.torch
         tables, rows, columns, samples, ids = case
         chosen = torch.randint(rows, (samples, tables, ids))
@@ -99,16 +75,6 @@ class PyTorch:
         return best
 
 
-def best_ns(run):
-    run()
-    taken = []
-    for _ in range(RUNS):
-        start = time.thread_time_ns()
-        run()
-        taken.append(time.thread_time_ns() - start)
-    return min(taken)
-
-
 def rates(ids, *times):
     return ' '.join(f'{ids * 1e3 / statistics.median(one):8.1f}' for one in times)
 
@@ -118,14 +84,10 @@ def ratio(ours, theirs):
 
 
 def compare_lookups(sides, rounds):
-    turns = {case: ([], []) for case in CASES}
-    for _ in range(rounds):
-        for case, taken in turns.items():
-            for side, times in zip(sides, taken):
-                times.append(side.time(case))
+    turns = take_turns(sides, rounds, 'bags', CASES)
     print(f'{"lookup in 8 tables":24} {"weir":>8} {"pytorch":>8}  million rows a second; medians of {rounds} rounds')
-    for case, (ours, theirs) in turns.items():
-        tables, rows, columns, samples, ids = case
+    for (tables, rows, columns, samples, ids), taken in turns.items():
+        ours, theirs = ([times[0] for times in side] for side in taken)
         print(f'{f"{rows:,} x {columns}, {ids} id" + "s" * (ids > 1):24} {rates(tables * samples * ids, ours, theirs)}'
               f'  weir over pytorch {ratio(ours, theirs):.2f}')
 
@@ -133,21 +95,18 @@ def compare_lookups(sides, rounds):
 def compare_updates(sides, rounds):
     for case in UPDATES:
         tables, rows, columns, samples, ids = case
-        taken = [[side.update_times(case) for side in sides] for _ in range(rounds)]
+        taken = take_turns(sides, rounds, 'update', [case])[case]
         what = f'{tables} x {rows:,} x {columns}'
         print(f'{what:24} {"weir":>8} {"pytorch":>8}  million ids a second, backward and update')
         for i, (name, peer) in enumerate(OPTIMIZERS):
-            ours, theirs = ([both[side][i] for both in taken] for side in range(2))
+            ours, theirs = ([times[i] for times in side] for side in taken)
             print(f'  {name:22} {rates(tables * samples * ids, ours, theirs)}  weir over {peer} {ratio(ours, theirs):.2f}')
 
 
 def main():
-    if importlib.util.find_spec('torch') is None:
-        print('compare_tables.py: no PyTorch here (pip install torch, or set PYTHONPATH to where it is)')
+    if not has_pytorch():
         return 1
-    build = sys.argv[1] if len(sys.argv) > 1 else os.path.join('build', 'release')
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
-    sides = Weir(build), PyTorch()
+    sides, rounds = sides_of(Tables)
     compare_lookups(sides, rounds)
     compare_updates(sides, rounds)
     return 0

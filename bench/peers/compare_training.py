@@ -11,12 +11,13 @@ fp32. Needs PyTorch where this Python finds it (pip install torch, PYTHONPATH); 
 and exits with 1 when it is not there.
 """
 
-import importlib.util
 import os
 import re
 import statistics
 import subprocess
 import sys
+
+from beside_pytorch import has_pytorch
 
 ROUNDS = 5
 STEPS = {'gpt-nano': 5, 'gpt-10m': 2}
@@ -28,8 +29,7 @@ def tokens_per_second(command):
 
 
 def main():
-    if importlib.util.find_spec('torch') is None:
-        print('compare_training.py: no PyTorch here (pip install torch, or set PYTHONPATH to where it is)')
+    if not has_pytorch():
         return 1
     build = sys.argv[1] if len(sys.argv) > 1 else 'build/release'
     here = os.path.dirname(os.path.abspath(__file__))

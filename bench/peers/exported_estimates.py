@@ -81,7 +81,44 @@ def same(what, got, wanted):
         raise Differs(f'{what}: {got}, not {wanted}')
 
 
-class Case:
+def load(path):
+    with open(path, encoding='utf-8') as file:
+        return json.load(file)
+
+
+class Exported:
+    """A plan in a folder, with its profile."""
+
+    def export(self, name, *options):
+        """The text; or None, where the format has no way to say it. What the framework runs is then in self.plan."""
+        ended = subprocess.run([self.weir, 'export', name, f'{self.folder}/plan.json', '--profile',
+                                f'{self.folder}/profile.json', *options], capture_output=True, text=True,
+                               check=False)
+        if ended.returncode == 1:
+            return None
+        if ended.returncode:
+            raise SystemExit(f'{self.name}: {ended.stderr}')
+        self.plan, self.is_rounded = load(f'{self.folder}/plan.json'), 'So it takes ' in ended.stderr
+        return ended.stdout
+
+
+def read_all(cases, name, function):
+    """How many plans were read, and how many of them rounded; how many the format cannot say."""
+    read = rounded = refused = 0
+    for case in cases:
+        text = case.export(name)
+        if text is None:
+            refused += 1
+            continue
+        try:
+            function(case, text)
+        except Differs as wrong:
+            raise Differs(f'{case.name}: {wrong}') from wrong
+        read, rounded = read + 1, rounded + case.is_rounded
+    return read, rounded, refused
+
+
+class Case(Exported):
     """A plan and its profile, and what was asked for."""
 
     def __init__(self, weir, folder, row, kind):
@@ -93,8 +130,7 @@ class Case:
             with open(self.config, 'w', encoding='utf-8') as file:
                 json.dump(row[1], file)
         (self.sweep if kind == 'swept' else self.partition)(*row[2:])
-        with open(f'{folder}/profile.json', encoding='utf-8') as file:
-            self.profile = json.load(file)
+        self.profile = load(f'{folder}/profile.json')
         self.how = {'tensor': 1, 'context': 1, 'expert': 1, 'data': 1, 'apart': 1, **self.profile['estimate']}
         self.model = self.how['model']
 
@@ -117,19 +153,6 @@ class Case:
         self.run('partition', f'{self.folder}/profile.json', '--cluster',
                  f'{ranks} devices, {32 if "tight" in rest else 40000}GiB, 50GB/s 5us', '--schedule', schedule,
                  '--micro-batches', micro_batches, '--optimizer', 'adamw-master', '-o', f'{self.folder}/plan.json')
-
-    def export(self, name):
-        """The text; or None, where the format has no way to say it."""
-        ended = subprocess.run([self.weir, 'export', name, f'{self.folder}/plan.json', '--profile',
-                                f'{self.folder}/profile.json'], capture_output=True, text=True, check=False)
-        if ended.returncode == 1:
-            return None
-        if ended.returncode:
-            raise SystemExit(f'{self.name}: {ended.stderr}')
-        with open(f'{self.folder}/plan.json', encoding='utf-8') as file:
-            self.plan = json.load(file)
-        self.said, self.is_rounded = ended.stderr, 'So it takes ' in ended.stderr
-        return ended.stdout
 
     def batch(self):
         return self.profile['micro_batch'] * self.plan['schedule']['micro_batches'] * self.how['data']
@@ -156,7 +179,7 @@ def cases(weir, folder, configs):
                          'partitioned'))
     for number, (row, kind) in enumerate(rows):
         os.makedirs(f'{folder}/{number}', exist_ok=True)
-        yield lambda row=row, kind=kind, number=number: Case(weir, f'{folder}/{number}', row, kind)
+        yield Case(weir, f'{folder}/{number}', row, kind)
 
 
 # --- Megatron-LM ------------------------------------------------------------------------------
@@ -402,7 +425,6 @@ CHECKS = {'megatron-lm': ('megatron', 'Megatron-LM', check_megatron_lm),
 
 
 def check(weir, folder, name, paths, configs):
-    """How many plans were read, rounded among them; how many the format cannot say."""
     format_name, package, function = CHECKS[name]
     path = paths.get(format_name)
     if name == 'megatron-lm':
@@ -411,16 +433,6 @@ def check(weir, folder, name, paths, configs):
         load_nanotron(path)
     importlib.import_module({'torchtitan': 'torchtitan', 'deepspeed': 'deepspeed'}.get(format_name, 'torch'))
     logging.disable(logging.WARNING)
-    read = rounded = refused = 0
-    for make in cases(weir, folder, configs):
-        case = make()
-        text = case.export(format_name)
-        if text is None:
-            refused += 1
-            continue
-        try:
-            function(case, text, path)
-        except Differs as wrong:
-            raise Differs(f'{case.name}: {wrong}') from wrong
-        read, rounded = read + 1, rounded + case.is_rounded
+    read, rounded, refused = read_all(cases(weir, folder, configs), format_name,
+                                      lambda case, text: function(case, text, path))
     return f'{package} takes {read} plans of estimates, {rounded} of them rounded; {refused} cannot be said'

@@ -23,7 +23,7 @@ from torch import nn
 from torch.distributed import pipelining
 from torch.nn import functional
 
-from train_pytorch import GPT, MICRO_BATCHES, SIZES, text
+from train_pytorch import GPT, MICRO_BATCHES, SIZES, adamw, text
 
 RANKS = 2
 PORT = 29511
@@ -66,10 +66,7 @@ def rank_main(rank, name, schedule, steps, is_bf16):
     parts = {s: Part(model, s * blocks // total, (s + 1) * blocks // total, blocks, is_bf16)
              for s in placed[rank]}
     stages = [pipelining.PipelineStage(part, s, total, torch.device('cpu')) for s, part in parts.items()]
-    named = [item for part in parts.values() for item in part.named_parameters()]
-    optimizer = torch.optim.AdamW([{'params': [p for _, p in named if p.dim() > 1], 'weight_decay': 0.1},
-                                   {'params': [p for _, p in named if p.dim() == 1], 'weight_decay': 0}],
-                                  lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
+    optimizer = adamw(*parts.values())
     count = MICRO_BATCHES * batch * sequence
     tokens, targets = (x.view(MICRO_BATCHES * batch, sequence) for x in text(count))
     run = kind(stages[0] if len(stages) == 1 and total == RANKS else stages, MICRO_BATCHES,

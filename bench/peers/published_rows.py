@@ -176,11 +176,6 @@ def shard_of(row):
     return 'optimizer'
 
 
-def products_of(row):
-    dtype = row.get('dtype') or ''
-    return 'fp4' if 'fp4' in dtype else 'fp8' if 'fp8' in dtype else None
-
-
 # --- its framework --------------------------------------------------------------------------------------------------
 
 LIKE = (  # how a source's name begins: the framework that its runs are of, in Weir's words

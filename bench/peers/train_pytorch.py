@@ -83,16 +83,20 @@ def text(count):
     return torch.tensor(tokens), torch.tensor(targets)
 
 
+def adamw(*modules):
+    parameters = [p for module in modules for p in module.parameters()]
+    return torch.optim.AdamW([{'params': [p for p in parameters if p.dim() > 1], 'weight_decay': 0.1},
+                              {'params': [p for p in parameters if p.dim() == 1], 'weight_decay': 0}],
+                             lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
+
+
 def main():
     name, steps, is_bf16 = sys.argv[1], int(sys.argv[2]), sys.argv[3:] == ['bf16']
     batch, sequence, width, blocks, heads = SIZES[name]
     torch.set_num_threads(1)
     torch.manual_seed(1)
     model = GPT(sequence, width, blocks, heads)
-    decays = [p for n, p in model.named_parameters() if p.dim() > 1]
-    others = [p for n, p in model.named_parameters() if p.dim() == 1]
-    optimizer = torch.optim.AdamW([{'params': decays, 'weight_decay': 0.1}, {'params': others, 'weight_decay': 0}],
-                                  lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
+    optimizer = adamw(model)
     count = MICRO_BATCHES * batch * sequence
     tokens, targets = (x.view(MICRO_BATCHES, batch, sequence) for x in text(count))
     times = []
