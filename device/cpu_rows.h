@@ -4,7 +4,7 @@
 
 #include "device/cpu_elementwise.h"
 
-// --- softmax ---------------------------------------------------------------------
+// --- exponentials -----------------------------------------------------------------
 
 INLINE float row_largest(const element *in, size_t count)
 {
@@ -28,16 +28,6 @@ INLINE void row_exp(element *out, const element *in, size_t count, float shift, 
 {
     FOR_VECTORS (i, left, count)
         store_first(out + i, (vec_exp(load_first(in + i, left, -INFINITY) - shift) - less) * factor, left);
-}
-
-static void cpu_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns)
-{
-    (void)queue;
-    for (size_t row = 0; row < rows; row++) {
-        const element *from = elements_of(in) + row * columns;
-        const float largest = row_largest(from, columns);
-        row_exp(elements(out) + row * columns, from, columns, largest, 0, 1 / row_exp_sum(from, columns, largest));
-    }
 }
 
 // --- layer norm -----------------------------------------------------------------

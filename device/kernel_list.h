@@ -38,8 +38,6 @@
 #define PARAMETERS_gelu(V, S) V(struct values *, out) V(const struct values *, in) V(size_t, count)
 #define PARAMETERS_gelu_backward(V, S) V(struct values *, in_gradient) V(struct values *, out) \
     V(const struct values *, out_gradient) V(const struct values *, in) V(size_t, count)
-#define PARAMETERS_softmax(V, S) V(struct values *, out) V(const struct values *, in) V(size_t, rows) \
-    V(size_t, columns)
 #define PARAMETERS_layer_norm(V, S) S(struct layer_norm, norm) V(struct values *, out) V(float *, mean) \
     V(float *, rstd)
 #define PARAMETERS_layer_norm_again(V, S) S(struct layer_norm, norm) V(struct values *, out) V(const float *, mean) \
@@ -174,7 +172,6 @@
     K(sum_columns, SUMMING, "a sum of columns") \
     K(gelu, ONE_PASS, "a GELU") \
     K(gelu_backward, ONE_PASS, "the backward of a GELU") \
-    K(softmax, ONE_PASS, "a softmax") \
     K(layer_norm, ONE_PASS, "a layer norm") \
     K(layer_norm_again, ONE_PASS, "a layer norm") \
     K(layer_norm_backward_input, ONE_PASS, "the backward of a layer norm") \

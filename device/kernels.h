@@ -108,8 +108,6 @@ void kernel_gelu(struct queue *queue, struct values *out, const struct values *i
 void kernel_gelu_backward(struct queue *queue, struct values *in_gradient, struct values *out,
                           const struct values *out_gradient, const struct values *in, size_t count);
 
-void kernel_softmax(struct queue *queue, struct values *out, const struct values *in, size_t rows, size_t columns);
-
 // out = (in - mean) * rstd * gain + offset. mean and rstd = 1 / sqrt(variance + 1e-5) are those of the row. They are
 // kept for the backward, one number per row each.
 struct layer_norm {

@@ -1,49 +1,6 @@
-// Softmax and layer norm, with a warp or a block for each row. A row is read from device memory once; if it is read
+// Layer norm, with a warp or a block for each row. A row is read from device memory once; if it is read
 // again it is still in a cache.
 #include "device/cuda/reduce.cuh"
-
-// --- softmax ---------------------------------------------------------------------
-
-// Rows may begin anywhere. If `out` and `in` have the same alignment, a row's packs begin where its addresses allow
-// it. Otherwise (`alike` is false) there are no packs.
-// 16 bytes at a time: softmax_kernel<T, GROUP>, 2 loads, 1 store
-template <class T, int GROUP>
-static __global__ void __launch_bounds__(BLOCK) softmax_kernel(T *out, const T *in, size_t rows, size_t columns,
-                                                               bool alike)
-{
-    const size_t row = row_of_group<GROUP>();
-    if (row >= rows)
-        return;
-    in += row * columns;
-    out += row * columns;
-    const size_t head = alike ? head_in_row<pack_of<T>>(columns, in) : columns;
-    log_sum total = { LEAST_FLOAT, 0 };
-    walk_row<pack_of<T>, GROUP>(columns, head, [&](auto width, size_t i) {
-        total.add<T>(load<decltype(width)::value>(in + i));
-    });
-    total.finish<T, GROUP>();
-    const float scale = 1 / total.sum;
-    walk_row<pack_of<T>, GROUP>(columns, head, [&](auto width, size_t i) {
-        constexpr int N = decltype(width)::value;
-        const pack<N> x = load<N>(in + i);
-        store<N>(out + i, each<N>([&](int k) { return exponential<T>(x.at[k] - total.shift) * scale; }));
-    });
-}
-
-template <class T>
-static cudaError_t softmax(const struct cuda_launch *launch, T *out, const T *in, size_t rows, size_t columns)
-{
-    return launch_rows(launch, rows, columns, softmax_kernel<T, WARP>, softmax_kernel<T, BLOCK>, out, in, rows, columns,
-                       begin_alike(out, in));
-}
-
-cudaError_t cuda_softmax(const struct cuda_launch *launch, struct values *out, const struct values *in, size_t rows,
-                         size_t columns)
-{
-    WITH_NUMBERS(launch, softmax(launch, (T *)out, (const T *)in, rows, columns));
-}
-
-// --- layer norm -----------------------------------------------------------------
 
 // A row and its parameters; `head` is 0, or `columns` if there are no packs.
 template <class T>
@@ -214,9 +171,8 @@ cudaError_t cuda_layer_norm_backward_input(const struct cuda_launch *launch, con
 template <class T>
 static cudaError_t load_of()
 {
-    return load_kernels(softmax_kernel<T, WARP>, softmax_kernel<T, BLOCK>, norm_kernel<T, WARP>, norm_kernel<T, BLOCK>,
-                        norm_again_kernel<T, WARP>, norm_again_kernel<T, BLOCK>, norm_input_kernel<T, WARP>,
-                        norm_input_kernel<T, BLOCK>);
+    return load_kernels(norm_kernel<T, WARP>, norm_kernel<T, BLOCK>, norm_again_kernel<T, WARP>,
+                        norm_again_kernel<T, BLOCK>, norm_input_kernel<T, WARP>, norm_input_kernel<T, BLOCK>);
 }
 
 static cudaError_t load_of_all()

@@ -194,12 +194,6 @@ static void run_gelu(struct trial *t)
     kernel_gelu_backward(t->queue, output(t, VALUES, count_of(t), "in_gradient"), again, gradient, in, count_of(t));
 }
 
-static void run_softmax(struct trial *t)
-{
-    struct values *in = values(t, count_of(t));
-    kernel_softmax(t->queue, output(t, VALUES, count_of(t), "out"), in, t->rows, t->columns);
-}
-
 static void run_layer_norm(struct trial *t)
 {
     const struct layer_norm norm = { .in = values(t, count_of(t)),
@@ -943,7 +937,6 @@ static const struct {
     { "add_branch", run_add_branch, NUMBERS, false },
     { "sum_columns", run_sum_columns, ROWS, false },
     { "gelu", run_gelu, NUMBERS, false },
-    { "softmax", run_softmax, ROWS, false },
     { "layer_norm", run_layer_norm, ROWS, false },
     { "embedding", run_embedding, WORD_ROWS, false },
     { "attention", run_attention, HEADS, false },

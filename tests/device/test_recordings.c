@@ -4,6 +4,7 @@
 
 #include "common/random.h"
 #include "device/kernels.h"
+#include "device/table_kernels.h"
 #include "tests/test.h"
 
 // --- random programs ----------------------------------------------------------------------
@@ -93,7 +94,7 @@ static void do_update(const struct bench *bench, const struct step *step, uint64
     // Its second moments are not negative.
     kernel_dropout(bench->queue, (struct values *)span.second, (struct values *)span.second, 16,
                    (struct dropout){ .probability = 0.25f, .key = pass });
-    kernel_softmax(bench->queue, (struct values *)span.second, (struct values *)span.second, 1, COUNT);
+    kernel_log_counts(bench->queue, (struct values *)span.second, (struct values *)span.second, COUNT);
     if (step->kind == LAMB) {
         kernel_lamb(bench->queue, &(struct lamb){ .rate = 0.1f / (float)(1 + pass), .beta1 = 0.9f, .beta2 = 0.99f,
                                                   .epsilon = 1e-6f, .trusts = true, .update = 1 + pass }, &span);
@@ -117,7 +118,7 @@ static void do_norm(const struct bench *bench, const struct step *step)
 static void do_product(const struct bench *bench, const struct step *step)
 {
     const int out = (step->a + 1) % BUFFERS, other = (step->a + 2) % BUFFERS;
-    kernel_softmax(bench->queue, values_of(bench, other), values_of(bench, other), 3, 16);
+    kernel_log_counts(bench->queue, values_of(bench, other), values_of(bench, other), COUNT);
     kernel_matmul(bench->queue, &(struct matmul){ .m = 4, .n = 4, .k = 4 * step->count / 16, .transpose_b = true,
                                                   .a = values_of(bench, step->a), .b = values_of(bench, other),
                                                   .c = values_of(bench, out) });

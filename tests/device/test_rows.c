@@ -1,52 +1,5 @@
 #include "tests/device/kernel_rig.h"
 
-static void check_softmax(struct rig *rig, uint64_t trial)
-{
-    const size_t rows = 1 + trial % 3, columns = rig_size(rig, 200);
-    const float *in = rig_numbers(rig, rows * columns, 1 + (double)(trial % 30));
-    float *out = rig_output(rig, rows * columns);
-    kernel_softmax(rig->queue, rig_values(rig, out), rig_values(rig, in), rows, columns);
-    rig_settle(rig);
-    for (size_t row = 0; row < rows; row++) {
-        double sum = 0;
-        for (size_t c = 0; c < columns; c++)
-            sum += exp((double)in[row * columns + c]);
-        for (size_t c = 0; c < columns; c++)
-            rig_value_close_to(out[row * columns + c], exp((double)in[row * columns + c]) / sum, 2e-6, "softmax", c);
-    }
-}
-
-static void softmax_equals_its_formula(void **state)
-{
-    (void)state;
-    rig_try_everywhere(check_softmax, test_trials(100, 1000));
-}
-
-static void check_softmax_ends(struct rig *rig, uint64_t trial)
-{
-    (void)trial;
-    float *in = rig_numbers(rig, 4 * 37, 1), *out = rig_output(rig, 4 * 37);
-    in[5] = NAN;              // row 0: not a number anywhere
-    in[37 + 20] = -INFINITY;  // row 1: that one is never chosen
-    in[74 + 3] = rig_large();       // row 2: that one always is
-    for (size_t c = 0; c < 37; c++)
-        in[111 + c] = c < 36 ? -rig_large() : -0.97f * rig_large();  // row 3: only differences count
-    kernel_softmax(rig->queue, rig_values(rig, out), rig_values(rig, in), 4, 37);
-    rig_settle(rig);
-    for (size_t c = 0; c < 37; c++) {
-        assert_true(isnan(out[c]));
-        assert_true(c == 20 ? out[37 + c] == 0 : out[37 + c] > 0);
-        assert_true(out[74 + c] == (c == 3 ? 1.0f : 0.0f));
-        assert_true(out[111 + c] == (c == 36 ? 1.0f : 0.0f));
-    }
-}
-
-static void softmax_takes_nan_and_infinities_to_their_limits(void **state)
-{
-    (void)state;
-    rig_try_everywhere(check_softmax_ends, 1);
-}
-
 // --- layer norm --------------------------------------------------------------------
 
 struct moments {
@@ -521,8 +474,6 @@ static void wrong_smoothing_fails_the_queue(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_equals_its_formula),
-        cmocka_unit_test(softmax_takes_nan_and_infinities_to_their_limits),
         cmocka_unit_test(layer_norm_equals_its_formula),
         cmocka_unit_test(layer_norm_backward_equals_its_formulas),
         cmocka_unit_test(columns_are_added_to_what_is_there),

@@ -7,52 +7,6 @@ static size_t some_columns(struct cuda_rig *rig, uint64_t trial)
     return trial % 2 ? columns / 8 * 8 + 8 : columns;
 }
 
-static void check_softmax(struct cuda_rig *rig, uint64_t trial)
-{
-    const size_t rows = some_size(rig, 12), columns = some_columns(rig, trial);
-    const struct values *in = some_values(rig, rows * columns, 1 + (double)(trial % 30));
-    struct values *out = out_values(rig, rows * columns);
-    must_launch(cuda_softmax(&rig->launch, out, in, rows, columns));
-    for (size_t row = 0; row < rows; row++) {
-        double sum = 0;
-        for (size_t i = row * columns; i < (row + 1) * columns; i++)
-            sum += exp((double)value_at(rig, in, i));
-        for (size_t i = row * columns; i < (row + 1) * columns; i++)
-            must_be_near(rig, value_at(rig, out, i), exp((double)value_at(rig, in, i)) / sum, 2e-6, "softmax", i);
-    }
-}
-
-static void softmax_equals_its_formula(void **state)
-{
-    (void)state;
-    cuda_rig_try(check_softmax, test_trials(18, 300));
-}
-
-static void check_softmax_ends(struct cuda_rig *rig, uint64_t trial)
-{
-    (void)trial;
-    const float large = rig->precision == PRECISION_FP16 ? 6e4f : 3e38f;
-    struct values *in = some_values(rig, 4 * 37, 1), *out = out_values(rig, 4 * 37);
-    set_value(rig, in, 5, NAN);              // row 0: not a number anywhere
-    set_value(rig, in, 37 + 20, -INFINITY);  // row 1: that one is never chosen
-    set_value(rig, in, 74 + 3, large);       // row 2: that one always is
-    for (size_t c = 0; c < 37; c++)
-        set_value(rig, in, 111 + c, c < 36 ? -large : -0.8f * large);  // row 3: only differences count
-    must_launch(cuda_softmax(&rig->launch, out, in, 4, 37));
-    for (size_t c = 0; c < 37; c++) {
-        assert_true(isnan(value_at(rig, out, c)));
-        assert_true(c == 20 ? value_at(rig, out, 37 + c) == 0 : value_at(rig, out, 37 + c) > 0);
-        assert_true(value_at(rig, out, 74 + c) == (c == 3 ? 1.0f : 0.0f));
-        assert_true(value_at(rig, out, 111 + c) == (c == 36 ? 1.0f : 0.0f));
-    }
-}
-
-static void softmax_takes_nan_and_infinities_to_their_limits(void **state)
-{
-    (void)state;
-    cuda_rig_try(check_softmax_ends, 3);
-}
-
 // --- layer norm --------------------------------------------------------------------
 
 struct moments {
@@ -442,8 +396,6 @@ static void a_target_outside_the_row_is_told_and_nothing_outside_is_read(void **
 int main(void)
 {
     const struct CMUnitTest cuda_rows[] = {
-        cmocka_unit_test(softmax_equals_its_formula),
-        cmocka_unit_test(softmax_takes_nan_and_infinities_to_their_limits),
         cmocka_unit_test(layer_norm_equals_its_formula_and_its_repetition),
         cmocka_unit_test(layer_norm_gives_its_input_the_gradient_of_its_formula),
         cmocka_unit_test(layer_norm_adds_to_the_gradients_of_its_weights),
