@@ -37,7 +37,7 @@ INLINE void transpose(float *to, const float *from, const struct head *head)
     for (size_t first = 0; first < head->across; first += AT_ONCE)
         for (size_t c = 0; c < head->size; c++) {
             float *row = to + c * head->across;
-            const size_t end = smaller(first + AT_ONCE, head->sequence);
+            const size_t end = min_u64(first + AT_ONCE, head->sequence);
             for (size_t j = first; j < end; j++)
                 row[j] = from[j * head->stride + c];
             for (size_t j = end > first ? end : first; j < first + AT_ONCE; j++)
@@ -69,13 +69,6 @@ INLINE struct head head_at(const struct attention *shape, size_t batch, size_t w
     };
 }
 
-// Keys attended to by query rows [first, first + TILE_ROWS), in whole vectors. This may reach past the end of the
-// sequence, but never past the padding of a row.
-INLINE size_t keys_seen(const struct head *head, size_t first)
-{
-    return smaller((first + TILE_ROWS + LANES - 1) / LANES * LANES, head->across);
-}
-
 // to[row][j] = from[row] . transposed[..][j], for keys [begin, end).
 INLINE void multiply_keys(const struct head *head, float *to, const float *from, size_t from_stride, size_t rows,
                           const float *transposed, size_t begin, size_t end)
@@ -88,41 +81,6 @@ INLINE void multiply_keys(const struct head *head, float *to, const float *from,
     });
 }
 
-// The same for the keys that these rows attend to without a pattern.
-INLINE void multiply_seen(const struct head *head, float *to, const float *from, size_t from_stride, size_t first,
-                          size_t rows, const float *transposed)
-{
-    multiply_keys(head, to, from, from_stride, rows, transposed, 0, keys_seen(head, first));
-}
-
-// Writes zeros from past the diagonal to the end of what these rows compute.
-INLINE void clear_unseen(const struct head *head, float *row, size_t query, size_t first)
-{
-    const size_t end = keys_seen(head, first);
-    for (size_t j = query + 1; j < end; j++)
-        row[j] = 0;
-}
-
-INLINE float scores_largest(const float *scores, size_t count)
-{
-    vec largest = vec_all(-INFINITY);
-    FOR_VECTORS (i, left, count)
-        largest = vec_max(largest, vec_load_first(scores + i, left, -INFINITY));
-    return vec_largest(largest);
-}
-
-// scores = exp(factor * scores - shift). Returns their sum.
-INLINE float scores_exp(float *scores, size_t count, float factor, float shift)
-{
-    vec sum = vec_all(0);
-    FOR_VECTORS (i, left, count) {
-        const vec y = vec_exp(vec_load_first(scores + i, left, -INFINITY) * factor - shift);
-        vec_store_first(scores + i, y, left);
-        sum += y;
-    }
-    return vec_sum(sum);
-}
-
 // Rows of the output by one over their sums.
 INLINE void scale_rows(const struct head *head, float *to, size_t rows, const float *scale)
 {
@@ -131,33 +89,6 @@ INLINE void scale_rows(const struct head *head, float *to, size_t rows, const fl
             float *piece = to + r * head->out_stride + i;
             vec_store_first(piece, vec_load_first(piece, left, 0) * scale[r], left);
         }
-}
-
-static void head_forward(const struct head *head, float *out, float *log_sums)
-{
-    const float factor = 1 / sqrtf((float)head->size);
-    transpose(head->keys, head->k, head);
-    for (size_t first = head->first; first < head->sequence; first += TILE_ROWS) {
-        const size_t rows = smaller(TILE_ROWS, head->sequence - first);
-        float scale[TILE_ROWS];
-        multiply_seen(head, head->scores, head->q + first * head->stride, head->stride, first, rows, head->keys);
-        for (size_t r = 0; r < rows; r++) {
-            float *row = head->scores + r * head->across;
-            const float shift = factor * scores_largest(row, first + r + 1);
-            const float sum = scores_exp(row, first + r + 1, factor, shift);
-            clear_unseen(head, row, first + r, first);
-            log_sums[first - head->first + r] = shift + logf(sum);
-            scale[r] = 1 / sum;
-        }
-        float *to = out + (first - head->first) * head->out_stride;
-        multiply_tiles(&(struct tiles){
-            .m = rows, .n = head->size, .k = first + rows,
-            .a = head->scores, .a_row = head->across, .a_column = 1,
-            .b = head->v, .ldb = head->stride,
-            .c = to, .ldc = head->out_stride,
-        });
-        scale_rows(head, to, rows, scale);
-    }
 }
 
 // --- patterns -----------------------------------------------------------------------------
@@ -174,10 +105,10 @@ static void head_forward(const struct head *head, float *out, float *log_sums)
 // vector begins. An empty run is the end.
 INLINE struct attention_run vectors_seen(const struct head *head, size_t first, size_t rows, size_t from)
 {
-    const size_t end = smaller((first + rows + LANES - 1) / LANES * LANES, head->across);
+    const size_t end = min_u64((first + rows + LANES - 1) / LANES * LANES, head->across);
     struct attention_run run = attention_run(&head->pattern, first, from);
-    run.begin = smaller(run.begin, end) / LANES * LANES;
-    run.end = (smaller(run.end, end) + LANES - 1) / LANES * LANES;
+    run.begin = min_u64(run.begin, end) / LANES * LANES;
+    run.end = (min_u64(run.end, end) + LANES - 1) / LANES * LANES;
     return run;
 }
 
@@ -190,11 +121,11 @@ INLINE void hide_unseen_of(const struct head *head, float *row, size_t query, co
 {
     for (size_t key = run->begin; key < run->end;) {
         const struct attention_run seen = attention_run(&head->pattern, query, key);
-        const size_t begin = seen.begin > query ? run->end : smaller(seen.begin, run->end);
+        const size_t begin = seen.begin > query ? run->end : min_u64(seen.begin, run->end);
         for (; key < begin; key++)
             row[key] = -INFINITY;
         if (key < run->end)
-            key = smaller(smaller(seen.end, query + 1), run->end);
+            key = min_u64(min_u64(seen.end, query + 1), run->end);
     }
 }
 
@@ -216,7 +147,7 @@ INLINE void multiply_runs(const struct head *head, float *to, size_t to_stride, 
         .c = to, .ldc = to_stride,
     };
     FOR_RUNS (run, head, first, rows) {
-        t.k = smaller(run.end, first + rows) - run.begin;
+        t.k = min_u64(run.end, first + rows) - run.begin;
         t.a = block + run.begin;
         t.b = from + run.begin * head->stride;
         multiply_tiles(&t);
@@ -254,11 +185,11 @@ INLINE void soften_runs(const struct head *head, float *scores, size_t first, si
     }
 }
 
-static void head_forward_by_runs(const struct head *head, float *out, float *log_sums)
+static void head_forward(const struct head *head, float *out, float *log_sums)
 {
     transpose(head->keys, head->k, head);
     for (size_t first = head->first; first < head->sequence; first += TILE_ROWS) {
-        const size_t rows = smaller(TILE_ROWS, head->sequence - first), row = first - head->first;
+        const size_t rows = min_u64(TILE_ROWS, head->sequence - first), row = first - head->first;
         float scale[TILE_ROWS];
         FOR_RUNS (run, head, first, rows)
             multiply_keys(head, head->scores, head->q + first * head->stride, head->stride, rows, head->keys,
@@ -275,9 +206,8 @@ static void attend(const struct attention *shape, float *out, float *log_sums, c
     for (size_t batch = 0; batch < shape->batch; batch++)
         for (size_t which = 0; which < shape->heads; which++) {
             const struct head head = head_at(shape, batch, which, qkv, workspace);
-            (attention_is_plain(shape) ? head_forward : head_forward_by_runs)(
-                &head, out + batch * shape->sequence * head.out_stride + which * shape->size,
-                log_sums + (batch * shape->heads + which) * shape->sequence);
+            head_forward(&head, out + batch * shape->sequence * head.out_stride + which * shape->size,
+                         log_sums + (batch * shape->heads + which) * shape->sequence);
         }
 }
 
@@ -314,73 +244,7 @@ INLINE void make_row_slopes(float *p, float *slope, size_t count, float factor, 
     }
 }
 
-// Makes P and slope of TILE_ROWS rows.
-INLINE void make_slopes(const struct head *head, const struct head_gradients *grad, size_t first, size_t rows,
-                        float *scores, float *slopes)
-{
-    const float factor = 1 / sqrtf((float)head->size);
-    for (size_t r = 0; r < rows; r++) {
-        const size_t query = first + r, row = query - head->first;
-        float *p = scores + r * head->across, *slope = slopes + r * head->across;
-        make_row_slopes(p, slope, query + 1, factor, grad->log_sums[row], gradient_by_out(head, grad, row));
-        clear_unseen(head, p, query, first);
-        clear_unseen(head, slope, query, first);
-    }
-}
-
-// to (+)= block^T from, for the rows of dK or dV that the block's queries attend to. Rows from the block's first
-// query on are written for the first time here, and so they are set. The first block also sets all rows before the
-// first query. With `adds` nothing is set, and everything is added.
-INLINE void add_seen(const struct head *head, float *to, const float *block, const float *from, size_t from_stride,
-                     size_t first, size_t rows, bool adds)
-{
-    struct tiles t = {
-        .m = first, .n = head->size, .k = rows,
-        .a = block, .a_row = 1, .a_column = head->across,
-        .b = from, .ldb = from_stride,
-        .c = to, .ldc = head->stride,
-        .add = adds || first > head->first,
-    };
-    multiply_tiles(&t);
-    t.add = adds;
-    for (size_t r = 0; r < rows; r += TILE_ROWS) {  // the diagonal: queries from r on
-        t.m = smaller(TILE_ROWS, rows - r);
-        t.k = rows - r;
-        t.a = block + r * head->across + first + r;
-        t.b = from + r * from_stride;
-        t.c = to + (first + r) * head->stride;
-        multiply_tiles(&t);
-    }
-}
-
-static void head_backward(const struct head *head, const struct head_gradients *grad)
-{
-    transpose(head->keys, head->k, head);
-    transpose(head->values, head->v, head);
-    for (size_t block = head->first; block < head->sequence; block += ATTENTION_ROWS) {
-        const size_t block_rows = smaller(ATTENTION_ROWS, head->sequence - block);
-        for (size_t r = 0; r < block_rows; r += TILE_ROWS) {
-            const size_t first = block + r, rows = smaller(TILE_ROWS, block_rows - r);
-            float *scores = head->scores + r * head->across, *slopes = head->slopes + r * head->across;
-            multiply_seen(head, scores, head->q + first * head->stride, head->stride, first, rows, head->keys);
-            multiply_seen(head, slopes, grad->g + (first - head->first) * head->out_stride, head->out_stride, first,
-                          rows, head->values);
-            make_slopes(head, grad, first, rows, scores, slopes);
-            multiply_tiles(&(struct tiles){
-                .m = rows, .n = head->size, .k = first + rows,
-                .a = slopes, .a_row = head->across, .a_column = 1,
-                .b = head->k, .ldb = head->stride,
-                .c = grad->q + first * head->stride, .ldc = head->stride,
-            });
-        }
-        add_seen(head, grad->k, head->slopes, head->q + block * head->stride, head->stride, block, block_rows,
-                 grad->adds);
-        add_seen(head, grad->v, head->scores, grad->g + (block - head->first) * head->out_stride, head->out_stride,
-                 block, block_rows, grad->adds);
-    }
-}
-
-// With a pattern the gradients of all keys begin as zeros, and each block adds to those of the keys that it sees.
+// The gradients of all keys begin as zeros, and each block adds to those of the keys that it sees.
 
 // The tiles of rows of a block, which begins at query `first`, of which some see a key of a vector: those that have
 // made P and slope there.
@@ -391,9 +255,9 @@ struct rows_seeing {
 INLINE struct rows_seeing rows_seeing(const struct head *head, size_t first, size_t rows, size_t key)
 {
     const size_t begin = key > first ? key - first : 0;
-    const size_t end = smaller(attention_query_end(&head->pattern, key, key + LANES), first + rows) - first;
+    const size_t end = min_u64(attention_query_end(&head->pattern, key, key + LANES), first + rows) - first;
     return (struct rows_seeing){ begin / TILE_ROWS * TILE_ROWS,
-                                 smaller((end + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS, rows) };
+                                 min_u64((end + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS, rows) };
 }
 
 // to += block^T from, for the rows of dK or dV that the block's queries see. Keys that the same rows see are added to
@@ -410,7 +274,7 @@ INLINE void add_runs(const struct head *head, float *to, const float *block, con
                     break;
             }
             multiply_tiles(&(struct tiles){
-                .m = smaller(end, head->sequence) - key, .n = head->size, .k = seeing.end - seeing.begin,
+                .m = min_u64(end, head->sequence) - key, .n = head->size, .k = seeing.end - seeing.begin,
                 .a = block + seeing.begin * head->across + key, .a_row = 1, .a_column = head->across,
                 .b = from + seeing.begin * from_stride, .ldb = from_stride,
                 .c = to + key * head->stride, .ldc = head->stride,
@@ -420,7 +284,7 @@ INLINE void add_runs(const struct head *head, float *to, const float *block, con
 }
 
 // P, slope and dQ of a tile of rows.
-INLINE void tile_backward_by_runs(const struct head *head, const struct head_gradients *grad, size_t first,
+INLINE void tile_backward(const struct head *head, const struct head_gradients *grad, size_t first,
                                   size_t rows, float *scores, float *slopes)
 {
     const float factor = 1 / sqrtf((float)head->size);
@@ -442,7 +306,7 @@ INLINE void tile_backward_by_runs(const struct head *head, const struct head_gra
     multiply_runs(head, grad->q + first * head->stride, head->stride, slopes, head->k, first, rows);
 }
 
-static void head_backward_by_runs(const struct head *head, const struct head_gradients *grad)
+static void head_backward(const struct head *head, const struct head_gradients *grad)
 {
     transpose(head->keys, head->k, head);
     transpose(head->values, head->v, head);
@@ -451,9 +315,9 @@ static void head_backward_by_runs(const struct head *head, const struct head_gra
         memset(grad->v + key * head->stride, 0, head->size * sizeof(float));
     }
     for (size_t block = head->first; block < head->sequence; block += ATTENTION_ROWS) {
-        const size_t rows = smaller(ATTENTION_ROWS, head->sequence - block), own = block - head->first;
+        const size_t rows = min_u64(ATTENTION_ROWS, head->sequence - block), own = block - head->first;
         for (size_t r = 0; r < rows; r += TILE_ROWS)
-            tile_backward_by_runs(head, grad, block + r, smaller(TILE_ROWS, rows - r),
+            tile_backward(head, grad, block + r, min_u64(TILE_ROWS, rows - r),
                                   head->scores + r * head->across, head->slopes + r * head->across);
         add_runs(head, grad->k, head->slopes, head->q + block * head->stride, head->stride, block, rows);
         add_runs(head, grad->v, head->scores, grad->g + own * head->out_stride, head->out_stride, block, rows);
@@ -468,7 +332,7 @@ static void attend_backward(const struct attention *shape, float *qkv_gradient, 
             const struct head head = head_at(shape, batch, which, qkv, workspace);
             const size_t out_at = batch * shape->sequence * head.out_stride + which * shape->size;
             float *gradient = qkv_gradient + (head.q - qkv);
-            (attention_is_plain(shape) ? head_backward : head_backward_by_runs)(&head, &(struct head_gradients){
+            head_backward(&head, &(struct head_gradients){
                 .g = out_gradient + out_at,
                 .out = out + out_at,
                 .log_sums = log_sums + (batch * shape->heads + which) * shape->sequence,

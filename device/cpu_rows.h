@@ -119,11 +119,6 @@ static void cpu_layer_norm_backward_input(struct queue *queue, const struct laye
 
 enum { COLUMN_VECTORS = 4 };
 
-INLINE size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 // Adds to both gradients, for `vectors` whole vectors of columns or for one vector with `left` lanes.
 INLINE void norm_columns(const struct layer_norm *norm, float *gain_gradient, float *offset_gradient,
                          const element *gradient, const element *in, const float *mean, const float *rstd,
