@@ -2,7 +2,7 @@
 #ifndef DEVICE_CPU_EIGHT_BITS_H
 #define DEVICE_CPU_EIGHT_BITS_H
 
-#include "device/cpu_elementwise.h"
+#include "device/cpu_optimizer.h"
 
 // The values that codes stand for, and the value above which the next code is nearer.
 struct code_book {
@@ -37,42 +37,36 @@ static float code_block(const struct code_book *book, uint8_t *codes, const floa
     return most;
 }
 
-// Updates one block, which begins at number `from`.
-static void update_block(const struct adamw *adamw, struct adamw_factors factors, const struct eight_bit_span *span,
+// Updates one block, which begins at number `from`, in its full precision.
+static void update_block(struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span,
                          const struct code_book books[2], size_t from)
 {
     float first[EIGHT_BIT_BLOCK], second[EIGHT_BIT_BLOCK];
-    float *next = floats(span->next) + from;
-    const float *weights = floats_of(span->weights) + from, *gradients = span->gradients + from;
-    const size_t rest = span->count - from, count = rest < EIGHT_BIT_BLOCK ? rest : EIGHT_BIT_BLOCK;
+    const size_t count = min_u64(span->count - from, EIGHT_BIT_BLOCK);
     float *scales[] = { span->first_scales + from / EIGHT_BIT_BLOCK, span->second_scales + from / EIGHT_BIT_BLOCK };
     for (size_t i = 0; i < count; i++) {
         first[i] = books[0].values[span->first[from + i]] * *scales[0];
         second[i] = books[1].values[span->second[from + i]] * *scales[1];
     }
-    FOR_VECTORS (i, left, count) {
-        const vec now = vec_load_first(weights + i, left, 0), plain = vec_load_first(gradients + i, left, 0);
-        const vec g = factors.coupled != 0 ? vec_fma(factors.coupled, now, plain) : plain;
-        const vec m = vec_fma(adamw->beta1, vec_load_first(first + i, left, 0), (1 - adamw->beta1) * g);
-        const vec v = vec_fma(adamw->beta2, vec_load_first(second + i, left, 0), (1 - adamw->beta2) * g * g);
-        const vec scale = vec_fma(factors.second_factor, vec_sqrt(v), vec_all(adamw->epsilon));
-        vec_store_first(first + i, m, left);
-        vec_store_first(second + i, v, left);
-        vec_store_first(next + i, vec_fma(factors.shrink, now, -(factors.step * m / scale)), left);
-    }
+    cpu_adamw(queue, adamw, &(struct optimizer_span){
+        .next = (struct values *)(floats(span->next) + from),
+        .weights = (const struct values *)(floats_of(span->weights) + from),
+        .gradients = span->gradients + from, .first = first, .second = second, .count = count,
+    });
     *scales[0] = code_block(&books[0], span->first + from, first, count);
     *scales[1] = code_block(&books[1], span->second + from, second, count);
 }
 
 static void cpu_adam8bit(struct queue *queue, const struct adamw *adamw, const struct eight_bit_span *span)
 {
-    const struct adamw_factors *there = adamw->factors_at, factors = there ? *there : adamw_factors(adamw);
+    const struct adamw_factors factors = adamw_factors(adamw);
+    struct adamw with = *adamw;
     struct code_book books[2];
-    (void)queue;
+    with.factors_at = with.factors_at ? with.factors_at : &factors;
     code_book_fill(&books[0], true);
     code_book_fill(&books[1], false);
     for (size_t from = 0; from < span->count; from += EIGHT_BIT_BLOCK)
-        update_block(adamw, factors, span, books, from);
+        update_block(queue, &with, span, books, from);
 }
 
 #endif

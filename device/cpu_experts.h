@@ -7,11 +7,6 @@
 
 // --- routing ---------------------------------------------------------------------------------------------------------
 
-INLINE struct router_sums sums_of_row(const struct routing *routing, size_t row)
-{
-    return (struct router_sums){ routing->log_sums[row], routing->scores ? routing->scores[row] : 1 };
-}
-
 static struct router_sums choose_row(const struct routing *routing, size_t row, int32_t *choices, float *gates)
 {
     const struct router *router = &routing->router;
@@ -54,7 +49,7 @@ static void add_probabilities(const struct routing *routing, struct routing_bloc
 {
     const struct router *router = &routing->router;
     for (size_t row = 0; row < routing->counted; row++) {
-        const struct router_sums sums = sums_of_row(routing, row);
+        const struct router_sums sums = routing_sums_of(routing, row);
         for (size_t e = 0; e < router->experts; e++)
             block.means[e] += (double)router_share(router, routing->logits[row * router->experts + e], sums);
         *block.squares += (double)sums.log_sum * (double)sums.log_sum;
@@ -70,13 +65,6 @@ static void cpu_route_own(struct queue *queue, const struct routing *routing, vo
     add_probabilities(routing, block);
 }
 
-// How many of a member's pairs an expert takes, of which so many come before.
-static size_t pairs_kept(const struct routing *routing, size_t before, size_t count)
-{
-    const size_t room = before < routing->capacity ? routing->capacity - before : 0;
-    return routing->capacity > 0 && count > room ? room : count;
-}
-
 // The counts of one expert, of all members.
 struct expert_counts {
     size_t pairs, firsts, kept, own;  // own: those of `kept` that are this member's
@@ -89,7 +77,7 @@ static struct expert_counts count_expert(const struct routing *routing, const st
     struct expert_counts all = { 0 };
     for (size_t m = 0; m < members->members; m++) {
         const struct routing_block block = routing_block_in(members->blocks, experts, m);
-        const size_t count = (size_t)block.counts[e], kept = pairs_kept(routing, all.pairs, count);
+        const size_t count = (size_t)block.counts[e], kept = routing_pairs_kept(routing, all.pairs, count);
         if (members->kept)
             members->kept[m * experts + e] = (int32_t)kept;
         all.own = m == members->member ? kept : all.own;
@@ -124,21 +112,16 @@ static double sum_of_squares(const struct routing *routing, const struct routing
     return sum;
 }
 
-static bool has_bit(const uint64_t *bits, size_t e)
-{
-    return bits[e / 64] >> e % 64 & 1;
-}
-
 // Sets the ends of the rows that this member's experts take, those of copied experts first.
 static void end_taken_rows(const struct routing *routing, const struct routing_members *members)
 {
     const size_t experts = routing->router.experts;
     size_t taken = 0, end = 0;
     for (size_t e = 0; e < experts; e++)
-        if (has_bit(members->copied, e))
+        if (routing_has(members->copied, e))
             members->taken[taken++] = (int32_t)(end += (size_t)members->kept[members->member * experts + e]);
     for (size_t e = 0; e < experts; e++)
-        if (has_bit(members->own, e)) {
+        if (routing_has(members->own, e)) {
             for (size_t m = 0; m < members->members; m++)
                 end += (size_t)members->kept[m * experts + e];
             members->taken[taken++] = (int32_t)end;
@@ -198,7 +181,7 @@ static void cpu_route_backward(struct queue *queue, const struct routing *routin
     (void)queue;
     for (size_t row = 0; row < routing->rows; row++) {
         const float *logits = routing->logits + row * experts;
-        const struct router_sums sums = sums_of_row(routing, row);
+        const struct router_sums sums = routing_sums_of(routing, row);
         slopes.gates = routing->gates + row * top;
         slopes.slopes = gates_gradient + row * top;
         const bool counts = row < routing->counted;
@@ -223,16 +206,11 @@ static void cpu_move_bias(struct queue *queue, float *bias, const float *counts,
 
 // --- rows ------------------------------------------------------------------------------------------------------------
 
-INLINE size_t slots_in_use(const struct routing *routing)
-{
-    return (size_t)routing->ends[routing->router.experts - 1];
-}
-
 static void cpu_permute(struct queue *queue, const struct routing *routing, struct values *out, const struct values *in,
                         size_t columns, bool is_gated)
 {
     (void)queue;
-    for (size_t slot = 0; slot < slots_in_use(routing); slot++) {
+    for (size_t slot = 0; slot < routing_slots(routing); slot++) {
         const size_t pair = (size_t)routing->pairs[slot];
         const element *from = elements_of(in) + pair / routing->router.top * columns;
         element *to = elements(out) + slot * columns;
@@ -369,15 +347,9 @@ static void cpu_activate_backward(struct queue *queue, const struct activation *
 {
     const size_t columns = activation->columns, rows = activated_rows(activation);
     if (!activation->is_swiglu) {
-        FOR_VECTORS (i, left, rows * columns) {
-            const vec slope = load_first(elements_of(out_gradient) + i, left, 0);
-            const struct gelu y = gelu(load_first(elements_of(in) + i, left, 0));
-            store_first(elements(out) + i, y.output, left);
-            store_first(elements(in_gradient) + i, y.slope * slope, left);
-        }
+        cpu_gelu_backward(queue, in_gradient, out, out_gradient, in, rows * columns);
         return;
     }
-    (void)queue;
     for (size_t row = 0; row < rows; row++)
         FOR_VECTORS (c, left, columns) {
             const element *from = elements_of(in) + 2 * row * columns + c;

@@ -60,16 +60,11 @@ static bool take_rate(struct wishes *wishes, const char *text, size_t length, st
 
 static bool take_word(struct wishes *wishes, const char *word, size_t length, struct error *error)
 {
-    if (is_word(word, length, "queued"))
-        return wishes->queued = true;
-    if (is_word(word, length, "bf16"))
-        return wishes->bf16 = true;
-    if (is_word(word, length, "fp16"))
-        return wishes->fp16 = true;
-    if (is_word(word, length, "graphs"))
-        return wishes->graphs = true;
-    if (is_word(word, length, "mpi"))
-        return wishes->mpi = true;
+    static const char *const names[] = { "queued", "bf16", "fp16", "graphs", "mpi" };
+    bool *const flags[] = { &wishes->queued, &wishes->bf16, &wishes->fp16, &wishes->graphs, &wishes->mpi };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (is_word(word, length, names[i]))
+            return *flags[i] = true;
     if (strncmp(word, link_word, strlen(link_word)) == 0)
         return take_rate(wishes, word + strlen(link_word), length - strlen(link_word), error);
     for (size_t i = 0; i < sizeof instruction_sets / sizeof instruction_sets[0]; i++) {

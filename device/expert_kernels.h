@@ -40,6 +40,23 @@ struct routing {
     float *log_sums;        // [rows]
     float *scores;          // [rows], likewise the sum of deepseek's sigmoids; NULL for others
 };
+
+// Rules of the CPU's kernels and of the GPU's: the sums of a token, how many slots are in use, and how many of a
+// member's pairs an expert takes.
+ROUTER_RULE struct router_sums routing_sums_of(const struct routing *routing, size_t row)
+{
+    const struct router_sums sums = { routing->log_sums[row], routing->scores ? routing->scores[row] : 1 };
+    return sums;
+}
+ROUTER_RULE size_t routing_slots(const struct routing *routing)
+{
+    return (size_t)routing->ends[routing->router.experts - 1];
+}
+ROUTER_RULE size_t routing_pairs_kept(const struct routing *routing, size_t before, size_t count)
+{
+    const size_t room = before < routing->capacity ? routing->capacity - before : 0;
+    return routing->capacity > 0 && count > room ? room : count;
+}
 // The most slots that a routing may need.
 static inline size_t routing_most(size_t rows, size_t experts, size_t top, size_t capacity)
 {
@@ -103,6 +120,11 @@ struct routing_members {
     int32_t *kept;   // [members][experts], rows that go to each expert, without those that are dropped
     int32_t *taken;  // for each copied expert, then for each of this member's own: the end of the rows that it takes
 };
+// Whether an expert's bit is set.
+ROUTER_RULE bool routing_has(const uint64_t *experts, size_t e)
+{
+    return experts[e / 64] >> e % 64 & 1;
+}
 void kernel_route_own(struct queue *queue, const struct routing *routing, void *block);
 void kernel_route_all(struct queue *queue, const struct routing *routing, const struct routing_members *members,
                       float *statistics, float *loss);

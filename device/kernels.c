@@ -17,12 +17,6 @@ static const struct kernel_functions *kernels_of(const struct queue *queue)
 }
 
 // Gives a kernel to the queue's device, unless the queue has failed.
-#define LAUNCH(queue, kernel, ...)                             \
-    do {                                                       \
-        if (queue_is_well(queue))                              \
-            kernels_of(queue)->kernel((queue), __VA_ARGS__);   \
-    } while (0)
-
 #define AFTER(kernel, check)                                                                    \
     void kernel_##kernel(struct queue *queue PARAMETERS_##kernel(PARAMETER_V, PARAMETER_S))     \
     {                                                                                           \
@@ -50,7 +44,8 @@ void kernel_matmul(struct queue *queue, const struct matmul *matmul)
         packed.ldb = packed.transpose_b ? packed.k : packed.n;
     if (packed.ldc == 0)
         packed.ldc = packed.n;
-    LAUNCH(queue, matmul, &packed);
+    if (queue_is_well(queue))
+        kernels_of(queue)->matmul(queue, &packed);
 }
 
 uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t micro_batch, uint32_t layer)
@@ -61,21 +56,12 @@ uint64_t dropout_key(uint64_t seed, uint64_t step, uint32_t micro_batch, uint32_
     return random_next(&key);
 }
 
-void kernel_dropout(struct queue *queue, struct values *out, const struct values *in, size_t count,
-                    struct dropout dropout)
+static inline bool may_drop(struct dropout dropout, size_t count)
 {
-    assert(dropout.probability >= 0 && dropout.probability < 1 && dropout.first + count <= (size_t)UINT32_MAX);
-    LAUNCH(queue, dropout, out, in, count, dropout);
+    return dropout.probability >= 0 && dropout.probability < 1 && dropout.first + count <= (size_t)UINT32_MAX;
 }
-
-void kernel_add_branch(struct queue *queue, struct values *out, const struct values *trunk,
-                       const struct values *branch, const struct values *bias, size_t rows, size_t columns,
-                       struct dropout dropout)
-{
-    assert(dropout.probability >= 0 && dropout.probability < 1
-           && dropout.first + rows * columns <= (size_t)UINT32_MAX);
-    LAUNCH(queue, add_branch, out, trunk, branch, bias, rows, columns, dropout);
-}
+AFTER(dropout, may_drop(dropout, count))
+AFTER(add_branch, may_drop(dropout, rows * columns))
 
 // For one head at a time, the cpu maker takes K and V transposed and two blocks of ATTENTION_ROWS rows of scores.
 uint64_t attention_workspace_bytes(const struct attention *attention)
@@ -145,41 +131,19 @@ static bool may_smooth(struct queue *queue, const struct cross_entropy *loss, bo
     return queue_is_well(queue);
 }
 
-void kernel_cross_entropy(struct queue *queue, const struct cross_entropy *loss, float *sum, float *log_sums)
-{
-    const struct cross_entropy whole = with_stride(loss);
-    if (!may_smooth(queue, loss, cross_entropy_whole(loss) > loss->columns))
-        return;
-    LAUNCH(queue, cross_entropy, &whole, sum, log_sums);
-}
-
-void kernel_cross_entropy_both(struct queue *queue, const struct cross_entropy *loss, float *sum, float *losses,
-                               struct values *logits_gradient, float gradient_scale)
-{
-    const struct cross_entropy whole = with_stride(loss);
-    assert(cross_entropy_whole(loss) == loss->columns);
-    if (!may_smooth(queue, loss, false))
-        return;
-    LAUNCH(queue, cross_entropy_both, &whole, sum, losses, logits_gradient, gradient_scale);
-}
-
-void kernel_cross_entropy_part(struct queue *queue, const struct cross_entropy *loss, float *log_sums,
-                               float *target_logits)
-{
-    const struct cross_entropy whole = with_stride(loss);
-    if (!may_smooth(queue, loss, true))
-        return;
-    LAUNCH(queue, cross_entropy_part, &whole, log_sums, target_logits);
-}
-
-void kernel_cross_entropy_backward(struct queue *queue, const struct cross_entropy *loss,
-                                   struct values *logits_gradient, const float *log_sums)
-{
-    const struct cross_entropy whole = with_stride(loss);
-    if (!may_smooth(queue, loss, cross_entropy_whole(loss) > loss->columns))
-        return;
-    LAUNCH(queue, cross_entropy_backward, &whole, logits_gradient, log_sums);
-}
+#define OF_CROSS_ENTROPY(kernel, check, is_part)                                                \
+    void kernel_##kernel(struct queue *queue PARAMETERS_##kernel(PARAMETER_V, PARAMETER_S))     \
+    {                                                                                           \
+        const struct cross_entropy whole = with_stride(loss);                                   \
+        assert(check);                                                                          \
+        loss = &whole;                                                                          \
+        if (may_smooth(queue, loss, is_part))                                                   \
+            kernels_of(queue)->kernel(queue PARAMETERS_##kernel(ARGUMENT, ARGUMENT));           \
+    }
+OF_CROSS_ENTROPY(cross_entropy, queue, cross_entropy_whole(loss) > loss->columns)
+OF_CROSS_ENTROPY(cross_entropy_both, cross_entropy_whole(loss) == loss->columns, false)
+OF_CROSS_ENTROPY(cross_entropy_part, queue, true)
+OF_CROSS_ENTROPY(cross_entropy_backward, queue, cross_entropy_whole(loss) > loss->columns)
 
 // --- pictures ------------------------------------------------------------------
 
@@ -324,31 +288,19 @@ static const char *wrong_groups(const struct matmul *matmul)
     return NULL;
 }
 
-static bool may_route(struct queue *queue, const char *wrong)
-{
-    if (wrong)
-        queue_fail(queue, wrong);
-    return queue_is_well(queue);
-}
-
-#define IF_ROUTED(kernel, wrong)                                                                \
-    void kernel_##kernel(struct queue *queue PARAMETERS_##kernel(PARAMETER_V, PARAMETER_S))     \
-    {                                                                                           \
-        if (may_route(queue, wrong))                                                            \
-            kernels_of(queue)->kernel(queue PARAMETERS_##kernel(ARGUMENT, ARGUMENT));           \
-    }
-IF_ROUTED(route, wrong_routing(routing))
-IF_ROUTED(route_own, wrong_routing(routing))
-IF_ROUTED(route_all, wrong_routing(routing))
-IF_ROUTED(route_backward, wrong_routing(routing))
-IF_ROUTED(move_bias, NULL)
-IF_ROUTED(permute, wrong_routing(routing))
-IF_ROUTED(combine, wrong_routing(routing))
-IF_ROUTED(gate_gradients, wrong_routing(routing))
-IF_ROUTED(grouped_matmul, wrong_groups(matmul))
-IF_ROUTED(grouped_sum_columns, NULL)
-IF_ROUTED(activate, NULL)
-IF_ROUTED(activate_backward, NULL)
+#define OF_EXPERTS(kernel, wrong) IF_RIGHT(kernel, true, NULL, wrong)
+OF_EXPERTS(route, wrong_routing(routing))
+OF_EXPERTS(route_own, wrong_routing(routing))
+OF_EXPERTS(route_all, wrong_routing(routing))
+OF_EXPERTS(route_backward, wrong_routing(routing))
+OF_EXPERTS(move_bias, NULL)
+OF_EXPERTS(permute, wrong_routing(routing))
+OF_EXPERTS(combine, wrong_routing(routing))
+OF_EXPERTS(gate_gradients, wrong_routing(routing))
+OF_EXPERTS(grouped_matmul, wrong_groups(matmul))
+OF_EXPERTS(grouped_sum_columns, NULL)
+OF_EXPERTS(activate, NULL)
+OF_EXPERTS(activate_backward, NULL)
 
 // --- numbers of optimizers -----------------------------------------------------
 

@@ -102,18 +102,13 @@ static __global__ void __launch_bounds__(BLOCK) columns_kernel(const Sum sum, co
     }
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 template <int PACK, class Sum>
 static cudaError_t sum_columns_by(const struct cuda_launch *launch, const Sum &sum, column_tiles tiles)
 {
     if (tiles.rows == 0 || tiles.columns == 0)
         return cudaSuccess;
     const size_t sums = Sum::SUMS * tiles.columns, fit = CUDA_SCRATCH_BYTES / sizeof(float) / sums;
-    const size_t most = least(least(blocks_for(tiles.rows, LEAST_ROWS), MOST_TILES_DOWN), fit);
+    const size_t most = min_u64(min_u64(blocks_for(tiles.rows, LEAST_ROWS), MOST_TILES_DOWN), fit);
     tiles.rows_each = most > 1 ? blocks_for(tiles.rows, most) : tiles.rows;
     tiles.across = blocks_for(tiles.columns, ACROSS * PACK);
     tiles.split = tiles.columns;
@@ -178,12 +173,7 @@ static cudaError_t load_of()
                         columns_kernel<pack_of<T>, norm_sum<T>>, columns_kernel<1, norm_sum<T>>);
 }
 
-static cudaError_t load_of_all()
-{
-    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
-}
-
 cudaError_t cuda_load_columns(void)
 {
-    return load_of_all();
+    return LOAD_OF_ALL;
 }

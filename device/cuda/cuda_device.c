@@ -58,18 +58,13 @@ void cuda_give_workspace(struct device *device, void *memory, uint64_t bytes)
 
 // --- a queue ---------------------------------------------------------------------------
 
-static void fail(struct queue *queue, cudaError_t status, const char *what)
-{
-    struct error error = { 0 };
-    cuda_good(status, what, &error);
-    queue_fail(queue, error.text);
-}
-
 bool cuda_check(struct queue *queue, cudaError_t status, const char *what)
 {
     if (status == cudaSuccess)
         return true;
-    fail(queue, status, what);
+    struct error error = { 0 };
+    cuda_good(status, what, &error);
+    queue_fail(queue, error.text);
     return false;
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "device/column_major.h"
 #include "device/cuda/cuda.h"
 
@@ -262,15 +263,9 @@ static const struct prepared *find(struct queue *queue, struct cublas *cublas, c
     for (size_t i = 0; i < cublas->count; i++)
         if (memcmp(&cublas->prepared[i].asked, product, sizeof *product) == 0)
             return &cublas->prepared[i];
-    if (cublas->count == cublas->capacity) {
-        const size_t capacity = cublas->capacity ? 2 * cublas->capacity : 32;
-        struct prepared *grown = realloc(cublas->prepared, capacity * sizeof *grown);
-        if (!grown) {
-            queue_fail(queue, "no memory for a matrix product");
-            return NULL;
-        }
-        cublas->prepared = grown;
-        cublas->capacity = capacity;
+    if (!array_reserve(&cublas->prepared, &cublas->capacity, cublas->count + 1, sizeof cublas->prepared[0])) {
+        queue_fail(queue, "no memory for a matrix product");
+        return NULL;
     }
     struct prepared *prepared = &cublas->prepared[cublas->count];
     const cublasStatus_t status = prepare(cublas, product, prepared);

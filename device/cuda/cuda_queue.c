@@ -241,28 +241,17 @@ const struct cuda_launch *cuda_summing_launch_of(struct queue *queue)
 // Looks for errors that kernels could only report in the failure word.
 static void look_for_failure(struct queue *queue)
 {
-    switch (__atomic_load_n(cuda_queue_of(queue)->failure, __ATOMIC_RELAXED)) {
-    case CUDA_FAILURE_TOKEN:
-        queue_fail(queue, "a token is outside the vocabulary");
-        break;
-    case CUDA_FAILURE_TARGET:
-        queue_fail(queue, "a target is outside the vocabulary");
-        break;
-    case CUDA_FAILURE_ID:
-        queue_fail(queue, "an id is outside of the rows of its table");
-        break;
-    case CUDA_FAILURE_BAG:
-        queue_fail(queue, "the ends of bags do not ascend, or are past the room for ids");
-        break;
-    case CUDA_FAILURE_ANSWER:
-        queue_fail(queue, "a target of a yes or no is neither 0 nor 1");
-        break;
-    case CUDA_FAILURE_LIST:
-        queue_fail(queue, "a list of rows is full");
-        break;
-    default:
-        break;
-    }
+    static const char *const sentences[] = {
+        [CUDA_FAILURE_TOKEN] = "a token is outside the vocabulary",
+        [CUDA_FAILURE_TARGET] = "a target is outside the vocabulary",
+        [CUDA_FAILURE_ID] = "an id is outside of the rows of its table",
+        [CUDA_FAILURE_BAG] = "the ends of bags do not ascend, or are past the room for ids",
+        [CUDA_FAILURE_ANSWER] = "a target of a yes or no is neither 0 nor 1",
+        [CUDA_FAILURE_LIST] = "a list of rows is full",
+    };
+    const uint32_t failure = __atomic_load_n(cuda_queue_of(queue)->failure, __ATOMIC_RELAXED);
+    if (failure != CUDA_FAILURE_NONE)
+        queue_fail(queue, sentences[failure]);
 }
 
 // Whether all that was given is done, or never will be.

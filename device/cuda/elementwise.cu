@@ -17,15 +17,9 @@ struct fill_body {
     }
 };
 
-template <class T>
-static cudaError_t fill(const struct cuda_launch *launch, T *out, float value, size_t count)
-{
-    return launch_each<pack_of<T>>(launch, fill_body<T>{ out, value }, count, head_of<pack_of<T>>(count, out));
-}
-
 cudaError_t cuda_fill(const struct cuda_launch *launch, struct values *out, float value, size_t count)
 {
-    WITH_NUMBERS(launch, fill(launch, (T *)out, value, count));
+    WITH_NUMBERS(launch, launch_packs(launch, fill_body<T>{ (T *)out, value }, count, (T *)out));
 }
 
 // 16 bytes at a time: each_kernel<8, add_body<T>>, 2 loads, 1 store
@@ -45,7 +39,7 @@ struct add_body {
 template <class T>
 static cudaError_t add(const struct cuda_launch *launch, T *out, const T *a, const T *b, size_t count)
 {
-    return launch_each<pack_of<T>>(launch, add_body<T>{ out, a, b }, count, head_of<pack_of<T>>(count, out, a, b));
+    return launch_packs(launch, add_body<T>{ out, a, b }, count, out, a, b);
 }
 
 cudaError_t cuda_add(const struct cuda_launch *launch, struct values *out, const struct values *a,
@@ -146,18 +140,10 @@ struct normal_body {
     }
 };
 
-template <class T>
-static cudaError_t fill_normal(const struct cuda_launch *launch, T *out, float deviation, uint64_t key, uint64_t first,
-                               size_t count)
-{
-    return launch_each<pack_of<T>>(launch, normal_body<T>{ out, deviation, key, first }, count,
-                                   head_of<pack_of<T>>(count, out));
-}
-
 cudaError_t cuda_fill_normal(const struct cuda_launch *launch, struct values *out, float deviation, uint64_t key,
                              uint64_t first, size_t count)
 {
-    WITH_NUMBERS(launch, fill_normal(launch, (T *)out, deviation, key, first, count));
+    WITH_NUMBERS(launch, launch_packs(launch, normal_body<T>{ (T *)out, deviation, key, first }, count, (T *)out));
 }
 
 struct dropping {
@@ -200,8 +186,7 @@ static cudaError_t drop(const struct cuda_launch *launch, T *out, const T *in, s
 {
     if (dropout.probability <= 0)
         return out == in ? cudaSuccess : scale(launch, out, in, 1, count);
-    return launch_each<pack_of<T>>(launch, dropout_body<T>{ out, in, dropping_of(dropout) }, count,
-                                   head_of<pack_of<T>>(count, out, in));
+    return launch_packs(launch, dropout_body<T>{ out, in, dropping_of(dropout) }, count, out, in);
 }
 
 cudaError_t cuda_dropout(const struct cuda_launch *launch, struct values *out, const struct values *in, size_t count,
@@ -268,17 +253,11 @@ struct relu_body {
     }
 };
 
-template <class T>
-static cudaError_t relu(const struct cuda_launch *launch, T *out, uint8_t *passed, const T *in, size_t count)
-{
-    return launch_each<pack_of<T>>(launch, relu_body<T>{ out, passed, in }, count,
-                                   head_of<pack_of<T>>(count, out, passed, in));
-}
-
 cudaError_t cuda_relu(const struct cuda_launch *launch, struct values *out, uint8_t *passed, const struct values *in,
                       size_t count)
 {
-    WITH_NUMBERS(launch, relu(launch, (T *)out, passed, (const T *)in, count));
+    WITH_NUMBERS(launch, launch_packs(launch, relu_body<T>{ (T *)out, passed, (const T *)in }, count, (T *)out, passed,
+                                      (const T *)in));
 }
 
 // 16 bytes at a time: each_kernel<8, relu_backward_body<T>>, 1 load, 1 store
@@ -298,18 +277,12 @@ struct relu_backward_body {
     }
 };
 
-template <class T>
-static cudaError_t relu_backward(const struct cuda_launch *launch, T *in_gradient, const T *out_gradient,
-                                 const uint8_t *passed, size_t count)
-{
-    return launch_each<pack_of<T>>(launch, relu_backward_body<T>{ in_gradient, out_gradient, passed }, count,
-                                   head_of<pack_of<T>>(count, in_gradient, out_gradient, passed));
-}
-
 cudaError_t cuda_relu_backward(const struct cuda_launch *launch, struct values *in_gradient,
                                const struct values *out_gradient, const uint8_t *passed, size_t count)
 {
-    WITH_NUMBERS(launch, relu_backward(launch, (T *)in_gradient, (const T *)out_gradient, passed, count));
+    WITH_NUMBERS(launch, launch_packs(launch,
+                                      relu_backward_body<T>{ (T *)in_gradient, (const T *)out_gradient, passed },
+                                      count, (T *)in_gradient, (const T *)out_gradient, passed));
 }
 
 // GELU by tanh is x * s with s = 1 / (1 + e^-(a x + b x^3)). That takes one exponential and no tanh. Beyond 30 in
@@ -356,15 +329,10 @@ struct gelu_body {
     }
 };
 
-template <class T>
-static cudaError_t gelu(const struct cuda_launch *launch, T *out, const T *in, size_t count)
-{
-    return launch_each<pack_of<T>>(launch, gelu_body<T>{ out, in }, count, head_of<pack_of<T>>(count, out, in));
-}
-
 cudaError_t cuda_gelu(const struct cuda_launch *launch, struct values *out, const struct values *in, size_t count)
 {
-    WITH_NUMBERS(launch, gelu(launch, (T *)out, (const T *)in, count));
+    WITH_NUMBERS(launch, launch_packs(launch, gelu_body<T>{ (T *)out, (const T *)in }, count, (T *)out,
+                                      (const T *)in));
 }
 
 // 16 bytes at a time: each_kernel<8, gelu_backward_body<T>>, 2 loads, 2 stores
@@ -390,19 +358,13 @@ struct gelu_backward_body {
     }
 };
 
-template <class T>
-static cudaError_t gelu_backward(const struct cuda_launch *launch, T *in_gradient, T *out, const T *out_gradient,
-                                 const T *in, size_t count)
-{
-    return launch_each<pack_of<T>>(launch, gelu_backward_body<T>{ in_gradient, out, out_gradient, in }, count,
-                                   head_of<pack_of<T>>(count, in_gradient, out, out_gradient, in));
-}
-
 cudaError_t cuda_gelu_backward(const struct cuda_launch *launch, struct values *in_gradient, struct values *out,
                                const struct values *out_gradient, const struct values *in, size_t count)
 {
-    WITH_NUMBERS(launch,
-                 gelu_backward(launch, (T *)in_gradient, (T *)out, (const T *)out_gradient, (const T *)in, count));
+    WITH_NUMBERS(launch, launch_packs(launch,
+                                      gelu_backward_body<T>{ (T *)in_gradient, (T *)out, (const T *)out_gradient,
+                                                             (const T *)in },
+                                      count, (T *)in_gradient, (T *)out, (const T *)out_gradient, (const T *)in));
 }
 
 // --- biases and residuals ----------------------------------------------------------------
@@ -507,12 +469,7 @@ static cudaError_t load_of()
     return first_bad(status, first_bad(load_scale<T, T>(), first_bad(load_scale<float, T>(), load_scale<T, float>())));
 }
 
-static cudaError_t load_of_all()
-{
-    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
-}
-
 cudaError_t cuda_load_elementwise(void)
 {
-    return load_of_all();
+    return LOAD_OF_ALL;
 }

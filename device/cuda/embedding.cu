@@ -225,12 +225,7 @@ static cudaError_t load_of()
                         each_kernel<4, positions_body<T>>, each_kernel<1, positions_body<T>>);
 }
 
-static cudaError_t load_of_all()
-{
-    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
-}
-
 cudaError_t cuda_load_embedding(void)
 {
-    return first_bad(load_kernels(rank_kernel<word_key>, merge_kernel<word_key>), load_of_all());
+    return first_bad(load_kernels(rank_kernel<word_key>, merge_kernel<word_key>), LOAD_OF_ALL);
 }

@@ -12,11 +12,6 @@
 
 // --- routing -----------------------------------------------------------------------------------------------
 
-static __device__ inline struct router_sums sums_of(const struct routing &routing, size_t row)
-{
-    return { routing.log_sums[row], routing.scores ? routing.scores[row] : 1 };
-}
-
 // It takes more registers than each_kernel() leaves it.
 static __global__ void __launch_bounds__(BLOCK) choose_kernel(const struct routing routing)
 {
@@ -82,7 +77,7 @@ static __global__ void __launch_bounds__(BLOCK) rank_pairs_kernel(const struct r
     }
     for (size_t row = threadIdx.x; row < routing.counted; row += BLOCK)
         mean += (double)router_share(&routing.router, routing.logits[row * routing.router.experts + blockIdx.x],
-                                     sums_of(routing, row));
+                                     routing_sums_of(&routing, row));
     mean = over_group<BLOCK>(mean, added());
     for (size_t row = threadIdx.x; blockIdx.x == 0 && row < routing.counted; row += BLOCK)
         squares += (double)routing.log_sums[row] * (double)routing.log_sums[row];
@@ -94,13 +89,6 @@ static __global__ void __launch_bounds__(BLOCK) rank_pairs_kernel(const struct r
     block.firsts[expert] = (int32_t)firsts;
     if (expert == 0)
         *block.squares = squares;
-}
-
-// How many of a member's pairs an expert takes, of which so many come before.
-static __device__ inline size_t pairs_kept(const struct routing &routing, size_t before, size_t count)
-{
-    const size_t room = before < routing.capacity ? routing.capacity - before : 0;
-    return routing.capacity > 0 && count > room ? room : count;
 }
 
 // The counts of one expert, of all members.
@@ -118,7 +106,8 @@ static __device__ inline expert_counts count_expert(const struct routing &routin
 #pragma unroll 1
     for (size_t m = 0; m < members.members; m++) {
         const struct routing_block block = routing_block_in(members.blocks, experts, m);
-        const uint32_t count = (uint32_t)block.counts[e], kept = (uint32_t)pairs_kept(routing, all.pairs, count);
+        const uint32_t count = (uint32_t)block.counts[e];
+        const uint32_t kept = (uint32_t)routing_pairs_kept(&routing, all.pairs, count);
         if (members.kept)
             members.kept[m * experts + e] = (int32_t)kept;
         all.own = m == members.member ? kept : all.own;
@@ -128,11 +117,6 @@ static __device__ inline expert_counts count_expert(const struct routing &routin
         all.mean += block.means[e];
     }
     return all;
-}
-
-static __device__ inline bool has_bit(const uint64_t *bits, size_t e)
-{
-    return bits[e / 64] >> e % 64 & 1;
 }
 
 // A thread for each expert, then one for all. Rows of copied experts come first.
@@ -158,7 +142,7 @@ static __global__ void __launch_bounds__(BLOCK) join_kernel(const struct routing
         const expert_counts &all = counts[e];
         const float share = choices > 0 ? (float)(is_first ? all.firsts : all.pairs) / (float)choices : 0;
         routing.ends[e] = (int32_t)(end += all.own);
-        if (takes && has_bit(members.copied, e))
+        if (takes && routing_has(members.copied, e))
             members.taken[taken++] = (int32_t)(taken_end += all.own);
         routing.shares[e] = share;
         balance += (double)share * all.mean;
@@ -168,7 +152,7 @@ static __global__ void __launch_bounds__(BLOCK) join_kernel(const struct routing
     }
 #pragma unroll 1
     for (size_t e = 0; takes && e < experts; e++)
-        if (has_bit(members.own, e))
+        if (routing_has(members.own, e))
             members.taken[taken++] = (int32_t)(taken_end += counts[e].kept);
     for (size_t m = 0; m < members.members; m++)
         squares += *routing_block_in(members.blocks, experts, m).squares;
@@ -210,7 +194,7 @@ struct slopes_body {
     {
         const struct router &router = routing.router;
         const float *logits = routing.logits + row * router.experts;
-        const struct router_sums sums = sums_of(routing, row);
+        const struct router_sums sums = routing_sums_of(&routing, row);
         const router_slopes slopes = { routing.gates + row * router.top, gates_gradient + row * router.top,
                                        routing.shares, balance, log_sum };
         const bool counts = row < routing.counted;
@@ -253,11 +237,6 @@ struct bias_body {
 
 // --- rows ----------------------------------------------------------------------------------------------------
 
-static __device__ inline size_t slots_in_use(const struct routing &routing)
-{
-    return (size_t)routing.ends[routing.router.experts - 1];
-}
-
 // 16 bytes at a time: each_kernel<8, permute_body<T>>, 1 load, 1 store
 template <class T>
 struct permute_body {
@@ -271,7 +250,7 @@ struct permute_body {
     __device__ void at(size_t i) const
     {
         const size_t slot = row_of(i, columns), column = i - slot * columns;
-        if (slot >= slots_in_use(routing))
+        if (slot >= routing_slots(&routing))
             return;
         const uint32_t pair = (uint32_t)routing.pairs[slot], row = pair / (uint32_t)routing.router.top;
         const pack<N> x = load<N>(in + row * columns + column);
@@ -493,7 +472,6 @@ static __device__ inline float sigmoid(float x)
     return 1 / (1 + expf(-x));
 }
 
-
 // One number at a time; `used` rows, or all.
 template <class T>
 struct activate_body {
@@ -558,12 +536,6 @@ cudaError_t cuda_route(const struct cuda_launch *launch, const struct routing *r
     return status == cudaSuccess ? cuda_route_all(launch, routing, &alone, statistics, loss) : status;
 }
 
-template <class T>
-static cudaError_t route_backward(const struct cuda_launch *launch, const slopes_body &slopes, T *out)
-{
-    return launch_each<1>(launch, route_backward_body<T>{ slopes, out }, slopes.routing.rows, 0);
-}
-
 cudaError_t cuda_route_backward(const struct cuda_launch *launch, const struct routing *routing,
                                 struct values *logits_gradient, const float *gates_gradient, float weight)
 {
@@ -572,7 +544,8 @@ cudaError_t cuda_route_backward(const struct cuda_launch *launch, const struct r
     const slopes_body slopes = { *routing, gates_gradient,
                                  weight * routing->auxiliary * (float)routing->router.experts / counted,
                                  weight * routing->z * 2 / counted };
-    WITH_NUMBERS(launch, route_backward(launch, slopes, (T *)logits_gradient));
+    WITH_NUMBERS(launch, launch_each<1>(launch, route_backward_body<T>{ slopes, (T *)logits_gradient }, routing->rows,
+                                        0));
 }
 
 cudaError_t cuda_move_bias(const struct cuda_launch *launch, float *bias, const float *counts, size_t experts,
@@ -663,5 +636,5 @@ cudaError_t cuda_load_experts(void)
 {
     const cudaError_t status = load_kernels(choose_kernel, rank_pairs_kernel, join_kernel,
                                             each_kernel<1, place_body>, each_kernel<1, bias_body>);
-    return first_bad(status, first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>())));
+    return first_bad(status, LOAD_OF_ALL);
 }

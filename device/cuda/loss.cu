@@ -383,12 +383,7 @@ static cudaError_t load_of()
                         loss_both_kernel<T, LONG_ROW, true>);
 }
 
-static cudaError_t load_of_all()
-{
-    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
-}
-
 cudaError_t cuda_load_loss(void)
 {
-    return first_bad(load_kernels(sums_kernel<float>, losses_kernel<float>, join_kernel), load_of_all());
+    return first_bad(load_kernels(sums_kernel<float>, losses_kernel<float>, join_kernel), LOAD_OF_ALL);
 }

@@ -294,6 +294,14 @@ inline cudaError_t launch_each(const struct cuda_launch *launch, const Body &bod
                          count, head);
 }
 
+// The same for what begins at `first` and at other arrays, in packs of 16 bytes of it.
+template <class T, class Body, class... More>
+inline cudaError_t launch_packs(const struct cuda_launch *launch, const Body &body, size_t count, const T *first,
+                                const More *...more)
+{
+    return launch_each<pack_of<T>>(launch, body, count, head_of<pack_of<T>>(count, first, more...));
+}
+
 // --- loading -------------------------------------------------------------------------
 
 // Loads the kernels: CUDA loads a kernel when any of its attributes is asked for.
@@ -310,6 +318,9 @@ inline cudaError_t first_bad(cudaError_t first, cudaError_t second)
 {
     return first == cudaSuccess ? second : first;
 }
+
+// Loads what load_of<T>() of a file does, for each type of numbers.
+#define LOAD_OF_ALL first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()))
 
 // --- types ---------------------------------------------------------------------------
 

@@ -398,11 +398,6 @@ static cudaError_t load_of()
                         each_kernel<UPDATE_PACK, adagrad_body<T>>);
 }
 
-static cudaError_t load_of_all()
-{
-    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
-}
-
 cudaError_t cuda_load_optimizer(void)
 {
     return first_bad(load_kernels(squares_kernel, squares_of_rows_kernel, root_kernel, clip_factor_kernel,
@@ -411,5 +406,5 @@ cudaError_t cuda_load_optimizer(void)
                                   each_kernel<UPDATE_PACK, rows_body<adagrad_body<float>>>,
                                   each_kernel<UPDATE_PACK, rows_body<adamw_body<float>>>,
                                   each_kernel<UPDATE_PACK, rows_body<move_body>>),
-                     load_of_all());
+                     LOAD_OF_ALL);
 }

@@ -203,11 +203,6 @@ static __global__ void __launch_bounds__(BLOCK) end_kernel(const End end, const 
     end.put(channel, totals);
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 // The means over rows that a backward uses are in front of the sums of tiles.
 static float *means_in(const struct cuda_launch *launch)
 {
@@ -227,7 +222,7 @@ static cudaError_t sum_channels_by(const struct cuda_launch *launch, const Sum &
     if (CUDA_SCRATCH_BYTES / sizeof(double) < in_front + sums)
         return cudaErrorInvalidConfiguration;
     const size_t fit = (CUDA_SCRATCH_BYTES / sizeof(double) - in_front) / sums;
-    const size_t most = least(least(blocks_for(rows, LEAST_ROWS), MOST_TILES_DOWN), fit);
+    const size_t most = min_u64(min_u64(blocks_for(rows, LEAST_ROWS), MOST_TILES_DOWN), fit);
     for (tiles.across = 1; tiles.across < WARP && tiles.across * N < channels; tiles.across *= 2)
         ;
     tiles.tiles_across = blocks_for(channels, tiles.across * N);

@@ -121,32 +121,19 @@ static norm_row<T> rows_of(const struct layer_norm *norm, const Matrices *...mat
              head_of_rows<pack_of<T>>(norm->columns, norm->columns, in, gain, offset, matrices...) };
 }
 
-template <class T>
-static cudaError_t layer_norm(const struct cuda_launch *launch, const struct layer_norm *norm, T *out, float *mean,
-                              float *rstd)
-{
-    return launch_rows(launch, norm->rows, norm->columns, norm_kernel<T, WARP>, norm_kernel<T, BLOCK>,
-                       rows_of<T>(norm, out), norm->rows, out, mean, rstd);
-}
-
 cudaError_t cuda_layer_norm(const struct cuda_launch *launch, const struct layer_norm *norm, struct values *out,
                             float *mean, float *rstd)
 {
-    WITH_NUMBERS(launch, layer_norm(launch, norm, (T *)out, mean, rstd));
-}
-
-template <class T>
-static cudaError_t norm_again(const struct cuda_launch *launch, const struct layer_norm *norm, T *out,
-                              const float *mean, const float *rstd)
-{
-    return launch_rows(launch, norm->rows, norm->columns, norm_again_kernel<T, WARP>, norm_again_kernel<T, BLOCK>,
-                       rows_of<T>(norm, out), norm->rows, out, mean, rstd);
+    WITH_NUMBERS(launch, launch_rows(launch, norm->rows, norm->columns, norm_kernel<T, WARP>, norm_kernel<T, BLOCK>,
+                                     rows_of<T>(norm, (T *)out), norm->rows, (T *)out, mean, rstd));
 }
 
 cudaError_t cuda_layer_norm_again(const struct cuda_launch *launch, const struct layer_norm *norm, struct values *out,
                                   const float *mean, const float *rstd)
 {
-    WITH_NUMBERS(launch, norm_again(launch, norm, (T *)out, mean, rstd));
+    WITH_NUMBERS(launch, launch_rows(launch, norm->rows, norm->columns, norm_again_kernel<T, WARP>,
+                                     norm_again_kernel<T, BLOCK>, rows_of<T>(norm, (T *)out), norm->rows, (T *)out,
+                                     mean, rstd));
 }
 
 template <class T>
@@ -175,12 +162,7 @@ static cudaError_t load_of()
                         norm_again_kernel<T, BLOCK>, norm_input_kernel<T, WARP>, norm_input_kernel<T, BLOCK>);
 }
 
-static cudaError_t load_of_all()
-{
-    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
-}
-
 cudaError_t cuda_load_rows(void)
 {
-    return load_of_all();
+    return LOAD_OF_ALL;
 }

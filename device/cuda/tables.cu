@@ -452,7 +452,7 @@ cudaError_t cuda_cross(const struct cuda_launch *launch, struct values *out, con
                        const struct values *y, const struct values *add, size_t count)
 {
     const cross_body body = { (float *)out, (const float *)first, (const float *)y, (const float *)add };
-    return launch_each<PACK>(launch, body, count, head_of<PACK>(count, body.out, body.first, body.y, body.add));
+    return launch_packs(launch, body, count, body.out, body.first, body.y, body.add);
 }
 
 struct cross_backward_body {
@@ -480,9 +480,8 @@ cudaError_t cuda_cross_backward(const struct cuda_launch *launch, struct values 
 {
     const cross_backward_body body = { (float *)first_gradient, (float *)y_gradient, (float *)add_gradient,
                                        (const float *)out_gradient, (const float *)first, (const float *)y };
-    return launch_each<PACK>(launch, body, count,
-                             head_of<PACK>(count, body.first_gradient, body.y_gradient, body.add_gradient, body.gradient,
-                                           body.first, body.y));
+    return launch_packs(launch, body, count, body.first_gradient, body.y_gradient, body.add_gradient, body.gradient,
+                        body.first, body.y);
 }
 
 // Sixteen lanes have a row. Number i goes to lane i % SIXTEEN, and the lanes are added by halves.
@@ -541,7 +540,7 @@ struct log_counts_body {
 cudaError_t cuda_log_counts(const struct cuda_launch *launch, struct values *out, const struct values *in, size_t count)
 {
     const log_counts_body body = { (float *)out, (const float *)in };
-    return launch_each<PACK>(launch, body, count, head_of<PACK>(count, body.out, body.in));
+    return launch_packs(launch, body, count, body.out, body.in);
 }
 
 // --- the loss ----------------------------------------------------------------------------------------

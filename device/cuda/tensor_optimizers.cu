@@ -428,16 +428,11 @@ static cudaError_t load_of()
                         two_squares_kernel<UPDATE_PACK, lamb_moments<T>>, each_kernel<UPDATE_PACK, lamb_body<T>>);
 }
 
-static cudaError_t load_of_all()
-{
-    return first_bad(load_of<float>(), first_bad(load_of<__nv_bfloat16>(), load_of<__half>()));
-}
-
 cudaError_t cuda_load_tensor_optimizers(void)
 {
     const cudaError_t status =
         load_kernels(ratio_kernel, factored_rows_kernel, factored_chunks_kernel, factored_columns_kernel,
                      each_kernel<UPDATE_PACK, vector_moments>, row_mean_kernel, factored_scale_kernel,
                      two_squares_kernel<UPDATE_PACK, factored_steps>, each_kernel<UPDATE_PACK, factored_body>);
-    return first_bad(status, load_of_all());
+    return first_bad(status, LOAD_OF_ALL);
 }
