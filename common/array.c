@@ -22,3 +22,11 @@ bool array_grow(void *array, size_t *capacity, size_t count, size_t item_bytes)
     *capacity = more;
     return true;
 }
+
+void *array_copy(const void *items, size_t count, size_t item_bytes)
+{
+    void *copy = malloc((count > 0 ? count : 1) * item_bytes);
+    if (copy && count > 0)
+        memcpy(copy, items, count * item_bytes);
+    return copy;
+}

@@ -24,4 +24,7 @@ static inline bool array_reserve(void *array, size_t *capacity, size_t count, si
     return count <= *capacity || array_grow(array, capacity, count, item_bytes);
 }
 
+// A copy, to be freed with free(); if `count` is 0, it has room for one item. Returns NULL if memory runs out.
+void *array_copy(const void *items, size_t count, size_t item_bytes);
+
 #endif

@@ -6,6 +6,7 @@
 #ifndef SCHEDULES_NETWORK_H
 #define SCHEDULES_NETWORK_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/error.h"
@@ -21,6 +22,11 @@ struct network {
     struct link *links;
     uint32_t *link_of;  // ranks x ranks, [from * ranks + to]
 };
+
+static inline const struct link *network_link(const struct network *network, uint32_t from, uint32_t to)
+{
+    return &network->links[network->link_of[(size_t)from * network->ranks + to]];
+}
 
 // A network in which every ordered pair has a link of its own, all alike. Freed by network_free().
 struct network *network_uniform(uint32_t ranks, struct link link, struct error *error);
