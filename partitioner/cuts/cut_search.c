@@ -1,6 +1,5 @@
 #include "partitioner/cuts/cut_search.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +8,6 @@
 #include "partitioner/cuts/cut_parts.h"
 #include "partitioner/search/search_request.h"
 #include "partitioner/search/units.h"
-#include "profiler/profile_reorder.h"
 
 // --- the plan -----------------------------------------------------------------------------------
 
@@ -80,32 +78,17 @@ static bool set_stage(const struct cut_problem *problem, struct plan *plan, cons
     return good;
 }
 
-static bool is_own_order(const uint32_t *order, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (order[i] != i)
-            return false;
-    return true;
-}
-
 static bool set_stages(struct cut_problem *problem, const struct cut_state *best, struct plan *plan,
                        uint32_t *order, uint32_t *first, struct error *error)
 {
-    const uint32_t layers = problem->places->layers;
+    struct profile *made;
     read_order(problem, best, order, first);
-    const bool is_own = is_own_order(order, layers);
-    struct profile *ordered = is_own ? NULL : profile_reorder(problem->request->profile, order, error);
-    bool good = is_own || ordered;
+    const struct profile *ordered = plan_set_order(plan, problem->request->profile, order, &made, error);
+    bool good = ordered != NULL;
     for (uint32_t s = 0; good && s < problem->stages; s++)
-        good = set_stage(problem, plan, is_own ? problem->request->profile : ordered, s,
-                         (struct segment){ first[s], first[s + 1] }, choice_of(problem, best, s), error);
-    profile_free(ordered);
-    if (good && !is_own) {
-        plan->order = malloc(layers * sizeof order[0]);
-        if (!plan->order)
-            return error_no_memory(error, "the order of a plan");
-        memcpy(plan->order, order, layers * sizeof order[0]);
-    }
+        good = set_stage(problem, plan, ordered, s, (struct segment){ first[s], first[s + 1] },
+                         choice_of(problem, best, s), error);
+    profile_free(made);
     return good;
 }
 

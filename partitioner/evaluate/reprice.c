@@ -7,7 +7,6 @@
 #include "common/number.h"
 #include "partitioner/cost/predict.h"
 #include "partitioner/search/search_request.h"
-#include "profiler/profile_reorder.h"
 
 // --- pricing --------------------------------------------------------------------------
 
@@ -52,21 +51,17 @@ static bool fill_order(const struct plan *plan, const struct profile *profile, u
     return true;
 }
 
-// Takes the plan's order, if it differs from the profile's own.
-static bool give_order(struct plan *to, const struct plan *from, const struct profile *profile, struct error *error)
+// Takes the plan's order. Returns the profile in it, as plan_set_order() does.
+static const struct profile *give_order(struct plan *to, const struct plan *from, const struct profile *profile,
+                                        struct profile **made, struct error *error)
 {
     uint32_t *order = calloc(profile->layer_count + 1, sizeof order[0]);
     bool *seen = calloc(profile->layer_count + 1, sizeof seen[0]);
     const bool good = order && seen ? fill_order(from, profile, order, seen, error) : error_no_memory(error, "a plan");
+    const struct profile *ordered = good ? plan_set_order(to, profile, order, made, error) : NULL;
     free(seen);
-    uint32_t same = 0;
-    while (good && same < profile->layer_count && order[same] == same)
-        same++;
-    if (good && same < profile->layer_count)
-        to->order = order;
-    else
-        free(order);
-    return good;
+    free(order);
+    return ordered;
 }
 
 static bool copy_stage(struct plan *to, size_t s, const struct plan *from, const struct profile *profile,
@@ -91,14 +86,11 @@ static bool copy_decision(struct plan *to, const struct plan *from, const struct
     to->ranks = from->ranks;
     if (!to->chunks)
         to->chunks = from->chunks;
-    const struct profile *profile = request->profile;
-    if (!give_order(to, from, profile, error))
-        return false;
-    // The stages are not set yet, so that only the order is known.
-    struct profile *made = to->order ? profile_reorder(profile, to->order, error) : NULL;
-    bool good = made || !to->order;
+    struct profile *made = NULL;
+    const struct profile *ordered = give_order(to, from, request->profile, &made, error);
+    bool good = ordered != NULL;
     for (size_t s = 0; good && s < from->stage_count; s++)
-        good = copy_stage(to, s, from, made ? made : profile, error);
+        good = copy_stage(to, s, from, ordered, error);
     profile_free(made);
     return good;
 }

@@ -1,10 +1,9 @@
 #include "partitioner/plan/collectives_ends.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/arrays.h"
 #include "schedules/blocking.h"
-#include "schedules/standstill.h"
 
 struct standing {
     // it waits at the collective at its position; or at that of the first absence still to come
@@ -37,36 +36,27 @@ struct progress {
     uint32_t *come, *held;
     bool *posted, *sent;           // by message_number()
     struct last_sent *last_sent;   // by rank, then stage, then direction (1: backward)
+    struct arrays arrays;
 };
 
+// Fails if memory runs out.
 static bool progress_open(struct progress *progress, struct collectives *collectives, bool is_late,
                           const struct schedule *schedule, const struct placement *placement)
 {
+    const size_t ranks = schedule->ranks, stages = schedule->stages, messages = 2 * unit_count(schedule);
     *progress = (struct progress){
         .collectives = collectives, .is_late = is_late, .schedule = schedule, .placement = placement,
-        .positions = calloc(schedule->ranks + 1u, sizeof *progress->positions),
-        .attended = calloc(schedule->ranks + 1u, sizeof *progress->attended),
-        .standing = calloc(schedule->ranks + 1u, sizeof *progress->standing),
-        .come = calloc(schedule->stages + 1u, sizeof *progress->come),
-        .held = calloc(schedule->stages + 1u, sizeof *progress->held),
-        .posted = calloc(2 * unit_count(schedule) + 1, sizeof *progress->posted),
-        .sent = calloc(2 * unit_count(schedule) + 1, sizeof *progress->sent),
-        .last_sent = calloc((size_t)schedule->ranks * schedule->stages * 2 + 1, sizeof *progress->last_sent),
     };
-    return progress->positions && progress->attended && progress->standing && progress->come && progress->held
-        && progress->posted && progress->sent && progress->last_sent;
-}
-
-static void progress_close(struct progress *progress)
-{
-    free(progress->positions);
-    free(progress->attended);
-    free(progress->standing);
-    free(progress->come);
-    free(progress->held);
-    free(progress->posted);
-    free(progress->sent);
-    free(progress->last_sent);
+    struct arrays *arrays = &progress->arrays;
+    progress->positions = arrays_add(arrays, ranks, sizeof *progress->positions);
+    progress->attended = arrays_add(arrays, ranks, sizeof *progress->attended);
+    progress->standing = arrays_add(arrays, ranks, sizeof *progress->standing);
+    progress->come = arrays_add(arrays, stages, sizeof *progress->come);
+    progress->held = arrays_add(arrays, stages, sizeof *progress->held);
+    progress->posted = arrays_add(arrays, messages, sizeof *progress->posted);
+    progress->sent = arrays_add(arrays, messages, sizeof *progress->sent);
+    progress->last_sent = arrays_add(arrays, ranks * stages * 2, sizeof *progress->last_sent);
+    return !arrays->failed;
 }
 
 static struct absence *first_absence(const struct progress *progress, uint32_t rank)
@@ -257,7 +247,7 @@ bool collectives_come_to_ends(struct collectives *collectives, const struct sche
         good = progress_open(&progress, collectives, late, schedule, placement)
             || error_no_memory(error, "the collectives of replicas");
         ended = good && all_have_ended(&progress);
-        progress_close(&progress);
+        arrays_clear(&progress.arrays);
     }
     if (good && !ended)
         good = error_set_kind(error, ERROR_ANSWER, "replicas do together what they share states for, and by this"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/number.h"
 #include "profiler/profile_reorder.h"
 #include "schedules/lower.h"
@@ -104,8 +105,8 @@ bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profi
     to->first = layers.first;
     to->end = layers.end;
     to->layers = calloc(layers.end - layers.first + 1, sizeof to->layers[0]);
-    to->devices = malloc(sizeof to->devices[0]);
-    to->recompute = malloc((recompute_count + 1) * sizeof to->recompute[0]);
+    to->devices = array_copy(&device, 1, sizeof device);
+    to->recompute = array_copy(recompute, recompute_count, sizeof recompute[0]);
     bool good = to->layers && to->devices && to->recompute;
     for (uint32_t l = layers.first; good && l < layers.end; l++) {
         to->layers[l - layers.first] = strdup(profile->layers[l].name);
@@ -113,10 +114,7 @@ bool plan_set_stage(struct plan *plan, size_t stage, const struct profile *profi
     }
     if (!good)
         return error_no_memory(error, "a stage of a plan");
-    to->devices[0] = device;
     to->device_count = 1;
-    if (recompute_count > 0)
-        memcpy(to->recompute, recompute, recompute_count * sizeof recompute[0]);
     to->recompute_count = recompute_count;
     return true;
 }
@@ -131,6 +129,28 @@ bool plan_pin_layer(struct plan *plan, size_t stage, uint32_t place, struct erro
         return error_no_memory(error, "a stage of a plan");
     to->pinned[place - to->first] = true;
     return true;
+}
+
+bool plan_order_is_own(const uint32_t *order, size_t layers)
+{
+    for (size_t i = 0; i < layers; i++)
+        if (order[i] != i)
+            return false;
+    return true;
+}
+
+const struct profile *plan_set_order(struct plan *plan, const struct profile *profile, const uint32_t *order,
+                                     struct profile **made, struct error *error)
+{
+    const size_t layers = profile->layer_count;
+    *made = NULL;
+    if (plan_order_is_own(order, layers))
+        return profile;
+    plan->order = array_copy(order, layers, sizeof order[0]);
+    if (!plan->order)
+        return error_null(error_no_memory(error, "the order of a plan"));
+    *made = profile_reorder(profile, order, error);
+    return *made;
 }
 
 const struct profile *plan_ordered(const struct plan *plan, const struct profile *profile, struct profile **made,
@@ -151,10 +171,9 @@ const struct profile *plan_ordered(const struct plan *plan, const struct profile
 bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, size_t count, struct error *error)
 {
     assert(stage < plan->stage_count && count > 0);
-    uint32_t *copy = malloc(count * sizeof copy[0]);
+    uint32_t *copy = array_copy(devices, count, sizeof copy[0]);
     if (!copy)
         return error_no_memory(error, "a stage of a plan");
-    memcpy(copy, devices, count * sizeof copy[0]);
     free(plan->stages[stage].devices);
     plan->stages[stage].devices = copy;
     plan->stages[stage].device_count = count;

@@ -133,6 +133,14 @@ bool plan_read_segments(struct json *segments, struct plan_stage *stage);
 const struct profile *plan_ordered(const struct plan *plan, const struct profile *profile, struct profile **made,
                                    struct error *error);
 
+// Whether place i of the order has layer i.
+bool plan_order_is_own(const uint32_t *order, size_t layers);
+
+// Takes the order of the profile's layers as that of the plan, which has none yet. Returns the profile in that order,
+// as plan_ordered() will once the stages are set. The plan keeps no order if it is the profile's own.
+const struct profile *plan_set_order(struct plan *plan, const struct profile *profile, const uint32_t *order,
+                                     struct profile **made, struct error *error);
+
 // Sets the devices of all copies of a stage, instead of one device.
 bool plan_set_devices(struct plan *plan, size_t stage, const uint32_t *devices, size_t count, struct error *error);
 

@@ -1,7 +1,5 @@
 #include "partitioner/plan/storage.h"
 
-#include <string.h>
-
 #include "common/json.h"
 #include "common/number.h"
 #include "profiler/estimate/estimated.h"

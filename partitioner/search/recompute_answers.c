@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/clock.h"
+#include "partitioner/plan/plan.h"
 #include "partitioner/search/likeness.h"
 #include "partitioner/search/stage_table.h"
 
@@ -63,14 +65,6 @@ size_t recompute_answers_count(const struct recompute_answers *answers)
 
 // --- what is asked ----------------------------------------------------------------------------
 
-static bool is_own_order(const uint32_t *order, uint32_t layers)
-{
-    uint32_t in_place = 0;
-    while (order && in_place < layers && order[in_place] == in_place)
-        in_place++;
-    return !order || in_place == layers;
-}
-
 static bool is_same_order(const uint32_t *a, const uint32_t *b, uint32_t layers)
 {
     return a && b ? memcmp(a, b, layers * sizeof a[0]) == 0 : a == b;
@@ -94,10 +88,9 @@ static bool copy_list(const struct recompute_list *from, struct recompute_list *
     to->at = calloc(from->count + 1, sizeof to->at[0]);
     for (to->count = 0; to->at && to->count < from->count; to->count++) {
         const struct recompute_choice *choice = &from->at[to->count];
-        struct segment *segments = malloc((choice->count + 1) * sizeof segments[0]);
+        struct segment *segments = array_copy(choice->segments, choice->count, sizeof segments[0]);
         if (!segments)
             return false;
-        memcpy(segments, choice->segments, choice->count * sizeof segments[0]);
         to->at[to->count] = *choice;
         to->at[to->count].segments = segments;
     }
@@ -107,9 +100,7 @@ static bool copy_list(const struct recompute_list *from, struct recompute_list *
 static bool fill(struct answer *answer, const struct answer *found, uint32_t layers)
 {
     *answer = *found;
-    answer->order = found->order ? malloc((layers + (size_t)1) * sizeof answer->order[0]) : NULL;
-    if (answer->order)
-        memcpy(answer->order, found->order, layers * sizeof answer->order[0]);
+    answer->order = found->order ? array_copy(found->order, layers, sizeof answer->order[0]) : NULL;
     return copy_list(&found->list, &answer->list) && (answer->order || !found->order);
 }
 
@@ -169,7 +160,7 @@ bool recompute_answers_find(struct recompute_answers *answers, struct intervals 
 {
     const uint32_t layers = intervals->layers;
     struct answer asked = { .question = *question, .replicas = intervals->replicas, .splits = intervals->splits,
-                            .order = is_own_order(order, layers) ? NULL : (uint32_t *)order };
+                            .order = order && !plan_order_is_own(order, layers) ? (uint32_t *)order : NULL };
     const uint32_t like = answers && !asked.order ? likeness_first(intervals, question->first, question->end)
                                                   : question->first;
     const uint32_t shift = question->first - like;
