@@ -24,8 +24,9 @@ struct bottleneck_result *bottleneck_create(const struct bottleneck_request *req
     result->stage_count = stage_count;
     result->by = BY_ENUMERATION;
     result->order = calloc(result->layer_count + 1, sizeof result->order[0]);
+    result->variant = calloc(result->layer_count + 1, sizeof result->variant[0]);
     result->stages = calloc(stage_count + 1, sizeof result->stages[0]);
-    if (!result->order || !result->stages) {
+    if (!result->order || !result->variant || !result->stages) {
         error_no_memory(error, "a plan");
         bottleneck_free(result);
         return NULL;
@@ -349,7 +350,7 @@ static const struct profile_layer *layer_way(const struct bottleneck_request *re
                                              const char **name)
 {
     const struct profile_layer *layer = &request->profile->layers[result->order[position]];
-    const uint32_t variant = result->variant ? result->variant[result->order[position]] : 0;
+    const uint32_t variant = result->variant[result->order[position]];
     const struct profile_layer *way = variant ? &layer->variants[variant - 1].layer : layer;
     *name = variant ? way->name : NULL;
     return way;

@@ -59,7 +59,7 @@ struct bottleneck_stage {
 struct bottleneck_result {
     enum bottleneck_model model;
     uint32_t *order;   // of the layers; stages are intervals of it
-    uint32_t *variant; // of each layer by number: 0 as measured, 1 and up the profile's variants; NULL: all 0
+    uint32_t *variant; // of each layer by number: 0 as measured, 1 and up the profile's variants
     struct bottleneck_stage *stages;
     size_t layer_count, stage_count;
     uint32_t machines_used;

@@ -5,7 +5,6 @@
 
 #include "partitioner/cost/predict.h"
 #include "partitioner/search/search_request.h"
-#include "profiler/profile_reorder.h"
 
 // --- an answer as a plan ------------------------------------------------------------
 
@@ -14,7 +13,7 @@ bool bottleneck_is_plan(const struct bottleneck_result *result)
     for (size_t s = 0; s < result->stage_count; s++)
         if (result->stages[s].on_cpu || result->stages[s].group != 1)
             return false;
-    for (size_t i = 0; result->variant && i < result->layer_count; i++)
+    for (size_t i = 0; i < result->layer_count; i++)
         if (result->variant[i])
             return false;
     return true;
@@ -60,20 +59,6 @@ static bool set_stage(struct plan *plan, const struct profile *ordered, const st
     return good;
 }
 
-static bool copy_order(struct plan *plan, const struct bottleneck_result *result, struct error *error)
-{
-    uint32_t in_place = 0;
-    while (in_place < result->layer_count && result->order[in_place] == in_place)
-        in_place++;
-    if (in_place == result->layer_count)
-        return true;
-    plan->order = calloc(result->layer_count, sizeof plan->order[0]);
-    if (!plan->order)
-        return error_no_memory(error, "the order of a plan");
-    memcpy(plan->order, result->order, result->layer_count * sizeof plan->order[0]);
-    return true;
-}
-
 static struct plan *begin_plan(const struct bottleneck_request *request, const struct bottleneck_result *result,
                                const struct storage *storage, struct error *error)
 {
@@ -96,10 +81,8 @@ static struct plan *begin_plan(const struct bottleneck_request *request, const s
 static bool fill(struct plan *plan, const struct bottleneck_request *request, const struct bottleneck_result *result,
                  struct error *error)
 {
-    if (!copy_order(plan, result, error))
-        return false;
-    struct profile *made = plan->order ? profile_reorder(request->profile, plan->order, error) : NULL;
-    const struct profile *ordered = plan->order ? made : request->profile;
+    struct profile *made;
+    const struct profile *ordered = plan_set_order(plan, request->profile, result->order, &made, error);
     bool good = ordered != NULL;
     for (size_t s = 0; good && s < result->stage_count; s++)
         good = set_stage(plan, ordered, request, result, s, error);

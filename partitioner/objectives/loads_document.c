@@ -16,7 +16,7 @@ static void write_ways(struct json_writer *writer, const struct bottleneck_reque
 {
     json_begin_array(writer, "variants", JSON_INLINE);
     for (uint32_t position = stage->first; position < stage->end; position++) {
-        const uint32_t variant = result->variant ? result->variant[result->order[position]] : 0;
+        const uint32_t variant = result->variant[result->order[position]];
         if (variant == 0)
             json_put_null(writer, NULL);
         else
@@ -168,9 +168,7 @@ static struct bottleneck_result *read_document(struct bottleneck_request *reques
                              .result = bottleneck_create(request, count, error),
                              .stage_of = arrays_add(&arrays, layers, sizeof reader.stage_of[0]),
                              .met = arrays_add(&arrays, layers, sizeof reader.met[0]) };
-    if (reader.result)
-        reader.result->variant = calloc(layers + 1, sizeof reader.result->variant[0]);
-    bool good = reader.result && reader.result->variant && !arrays.failed;
+    bool good = reader.result && !arrays.failed;
     if (good) {
         memset(reader.stage_of, 0xff, layers * sizeof reader.stage_of[0]);
         read_stages(&reader, &root);

@@ -272,10 +272,8 @@ static size_t list_stages(void *self, const struct minimax *found, struct found_
 static bool choose(void *self, const struct found_stage *stages, struct bottleneck_result *result, struct error *error)
 {
     (void)stages;
+    (void)error;
     const struct profile *profile = ((const struct prices *)self)->view->request->profile;
-    result->variant = calloc(result->layer_count + 1, sizeof result->variant[0]);
-    if (!result->variant)
-        return error_no_memory(error, "the stages of a plan");
     for (size_t s = 0; s < result->stage_count; s++)
         for (uint32_t position = result->stages[s].first; result->stages[s].on_cpu && position < result->stages[s].end;
              position++) {

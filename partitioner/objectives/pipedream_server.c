@@ -13,7 +13,6 @@
 // Parts that begin with the model have a cheaper all-reduce, so that they reach much further. But they all begin at
 // one place, and one dynamic program from there answers for all of them.
 #include <math.h>
-#include <stdlib.h>
 
 #include "partitioner/objectives/pipedream_price.h"
 

@@ -3,7 +3,6 @@
 // choice itself is found.
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/number.h"
 #include "common/random.h"
@@ -286,9 +285,6 @@ static bool choose(void *self, const struct found_stage *stages, struct bottlene
 {
     struct prices *prices = self;
     const struct chooser *chooser = &prices->chooser;
-    result->variant = calloc(result->layer_count + 1, sizeof result->variant[0]);
-    if (!result->variant)
-        return error_no_memory(error, "the stages of a plan");
     uint32_t behind = 0;
     for (size_t s = result->stage_count; s-- > 0;) {
         const struct bottleneck_stage *chosen = &result->stages[s];

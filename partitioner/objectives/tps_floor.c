@@ -1,6 +1,5 @@
 // The ways in which layers run, and what stages of them load at least (tps.h).
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -52,7 +51,7 @@ bool tps_ways_create(struct tps_ways *ways, const struct profile *profile, const
     uint32_t next = 0;
     for (size_t i = 0; i < profile->layer_count; i++) {
         const struct profile_layer *layer = &profile->layers[i];
-        const uint32_t chosen = given && given->variant ? given->variant[i] : 0;
+        const uint32_t chosen = given ? given->variant[i] : 0;
         if (chosen > layer->variant_count)
             return error_set(error, "layer \"%s\" has %zu variants, not %u", layer->name, layer->variant_count, chosen);
         if (chosen > 0 && layer->variants[chosen - 1].shares_output)

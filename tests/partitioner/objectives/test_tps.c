@@ -60,7 +60,6 @@ static void a_stage_takes_its_time_its_edges_and_its_replicas_gradients(void **s
     assert_good(plan, error);
     static const uint32_t stage_of[] = { 0, 1 };
     bottleneck_place(plan, stage_of);
-    plan->variant = calloc(2, sizeof plan->variant[0]);
     plan->variant[1] = 1;
     plan->stages[0].replicas = 2;
     plan->stages[1].group = 2;
