@@ -162,8 +162,7 @@ static bool compete(const struct search_request *request, const uint64_t *times,
     struct contest contest = { .request = request, .times = times };
     struct plan *ours = plan_search(request, error);
     contest.intervals = ours ? intervals_create(request->profile, &request->storage, error) : NULL;
-    contest.slots = contest.intervals
-        ? predict_slots(request->schedule, request->ranks, 1, request->micro_batches, error) : NULL;
+    contest.slots = contest.intervals ? search_slots(request, error) : NULL;
     bool good = contest.slots != NULL;
     if (good)
         print_ours(request, ours);

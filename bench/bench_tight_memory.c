@@ -22,6 +22,7 @@
 #include "common/ascending.h"
 #include "common/random.h"
 #include "partitioner/plan_search.h"
+#include "partitioner/search/search_request.h"
 
 enum { STEPS = 12 };
 
@@ -151,7 +152,8 @@ static bool plan_model(const struct options *options, const struct profile *prof
     bench.request = (struct search_request){ .profile = profile, .cluster = bench.cluster, .schedule = "1f1b",
                                              .ranks = ranks, .chunks = 1, .micro_batches = 4 * ranks,
                                              .storage.optimizer = OPTIMIZER_SGD };
-    bench.twin = bench.cluster ? random_cuts_create(&bench.request, error) : NULL;
+    const bool is_good = bench.cluster && search_resolve(&bench.request, error);
+    bench.twin = is_good ? random_cuts_create(&bench.request, error) : NULL;
     const bool good = bench.twin && random_cuts_least_bytes(bench.twin, &bench.least_bytes, error)
                    && (!options->has_steps || plan_steps(&bench, error)) && plan_random(&bench, error);
     random_cuts_free(bench.twin);

@@ -8,6 +8,7 @@
 #include "partitioner/cost/predict.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/search/recompute.h"
+#include "partitioner/search/search_request.h"
 #include "schedules/lower.h"
 
 #define MOST_LABELS 20000  // of one search for the quickest recomputation
@@ -80,7 +81,7 @@ struct random_cuts *random_cuts_create(const struct search_request *request, str
     random->first.time_ns = random->best.time_ns = UINT64_MAX;
     random->priced = calloc(cells_of(random), sizeof random->priced[0]);
     random->intervals = intervals_create(request->profile, &request->storage, error);
-    random->slots = predict_slots(request->schedule, request->ranks, 1, request->micro_batches, error);
+    random->slots = search_slots(request, error);
     random->simulator = make_simulator(request, error);
     if (random->priced && random->intervals && random->slots && random->simulator)
         return random;

@@ -40,20 +40,6 @@ struct slots *predict_slots_by(const struct generator *generator, const struct g
     return slots;
 }
 
-struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
-                            struct error *error)
-{
-    const struct generate_request request = { .ranks = ranks, .chunks = chunks, .micro_batches = micro_batches };
-    const struct generator *generator = generator_find(schedule, error);
-    const struct storage plain = { 0 };
-    return generator ? predict_slots_by(generator, &request, &plain, error) : NULL;
-}
-
-static struct link link_of(const struct network *network, uint32_t from, uint32_t to)
-{
-    return network->links[network->link_of[(size_t)from * network->ranks + to]];
-}
-
 uint64_t predict_reduce_ns(const struct storage *storage, const struct placement *placement, uint32_t stage,
                            uint64_t weights, const struct network *network)
 {
@@ -63,7 +49,8 @@ uint64_t predict_reduce_ns(const struct storage *storage, const struct placement
         for (uint32_t b = 0; b < copies; b++) {
             const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
             if (a != b)
-                slowest = max_u64(slowest, storage_reduce_ns(storage, copies, weights, link_of(network, from, to)));
+                slowest = max_u64(slowest, storage_reduce_ns(storage, copies, weights,
+                                                             *network_link(network, from, to)));
         }
     }
     return slowest;
@@ -85,7 +72,7 @@ struct stage_place predict_place(const struct placement *placement, uint32_t sta
         for (uint32_t b = 0; b < copies; b++) {
             const uint32_t from = placement_rank(placement, stage, a), to = placement_rank(placement, stage, b);
             if (a != b)
-                widen(&place.link, link_of(network, from, to));
+                widen(&place.link, *network_link(network, from, to));
         }
     }
     return place;
@@ -119,8 +106,8 @@ static uint64_t slowest_way_ns(const struct placement *placement, const struct n
         for (uint32_t j = 0; j < placement_copies(placement, b); j++) {
             const uint32_t one = placement_rank(placement, a, i), other = placement_rank(placement, b, j);
             if (!have_both(placement, a, b, one, other))
-                slowest = max_u64(slowest, max_u64(way_ns(link_of(network, one, other), bytes),
-                                                   way_ns(link_of(network, other, one), bytes)));
+                slowest = max_u64(slowest, max_u64(way_ns(*network_link(network, one, other), bytes),
+                                                   way_ns(*network_link(network, other, one), bytes)));
         }
     }
     return slowest;

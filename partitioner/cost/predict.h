@@ -7,10 +7,8 @@
 #include "schedules/generators/generate.h"
 #include "schedules/slots.h"
 
-// The slots of every stage under a schedule of this name. Those of an asynchronous schedule are counted over a run
-// of predict_run_length() micro-batches, which is long enough to reach its steady state.
-struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
-                            struct error *error);
+// The slots of every stage under a schedule. Those of an asynchronous schedule are counted over a run of
+// predict_run_length() micro-batches, which is long enough to reach its steady state.
 struct slots *predict_slots_by(const struct generator *generator, const struct generate_request *request,
                                const struct storage *storage, struct error *error);
 // The same for a lowered schedule of that many micro-batches.

@@ -107,54 +107,9 @@ static uint64_t alive_at(const struct stage_view *view, uint32_t layer, uint32_t
     return sum;
 }
 
-// The bytes that the optimizer keeps for the layer's weights, and for those it brings a copy of.
-static uint64_t state_of(const struct stage_view *view, uint32_t layer, const struct storage *storage)
-{
-    const struct profile *profile = view->profile;
-    uint64_t bytes = storage_state_bytes(storage, profile, layer);
-    for (size_t i = 0; i < profile->one_owner_count; i++)
-        if (profile->one_owner[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
-            bytes = add_clamped(bytes, storage_state_bytes(storage, profile, profile->one_owner[i].from));
-    return bytes;
-}
-
-// The bytes of its gradients, and of those of the copies it brings.
-static uint64_t gradients_of(const struct stage_view *view, uint32_t layer, const struct storage *storage,
-                             uint32_t replicas)
-{
-    const struct profile *profile = view->profile;
-    uint64_t bytes = storage_layer_gradients(storage, profile, layer, replicas);
-    for (size_t i = 0; i < profile->one_owner_count; i++)
-        if (profile->one_owner[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
-            bytes = add_clamped(bytes, storage_layer_gradients(storage, profile, profile->one_owner[i].from, replicas));
-    return bytes;
-}
-
-// The time for which devices add up the gradients of the layer, and of those it brings a copy of.
-static uint64_t update_of(const struct stage_view *view, uint32_t layer)
-{
-    const struct profile *profile = view->profile;
-    uint64_t ns = profile->layers[layer].update_ns;
-    for (size_t i = 0; i < profile->one_owner_count; i++)
-        if (profile->one_owner[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
-            ns = add_clamped(ns, profile->layers[profile->one_owner[i].from].update_ns);
-    return ns;
-}
-
 static uint64_t weights_of(const struct stage_view *view, uint32_t layer)
 {
     return stage_layer_weights(view->profile, view->first, view->end, layer);
-}
-
-// The largest tensor of the layer's own and of those it brings a copy of.
-static uint64_t tensor_of(const struct stage_view *view, uint32_t layer)
-{
-    const struct profile *profile = view->profile;
-    uint64_t bytes = storage_largest_tensor(profile, layer);
-    for (size_t i = 0; i < profile->one_owner_count; i++)
-        if (profile->one_owner[i].to == layer && stage_brings_copy(profile, view->first, view->end, i))
-            bytes = max_u64(bytes, storage_largest_tensor(profile, profile->one_owner[i].from));
-    return bytes;
 }
 
 static void add_segment(const struct stage_view *view, const struct segment *segment, struct stage_bytes *bytes)
@@ -210,43 +165,39 @@ uint64_t stage_reduced_bytes(const struct profile *profile, uint32_t first, uint
     return bytes;
 }
 
+// Adds what the weights of a layer have with them, be they its own or a copy.
+static void add_states(struct stage_states *states, const struct profile *profile, uint32_t layer,
+                       const struct storage *storage, uint32_t replicas)
+{
+    states->optimizer = add_clamped(states->optimizer, storage_state_bytes(storage, profile, layer));
+    states->gradients = add_clamped(states->gradients, storage_layer_gradients(storage, profile, layer, replicas));
+    states->update_ns = add_clamped(states->update_ns, profile->layers[layer].update_ns);
+    states->tensor = max_u64(states->tensor, storage_largest_tensor(profile, layer));
+}
+
 static struct stage_states states_of(const struct stage_view *view, const struct storage *storage, uint32_t replicas)
 {
+    const struct profile *profile = view->profile;
     struct stage_states states = { .layers = view->end - view->first };
     for (uint32_t l = view->first; l < view->end; l++) {
         const uint64_t weights = weights_of(view, l);
         states.with_weights += weights > 0;
         states.weights = add_clamped(states.weights, weights);
-        states.optimizer = add_clamped(states.optimizer, state_of(view, l, storage));
-        states.gradients = add_clamped(states.gradients, gradients_of(view, l, storage, replicas));
-        states.version_less += storage_version_less(storage, view->profile, l);
+        states.version_less += storage_version_less(storage, profile, l);
         states.largest = max_u64(states.largest, weights);
-        const struct layer_memory layer = layer_memory_of(&view->profile->layers[l]);
+        const struct layer_memory layer = layer_memory_of(&profile->layers[l]);
         states.state = add_clamped(states.state, layer.state);
         states.statistics = add_clamped(states.statistics, layer.statistics);
-        states.update_ns = add_clamped(states.update_ns, update_of(view, l));
-        states.tensor = max_u64(states.tensor, tensor_of(view, l));
+        add_states(&states, profile, l, storage, replicas);
         uint64_t window = 0;
         for (uint32_t k = l; k < view->end && k - l < storage->window; k++)
             window = add_clamped(window, weights_of(view, k));
         states.window = max_u64(states.window, window);
     }
+    for (size_t i = 0; i < profile->one_owner_count; i++)
+        if (stage_brings_copy(profile, view->first, view->end, i))
+            add_states(&states, profile, profile->one_owner[i].from, storage, replicas);
     return states;
-}
-
-void stage_put_held(struct stage_bytes *bytes, const struct held_bytes *held)
-{
-    bytes->weights = held->weights;
-    bytes->gradients = held->gradients;
-    bytes->optimizer = held->optimizer;
-    bytes->version = held->version;
-    bytes->state = held->state;
-    bytes->statistics = held->statistics;
-    bytes->all_weights = held->all_weights;
-    bytes->all_gradients = held->all_gradients;
-    bytes->room_weights = held->room_weights;
-    bytes->room_gradients = held->room_gradients;
-    bytes->host = held->host;
 }
 
 struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first, uint32_t end,
@@ -275,19 +226,11 @@ struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first,
             bytes.held = add_clamped(bytes.held, output_of(&view, l));
     }
     const struct stage_states states = states_of(&view, storage, replicas);
-    const struct held_bytes held = storage_bytes(storage, replicas, &states);
-    stage_put_held(&bytes, &held);
+    storage_put_bytes(storage, replicas, &states, &bytes);
     bytes.input = stage_cut_bytes(profile, first);
     bytes.output = stage_cut_bytes(profile, end);
     add_transient(&view, &bytes);
     return bytes;
-}
-
-struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
-                                  const struct segment *recompute, size_t recompute_count,
-                                  const struct storage *storage)
-{
-    return stage_bytes_at(profile, first, end, recompute, recompute_count, storage, 1);
 }
 
 struct stage_bytes stage_bytes_of_split(struct stage_bytes bytes, uint32_t splits)

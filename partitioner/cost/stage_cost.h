@@ -62,7 +62,7 @@ struct stage_bytes {
     uint64_t version;                        // one more version of the weights
     uint64_t state;                          // without a gradient; counted with the weights
     uint64_t statistics;                     // one micro-batch's, for that state
-    uint64_t all_weights, all_gradients;     // of all its layers, wherever they are
+    uint64_t all_weights;                    // of all its layers, wherever they are
     // Part of weights and gradients: room for one layer, or for a window, of which replicas have only shares.
     uint64_t room_weights, room_gradients;
     struct host_states host;                 // on the host, without what is kept
@@ -102,24 +102,16 @@ uint64_t stage_layer_weights(const struct profile *profile, uint32_t first, uint
 // after it, once. At both ends of the model this is 0.
 uint64_t stage_cut_bytes(const struct profile *profile, uint32_t end);
 
-// Sizes of layers [first, end). They need no times. The segments are in order, do not overlap, and lie within the
-// range.
-struct stage_bytes stage_bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
-                                  const struct segment *recompute, size_t recompute_count,
-                                  const struct storage *storage);
-
-// The same for one of this many replicas.
 // For storage_reduce_ns(): the bytes of the weights of layers [first, end), and of those they bring a copy of, or what
 // lists of rows count as.
 uint64_t stage_reduced_bytes(const struct profile *profile, uint32_t first, uint32_t end,
                              const struct storage *storage, uint32_t replicas);
 
+// Sizes of layers [first, end) on one of this many replicas. They need no times. The segments are in order, do not
+// overlap, and lie within the range.
 struct stage_bytes stage_bytes_at(const struct profile *profile, uint32_t first, uint32_t end,
                                   const struct segment *recompute, size_t recompute_count,
                                   const struct storage *storage, uint32_t replicas);
-
-// Sets what a replica holds.
-void stage_put_held(struct stage_bytes *bytes, const struct held_bytes *held);
 
 // The same if sequences go through in this many splits. The bytes for a micro-batch are then those of the largest
 // split; what is shared by parts is there for all splits at once.

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "common/number.h"
+#include "partitioner/cost/stage_cost.h"
 
 // The shares of all replicas but one. They do not get less with more replicas.
 static uint64_t others_of(uint64_t bytes, uint32_t replicas)
@@ -40,44 +41,44 @@ static struct shared_states shared_of(const struct stage_states *states, uint64_
     return (struct shared_states){ states->layers, states->weights, states->optimizer, tensor };
 }
 
-struct held_bytes storage_bytes(const struct storage *storage, uint32_t replicas, const struct stage_states *states)
+void storage_put_bytes(const struct storage *storage, uint32_t replicas, const struct stage_states *states,
+                       struct stage_bytes *bytes)
 {
-    struct held_bytes held = { .weights = states->weights,
-                               .gradients = states->gradients, .optimizer = states->optimizer,
-                               .state = states->state, .statistics = states->statistics };
     const struct shared_states shared = shared_of(states, states->tensor);
-    held.all_weights = held.weights;
-    held.all_gradients = held.gradients;
+    bytes->weights = bytes->all_weights = states->weights;
+    bytes->gradients = states->gradients;
+    bytes->optimizer = states->optimizer;
+    bytes->state = states->state;
+    bytes->statistics = states->statistics;
+    bytes->host = (struct host_states){ 0 };
     if (storage_is_sharded(storage, replicas, SHARD_OPTIMIZER))
-        held.optimizer = storage_state_share(storage, &shared, replicas);
+        bytes->optimizer = storage_state_share(storage, &shared, replicas);
     if (storage_is_sharded(storage, replicas, SHARD_GRADIENTS))
-        held.gradients = storage_share(storage, held.gradients, states->tensor, replicas);
+        bytes->gradients = storage_share(storage, bytes->gradients, states->tensor, replicas);
     if (storage_is_sharded(storage, replicas, SHARD_WEIGHTS))
-        held.weights = storage_share(storage, held.weights, states->tensor, replicas);
-    held.version = held.weights - (replicas == 1 ? states->version_less : 0);
+        bytes->weights = storage_share(storage, bytes->weights, states->tensor, replicas);
+    bytes->version = bytes->weights - (replicas == 1 ? states->version_less : 0);
     if (storage->optimizer_on_host) {
         const bool shares = storage_is_sharded(storage, replicas, SHARD_OPTIMIZER)
                          && !storage_streams(storage, states->layers);
         const uint64_t gradients = storage_gradient_bytes(storage, states->weights);
-        held.host = (struct host_states){
+        bytes->host = (struct host_states){
             .weights = shares ? storage_share(storage, states->weights, states->tensor, replicas) : states->weights,
             .gradients = shares ? storage_share(storage, gradients, states->tensor, replicas) : gradients,
-            .optimizer = held.optimizer,
+            .optimizer = bytes->optimizer,
         };
-        held.optimizer = 0;
+        bytes->optimizer = 0;
     }
     if (storage_streams(storage, states->layers)) {
-        held.weights = held.version = states->window;
-        held.gradients = storage_gradient_bytes(storage, states->window);
+        bytes->weights = bytes->version = states->window;
+        bytes->gradients = storage_gradient_bytes(storage, states->window);
     }
     const uint64_t room = storage->window >= 2 ? states->window : states->largest;
-    if (storage_is_sharded(storage, replicas, SHARD_GRADIENTS))
-        held.room_gradients = storage_gradient_bytes(storage, room);
-    if (storage_is_sharded(storage, replicas, SHARD_WEIGHTS))
-        held.room_weights = room;
-    held.gradients = add_clamped(held.gradients, held.room_gradients);
-    held.weights = add_clamped(held.weights, held.room_weights);
-    return held;
+    bytes->room_gradients =
+        storage_is_sharded(storage, replicas, SHARD_GRADIENTS) ? storage_gradient_bytes(storage, room) : 0;
+    bytes->room_weights = storage_is_sharded(storage, replicas, SHARD_WEIGHTS) ? room : 0;
+    bytes->gradients = add_clamped(bytes->gradients, bytes->room_gradients);
+    bytes->weights = add_clamped(bytes->weights, bytes->room_weights);
 }
 
 // The number of compressed blocks, for weights in fp32.

@@ -52,16 +52,12 @@ struct stage_states {
 struct host_states {
     uint64_t weights, gradients, optimizer;
 };
-struct held_bytes {
-    uint64_t weights, gradients, optimizer;  // on its device
-    uint64_t all_weights, all_gradients;     // of all layers, wherever they are
-    uint64_t room_weights, room_gradients;   // part of the first two: for what comes layer by layer from others' shares
-    uint64_t version;                        // one more version of the weights
-    uint64_t state, statistics;              // of all layers, whatever is sharded
-    struct host_states host;                 // on its host
-};
 uint64_t host_states_bytes(const struct host_states *states);
-struct held_bytes storage_bytes(const struct storage *storage, uint32_t replicas, const struct stage_states *states);
+
+// Sets what a replica holds: all of `bytes` (stage_cost.h) up to `host`.
+struct stage_bytes;
+void storage_put_bytes(const struct storage *storage, uint32_t replicas, const struct stage_states *states,
+                       struct stage_bytes *bytes);
 
 // Whether weights of a stage with this many layers are brought to its device layer by layer: from the host; and from
 // the host or other replicas (all-gather).

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
+
 static const struct profile_variant *find(const struct profile_layer *layer, const char *name)
 {
     for (size_t i = 0; name && i < layer->variant_count; i++)
@@ -115,14 +117,13 @@ static bool take_variants(struct profile *profile, const char *name, struct erro
 struct profile *variant_of(const struct profile *profile, const char *name, struct error *error)
 {
     struct profile *variant = malloc(sizeof *variant);
-    struct profile_layer *layers = malloc((profile->layer_count + 1) * sizeof layers[0]);
+    struct profile_layer *layers = array_copy(profile->layers, profile->layer_count, sizeof layers[0]);
     if (!variant || !layers) {
         free(variant);
         free(layers);
         error_no_memory(error, "the variants of a model");
         return NULL;
     }
-    memcpy(layers, profile->layers, profile->layer_count * sizeof layers[0]);
     *variant = *profile;
     variant->layers = layers;
     if (take_variants(variant, name, error))

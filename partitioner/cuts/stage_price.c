@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/number.h"
 #include "partitioner/cuts/cut_parts.h"
 #include "partitioner/cuts/stage_memo.h"
@@ -181,12 +182,8 @@ static bool add_choice(struct asking *asking, struct recompute_choice *choice, u
     price->choices = grown;
     struct stage_choice made = { choice->forward_ns, choice->bytes, choice->workspace_bytes, choice->away,
                                  choice->segments, choice->count, NULL };
-    if (asking->order) {
-        made.layers = malloc((asking->layer_count + (size_t)1) * sizeof made.layers[0]);
-        if (!made.layers)
-            return error_no_memory(asking->error, "a search");
-        memcpy(made.layers, asking->order, asking->layer_count * sizeof made.layers[0]);
-    }
+    if (asking->order && !(made.layers = array_copy(asking->order, asking->layer_count, sizeof made.layers[0])))
+        return error_no_memory(asking->error, "a search");
     choice->segments = NULL;  // taken
     for (size_t i = 0; i < made.count; i++)
         made.segments[i] = (struct segment){ made.segments[i].first - first, made.segments[i].end - first };
@@ -380,10 +377,9 @@ struct stage_price *stage_price_choices(struct cut_problem *problem, struct stag
 
 static bool copy_choice(const struct stage_choice *from, struct stage_choice *to, struct error *error)
 {
-    struct segment *segments = malloc((from->count + 1) * sizeof segments[0]);
+    struct segment *segments = array_copy(from->segments, from->count, sizeof segments[0]);
     if (!segments)
         return error_no_memory(error, "a search");
-    memcpy(segments, from->segments, from->count * sizeof segments[0]);
     free(to->segments);
     *to = *from;
     to->segments = segments;
@@ -413,7 +409,8 @@ bool stage_price_insist(struct cut_problem *problem, struct stage_price *price, 
 
 // --- bounds -------------------------------------------------------------------------------------
 
-static struct held_bytes held_of(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
+static void put_held(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to,
+                     struct stage_bytes *bytes)
 {
     const struct stage_view *view = &problem->views[problem->view_of[stage]];
     const struct stage_states states = { .layers = places_size(problem->places, to)
@@ -423,7 +420,7 @@ static struct held_bytes held_of(const struct cut_problem *problem, uint32_t sta
                                          .gradients = cut_sum(problem, stage, SUM_GRADIENTS, from, to),
                                          .state = cut_sum(problem, stage, SUM_STATE, from, to),
                                          .statistics = cut_sum(problem, stage, SUM_STATISTICS, from, to) };
-    return storage_bytes(&problem->request->storage, view->intervals->replicas, &states);
+    storage_put_bytes(&problem->request->storage, view->intervals->replicas, &states, bytes);
 }
 
 uint64_t stage_price_most_bytes(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
@@ -431,7 +428,6 @@ uint64_t stage_price_most_bytes(const struct cut_problem *problem, uint32_t stag
     const struct stage_view *view = &problem->views[problem->view_of[stage]];
     if (!storage_is_plain(&problem->request->storage) || problem->request->units)
         return UINT64_MAX;
-    const struct held_bytes held = held_of(problem, stage, from, to);
     struct stage_bytes bytes = { .input = view->cut_bytes[from], .output = view->cut_bytes[to],
                                  .input_life = INPUT_UNTIL_W,
                                  .kept = cut_sum(problem, stage, SUM_SAVED, from, to),
@@ -440,26 +436,24 @@ uint64_t stage_price_most_bytes(const struct cut_problem *problem, uint32_t stag
                                  .held = cut_sum(problem, stage, SUM_HELD, from, to),
                                  .transient = cut_sum(problem, stage, SUM_OUTPUTS, from, to) };
     bytes.transient_with_recompute = bytes.transient;
-    stage_put_held(&bytes, &held);
+    put_held(problem, stage, from, to, &bytes);
     bytes = stage_bytes_of_split(bytes, problem->schedule.order->splits);
     return stage_memory_of(&bytes, &problem->schedule.slots[stage]).peak_bytes;
 }
 
 uint64_t stage_price_states(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
 {
-    const struct held_bytes held = held_of(problem, stage, from, to);
     struct stage_bytes bytes = { 0 };
-    stage_put_held(&bytes, &held);
+    put_held(problem, stage, from, to, &bytes);
     return stage_memory_of(&bytes, &problem->schedule.slots[stage]).peak_bytes;
 }
 
 uint64_t stage_price_fixed(const struct cut_problem *problem, uint32_t stage, uint32_t from, uint32_t to)
 {
     const struct stage_view *view = &problem->views[problem->view_of[stage]];
-    const struct held_bytes held = held_of(problem, stage, from, to);
     struct stage_bytes bytes = { .input = view->cut_bytes[from], .output = view->cut_bytes[to],
                                  .input_life = INPUT_UNTIL_F };
-    stage_put_held(&bytes, &held);
+    put_held(problem, stage, from, to, &bytes);
     const struct slots *slots = &problem->schedule.slots[stage];
     const uint32_t life = min_u32(slots->input[INPUT_UNTIL_F],
                                   min_u32(slots->input[INPUT_UNTIL_I], slots->input[INPUT_UNTIL_W]));

@@ -1,7 +1,6 @@
 #include "partitioner/layouts/layout_memory.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/number.h"
 #include "partitioner/search/recompute_prices.h"
@@ -37,8 +36,9 @@ static uint64_t fixed_bytes(const struct layout_memory *memory, uint32_t first, 
                                          .optimizer = to->optimizer - from->optimizer,
                                          .gradients = interval_gradients(intervals, first, end, ranks),
                                          .state = to->state - from->state };
-    const struct held_bytes held = storage_bytes(&intervals->storage, ranks, &states);
-    return add_clamped(add_clamped(held.weights, held.state), add_clamped(held.gradients, held.optimizer));
+    struct stage_bytes bytes;
+    storage_put_bytes(&intervals->storage, ranks, &states, &bytes);
+    return add_clamped(add_clamped(bytes.weights, bytes.state), add_clamped(bytes.gradients, bytes.optimizer));
 }
 
 // At most what a micro-batch keeps in the layers if nothing is recomputed. With splits, this includes what

@@ -8,11 +8,7 @@ void intervals_free(struct intervals *intervals)
 {
     if (!intervals)
         return;
-    free(intervals->before);
-    free(intervals->memory);
-    free(intervals->cut);
-    free(intervals->reader_at);
-    free(intervals->unlike);
+    arrays_clear(&intervals->arrays);
     free(intervals);
 }
 
@@ -20,18 +16,17 @@ void intervals_free(struct intervals *intervals)
 static bool allocate(struct intervals *intervals, size_t edge_count)
 {
     const size_t row = (size_t)intervals->layers + 1;
-    intervals->before = calloc(row, sizeof intervals->before[0]);
-    intervals->memory = calloc(row, sizeof intervals->memory[0]);
-    intervals->cut = calloc(3 * row, sizeof intervals->cut[0]);
-    intervals->reader_at = calloc(2 * (row + 1 + edge_count), sizeof intervals->reader_at[0]);
-    if (!intervals->before || !intervals->memory || !intervals->cut || !intervals->reader_at)
-        return false;
-    intervals->alive = intervals->cut + row;
-    intervals->above = intervals->alive + row;
-    intervals->source_at = intervals->reader_at + row + 1;
-    intervals->readers = intervals->source_at + row + 1;
-    intervals->sources = intervals->readers + edge_count;
-    return true;
+    struct arrays *arrays = &intervals->arrays;
+    intervals->before = arrays_add(arrays, row, sizeof intervals->before[0]);
+    intervals->memory = arrays_add(arrays, row, sizeof intervals->memory[0]);
+    intervals->cut = arrays_add(arrays, row, sizeof intervals->cut[0]);
+    intervals->alive = arrays_add(arrays, row, sizeof intervals->alive[0]);
+    intervals->above = arrays_add(arrays, row, sizeof intervals->above[0]);
+    intervals->reader_at = arrays_add(arrays, row + 1, sizeof intervals->reader_at[0]);
+    intervals->source_at = arrays_add(arrays, row + 1, sizeof intervals->source_at[0]);
+    intervals->readers = arrays_add(arrays, edge_count, sizeof intervals->readers[0]);
+    intervals->sources = arrays_add(arrays, edge_count, sizeof intervals->sources[0]);
+    return !arrays->failed;
 }
 
 // Edges come in order of (from, to), so both lists fill up in ascending order.
@@ -254,8 +249,7 @@ static void put_held(const struct intervals *intervals, uint32_t first, uint32_t
     for (size_t i = 0; shares_tensors && i < profile->one_owner_count; i++)
         if (stage_brings_copy(profile, first, end, i))
             states.tensor = max_u64(states.tensor, storage_largest_tensor(profile, profile->one_owner[i].from));
-    const struct held_bytes held = storage_bytes(&intervals->storage, intervals->replicas, &states);
-    stage_put_held(bytes, &held);
+    storage_put_bytes(&intervals->storage, intervals->replicas, &states, bytes);
 }
 
 struct stage_bytes interval_bytes(struct intervals *intervals, uint32_t first, uint32_t end)

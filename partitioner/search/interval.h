@@ -13,6 +13,7 @@
 #ifndef PARTITIONER_SEARCH_INTERVAL_H
 #define PARTITIONER_SEARCH_INTERVAL_H
 
+#include "common/arrays.h"
 #include "partitioner/cost/layer_memory.h"
 #include "partitioner/cost/stage_cost.h"
 
@@ -42,6 +43,7 @@ struct intervals {
     // What likeness.h has found, when it was asked: a distance (0: none), and a count for each layer. This counts the
     // layers in front that are unlike the layer so far in front of them.
     uint32_t period, *unlike;
+    struct arrays arrays;
 };
 
 // The profile is borrowed. Its sums are below 2^53, which its reader ensures. NULL with an error.

@@ -108,7 +108,7 @@ static void see(struct intervals *intervals)
 {
     const uint32_t layers = intervals->layers;
     uint32_t *kind = malloc((layers + (size_t)1) * sizeof kind[0]);
-    intervals->unlike = calloc(layers + (size_t)1, sizeof intervals->unlike[0]);
+    intervals->unlike = arrays_add(&intervals->arrays, layers + (size_t)1, sizeof intervals->unlike[0]);
     if (kind && intervals->unlike && !intervals->has_lists && sort_out(intervals, kind))
         intervals->period = find_period(kind, layers);
     const uint32_t period = intervals->period;

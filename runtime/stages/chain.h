@@ -15,7 +15,7 @@
 
 struct chain;
 
-// The layers' sizes as a profile without times, in the given type ("fp32" or "bf16"), for stage_bytes_of(). NULL
+// The layers' sizes as a profile without times, in the given type ("fp32" or "bf16"), for stage_bytes_at(). NULL
 // without memory.
 struct profile *chain_profile(const struct weir_layer *layers, size_t layer_count, const char *dtype,
                               struct error *error);

@@ -117,7 +117,7 @@ static inline void twin_note_way(struct twin *twin, uint32_t s, const struct seg
 {
     const struct profile *profile = twin->views[s];
     const struct stage_bytes bytes =
-        stage_bytes_of(profile, twin->cuts[s], twin->cuts[s + 1], segments, count, &twin->request->storage);
+        stage_bytes_at(profile, twin->cuts[s], twin->cuts[s + 1], segments, count, &twin->request->storage, 1);
     const struct stage_bytes split = stage_bytes_of_split(bytes, twin->splits);
     uint64_t again_ns = 0;
     for (size_t i = 0; i < count; i++)
@@ -149,7 +149,7 @@ static inline void twin_know_ways(struct twin *twin, uint32_t s)
     const uint32_t first = twin->cuts[s], end = twin->cuts[s + 1];
     struct ways *ways = twin_ways(twin, s);
     struct segment segments[TWIN_LAYERS];
-    const uint64_t weights = stage_bytes_of(twin->views[s], first, end, NULL, 0, storage).weights;
+    const uint64_t weights = stage_bytes_at(twin->views[s], first, end, NULL, 0, storage, 1).weights;
     ways->row = stage_cost_of(twin->views[s], first, end, NULL, 0, storage, twin_speed(twin, s));
     ways->row.reduce_ns = predict_reduce_ns(storage, twin->placement, s, weights, twin->network);
     ways->are_known = true;

@@ -72,7 +72,7 @@ static inline void orders_segments(struct brute_orders *brute, struct orders_sta
     if (from == range.end) {
         const struct search_request *request = brute->request;
         const struct stage_bytes bytes =
-            stage_bytes_of(profile, range.first, range.end, segments, count, &request->storage);
+            stage_bytes_at(profile, range.first, range.end, segments, count, &request->storage, 1);
         const uint32_t rank = placement_rank(brute->placement, stage->stage, 0);
         const struct orders_way way = {
             stage_cost_of(profile, range.first, range.end, segments, count, &request->storage,

@@ -30,7 +30,7 @@ static inline void graph_set_memory(struct graph_instance *instance, bool ample,
     const uint32_t layers = (uint32_t)instance->profile->layer_count;
     for (uint32_t r = 0; r < request->ranks; r++) {
         const uint32_t first = layers * r / request->ranks, end = layers * (r + 1) / request->ranks;
-        const struct stage_bytes bytes = stage_bytes_of(instance->profile, first, end, NULL, 0, &request->storage);
+        const struct stage_bytes bytes = stage_bytes_at(instance->profile, first, end, NULL, 0, &request->storage, 1);
         const uint64_t peak = request->chunks * stage_memory_of(&bytes, &slots[r]).peak_bytes;
         instance->cluster->devices[r].memory_bytes =
             ample ? 8 * peak + 1 : 1 + peak / 2 + peak / 8 * random_below(seed, 7);

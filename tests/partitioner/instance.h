@@ -36,8 +36,8 @@ static inline void instance_set_memory(struct instance *instance, uint64_t *seed
         const uint32_t end = s + 1 == ranks ? layers : first + 1 + (uint32_t)random_below(seed, left);
         struct segment segments[64];
         const size_t count = random_below(seed, 2) ? small_random_segments(seed, first, end, segments) : 0;
-        const struct stage_bytes bytes = stage_bytes_of(instance->profile, first, end, segments, count,
-                                                        &instance->request.storage);
+        const struct stage_bytes bytes = stage_bytes_at(instance->profile, first, end, segments, count,
+                                                        &instance->request.storage, 1);
         const uint64_t peak = stage_memory_of(&bytes, &slots[s]).peak_bytes;
         instance->cluster->devices[s].memory_bytes = 1 + peak + peak / 8 * random_below(seed, roomy ? 12 : 4);
         first = end;
@@ -137,8 +137,8 @@ static inline bool brute_can_cut(const struct profile *profile, uint32_t at)
 static inline void brute_note(struct brute *brute, uint32_t s, const struct segment *segments, size_t count)
 {
     const struct search_request *request = &brute->instance->request;
-    const struct stage_bytes bytes = stage_bytes_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count,
-                                                    &request->storage);
+    const struct stage_bytes bytes = stage_bytes_at(request->profile, brute->cuts[s], brute->cuts[s + 1], segments,
+                                                    count, &request->storage, 1);
     if (stage_memory_of(&bytes, &brute->slots[s]).peak_bytes > request->cluster->devices[s].memory_bytes)
         return;
     const struct cost_row row = stage_cost_of(request->profile, brute->cuts[s], brute->cuts[s + 1], segments, count,

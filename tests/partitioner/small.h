@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "partitioner/cost/predict.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/search/search.h"
 #include "profiler/cluster.h"
@@ -19,6 +20,15 @@ static inline struct cost_row stage_cost_of(const struct profile *profile, uint3
 {
     const struct stage_place alone = { .speed_permille = speed_permille, .replicas = 1 };
     return stage_cost_at(profile, first, end, recompute, recompute_count, storage, &alone);
+}
+
+// predict_slots_by() for a schedule of this name, with storage that needs none of its own.
+static inline struct slots *predict_slots(const char *schedule, uint32_t ranks, uint32_t chunks,
+                                          uint32_t micro_batches, struct error *error)
+{
+    const struct generate_request request = { .ranks = ranks, .chunks = chunks, .micro_batches = micro_batches };
+    const struct generator *generator = generator_find(schedule, error);
+    return generator ? predict_slots_by(generator, &request, &(struct storage){ 0 }, error) : NULL;
 }
 
 // Bytes in units of 256, times in ns.

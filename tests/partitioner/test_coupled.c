@@ -29,7 +29,7 @@ static void set_memory(const struct search_request *request, const struct schedu
         struct segment segments[64];
         const size_t count = random_below(seed, 2) ? small_random_segments(seed, first, end, segments) : 0;
         const struct stage_bytes bytes =
-            stage_bytes_of(request->profile, first, end, segments, count, &request->storage);
+            stage_bytes_at(request->profile, first, end, segments, count, &request->storage, 1);
         for (uint32_t copy = 0; copy < placement_copies(placement, s); copy++)
             needs[placement_rank(placement, s, copy)] += stage_memory_of(&bytes, &slots[s]).peak_bytes;
         first = end;

@@ -114,7 +114,7 @@ static void set_memory(uint64_t *seed, struct drawn *drawn)
 {
     const struct search_request *request = &drawn->request;
     const uint32_t layers = (uint32_t)drawn->profile->layer_count;
-    const struct stage_bytes whole = stage_bytes_of(drawn->profile, 0, layers, NULL, 0, &request->storage);
+    const struct stage_bytes whole = stage_bytes_at(drawn->profile, 0, layers, NULL, 0, &request->storage, 1);
     const uint64_t fixed = whole.weights + whole.state + whole.gradients + whole.optimizer + 8 * whole.statistics;
     const uint64_t all = fixed + 2 * (whole.kept + whole.kept_through) + whole.transient;
     const uint64_t kind = random_below(seed, 3), eighths = 2 + random_below(seed, 12);

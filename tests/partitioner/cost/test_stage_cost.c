@@ -17,7 +17,7 @@ static const struct small_layer rows[] = {
 static struct stage_bytes bytes_of(const struct profile *profile, uint32_t first, uint32_t end,
                                    const struct segment *segments, size_t count)
 {
-    return stage_bytes_of(profile, first, end, segments, count, &(struct storage){ .optimizer = OPTIMIZER_ADAMW });
+    return stage_bytes_at(profile, first, end, segments, count, &(struct storage){ .optimizer = OPTIMIZER_ADAMW }, 1);
 }
 
 static void a_middle_stage_sums_its_layers(void **state)

@@ -170,7 +170,7 @@ static struct cluster *random_cluster(uint64_t *seed, uint32_t devices)
 static void set_memory(uint64_t *seed, const struct search_request *request, struct cluster *cluster)
 {
     const uint32_t layers = (uint32_t)request->profile->layer_count;
-    const struct stage_bytes whole = stage_bytes_of(request->profile, 0, layers, NULL, 0, &request->storage);
+    const struct stage_bytes whole = stage_bytes_at(request->profile, 0, layers, NULL, 0, &request->storage, 1);
     const uint64_t fixed = whole.weights + whole.gradients + whole.optimizer;
     const uint64_t kept = (whole.kept + whole.kept_through) * (1 + random_below(seed, 3)) + 2 * whole.transient;
     const bool unlike = random_below(seed, 3) == 0, roomy = random_below(seed, 2);

@@ -28,8 +28,8 @@ struct brute {
 
 static struct stage_memory memory_of(const struct brute *brute)
 {
-    const struct stage_bytes bytes = stage_bytes_of(brute->profile, brute->first, brute->end, brute->segments,
-                                                    brute->count, &(struct storage){ .optimizer = OPTIMIZER_ADAMW });
+    const struct stage_bytes bytes = stage_bytes_at(brute->profile, brute->first, brute->end, brute->segments,
+                                                    brute->count, &(struct storage){ .optimizer = OPTIMIZER_ADAMW }, 1);
     const struct stage_bytes split = stage_bytes_of_split(bytes, brute->splits);
     return stage_memory_of(&split, brute->slots);
 }
@@ -296,7 +296,7 @@ static void long_stages_recompute_as_little_as_their_fronts_say(void **state)
         struct intervals *intervals = intervals_create(profile, &storage, &error);
         assert_good(intervals, error);
         const struct slots slots = random_slots(&seed);
-        const struct stage_bytes all = stage_bytes_of(profile, 1, count, NULL, 0, &storage);
+        const struct stage_bytes all = stage_bytes_at(profile, 1, count, NULL, 0, &storage, 1);
         const uint64_t kept = stage_memory_of(&all, &slots).peak_bytes;
         const uint64_t capacity = kept - random_below(&seed, 1 + slots.kept * (all.kept + all.kept_through) * 3 / 4);
         struct recompute_list front, least;

@@ -66,7 +66,7 @@ static void try_segments(struct everything *all, uint32_t s, uint32_t from, stru
     const uint32_t first = all->cuts[s], end = all->cuts[s + 1];
     if (from == end) {
         const struct stage_bytes bytes =
-            stage_bytes_of(all->profile, first, end, segments, count, &request->storage);
+            stage_bytes_at(all->profile, first, end, segments, count, &request->storage, 1);
         all->peaks[s] = stage_memory_of(&bytes, &all->slots[s]).peak_bytes;
         all->rows[s] = stage_cost_of(all->profile, first, end, segments, count, &request->storage,
                                      request->cluster->devices[s].speed_permille);
@@ -128,7 +128,10 @@ static void find_everything(struct everything *all, const struct search_request 
     struct error error = { 0 };
     static const uint32_t devices[INSTANCE_RANKS] = { 0, 1, 2, 3, 4, 5 };
     *all = (struct everything){ .request = request, .ranks = ranks };
-    all->slots = predict_slots(request->schedule, ranks, 1, request->micro_batches, &error);
+    struct search_request on_ranks = *request;
+    on_ranks.ranks = ranks;
+    assert_good(search_resolve(&on_ranks, &error), error);
+    all->slots = search_slots(&on_ranks, &error);
     struct network *network = cluster_network(request->cluster, devices, ranks, &error);
     struct schedule *order = schedule_generate(request->schedule, ranks, 1, request->micro_batches, &error);
     struct schedule *lowered = order ? schedule_lower(order, &error) : NULL;
