@@ -5,8 +5,8 @@
 //
 // Messages go between the first devices of two groups.
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/array.h"
 #include "partitioner/cost/predict.h"
 #include "partitioner/cost/variant.h"
 #include "partitioner/cuts/cut_parts.h"
@@ -131,40 +131,36 @@ static bool find_links_among(struct cut_problem *problem, struct error *error)
 {
     const struct placement *placement = problem->schedule.placement;
     struct cut_devices *devices = &problem->devices;
-    const struct network *network = devices->network;
-    uint32_t count = 0, room = 0;
-    devices->among_at = calloc((size_t)problem->stages + 1, sizeof devices->among_at[0]);
-    for (uint32_t s = 0; devices->among_at && s < problem->stages; s++) {
+    uint32_t count = 0;
+    size_t capacity = 0;
+    for (uint32_t s = 0; s < problem->stages; s++) {
         const uint32_t copies = placement_copies(placement, s), first = count;
         for (uint64_t pair = 0; pair < (uint64_t)copies * copies; pair++) {
             const uint32_t from = placement_rank(placement, s, (uint32_t)(pair / copies));
             const uint32_t to = placement_rank(placement, s, (uint32_t)(pair % copies));
-            const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
+            const struct link *link = network_link(devices->network, from, to);
             if (from == to || is_known(&devices->among[first], count - first, link))
                 continue;
-            if (count == room) {
-                struct link *grown = realloc(devices->among, (2 * (size_t)room + 8) * sizeof *grown);
-                if (!grown)
-                    return error_no_memory(error, "a search");
-                devices->among = grown;
-                room = 2 * room + 8;
-            }
+            if (!array_reserve(&devices->among, &capacity, count + (size_t)1, sizeof devices->among[0]))
+                return error_no_memory(error, "a search");
             devices->among[count++] = *link;
         }
         devices->among_at[s + 1] = count;
     }
-    return devices->among_at || error_no_memory(error, "a search");
+    return true;
 }
 
 bool cut_devices_create(struct cut_problem *problem, struct error *error)
 {
     struct cut_devices *devices = &problem->devices;
-    devices->group_at = calloc((size_t)problem->ranks + 1, sizeof devices->group_at[0]);
-    devices->group = calloc(problem->request->cluster->device_count + 1, sizeof devices->group[0]);
-    devices->speed = calloc(problem->stages, sizeof devices->speed[0]);
-    devices->capacity = calloc(problem->ranks, sizeof devices->capacity[0]);
-    devices->places = calloc(problem->stages, sizeof devices->places[0]);
-    if (!devices->group_at || !devices->group || !devices->speed || !devices->capacity || !devices->places)
+    struct arrays *arrays = &problem->arrays;
+    devices->group_at = arrays_add(arrays, (size_t)problem->ranks + 1, sizeof devices->group_at[0]);
+    devices->group = arrays_add(arrays, problem->request->cluster->device_count, sizeof devices->group[0]);
+    devices->speed = arrays_add(arrays, problem->stages, sizeof devices->speed[0]);
+    devices->capacity = arrays_add(arrays, problem->ranks, sizeof devices->capacity[0]);
+    devices->places = arrays_add(arrays, problem->stages, sizeof devices->places[0]);
+    devices->among_at = arrays_add(arrays, (size_t)problem->stages + 1, sizeof devices->among_at[0]);
+    if (arrays->failed)
         return error_no_memory(error, "a search");
     if (!find_groups(problem, error) || !find_links(problem, error))
         return false;
@@ -173,16 +169,4 @@ bool cut_devices_create(struct cut_problem *problem, struct error *error)
         devices->places[s] =
             predict_place(problem->schedule.placement, s, devices->network, problem->request->cluster);
     return find_shared_links(problem, error) && find_links_among(problem, error);
-}
-
-void cut_devices_clear(struct cut_devices *devices)
-{
-    free(devices->group_at);
-    free(devices->group);
-    free(devices->speed);
-    free(devices->capacity);
-    free(devices->places);
-    free(devices->among);
-    free(devices->among_at);
-    network_free(devices->own_network);
 }

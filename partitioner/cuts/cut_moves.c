@@ -266,6 +266,15 @@ static bool draw(struct moves *moves, uint32_t *from, uint32_t *to)
     return rejoin(moves, joined, split, moves->splits_anywhere ? part : 0.25 + 0.5 * part);
 }
 
+static void try_any(struct moves *moves, uint64_t limit_ns)
+{
+    uint32_t from, to;
+    moves->problem->context->work++;
+    moves->limit_ns = limit_ns;
+    if (draw(moves, &from, &to) && complete(moves, from, to))
+        take_trial(moves);
+}
+
 static void wander(struct moves *moves, double heat, struct search_part part)
 {
     struct search_context *context = moves->problem->context;
@@ -274,11 +283,7 @@ static void wander(struct moves *moves, double heat, struct search_part part)
     while (!is_over(moves) && !part_is_over(context, &part)) {
         const double warmth = heat * (1 - part_done(context, &part)) * (double)moves->now.value_ns;
         const double loss = random_unit(&moves->seed) * warmth;
-        uint32_t from, to;
-        context->work++;
-        moves->limit_ns = moves->now.value_ns + 1 + (uint64_t)loss;
-        if (draw(moves, &from, &to) && complete(moves, from, to))
-            take_trial(moves);
+        try_any(moves, moves->now.value_ns + 1 + (uint64_t)loss);
     }
 }
 
@@ -288,11 +293,7 @@ static void settle(struct moves *moves, const struct search_part *part)
     enum { PATIENCE = 2000 };
     for (unsigned idle = 0; idle < PATIENCE && !is_over(moves) && !part_is_over(moves->problem->context, part);) {
         const uint64_t before_ns = moves->now.value_ns;
-        uint32_t from, to;
-        moves->problem->context->work++;
-        moves->limit_ns = before_ns + 1;
-        if (draw(moves, &from, &to) && complete(moves, from, to))
-            take_trial(moves);
+        try_any(moves, before_ns + 1);
         idle = moves->now.value_ns < before_ns ? 0 : idle + 1;
     }
 }
@@ -306,13 +307,8 @@ static void hop(struct moves *moves, struct search_part part)
     settle(moves, &part);
     while (moves->best->most_lacking == 0 && !is_over(moves) && !part_is_over(moves->problem->context, &part)) {
         cut_state_copy(&moves->now, moves->best, moves->problem);
-        for (uint64_t left = 1 + random_below(&moves->seed, MOST_AWAY); left > 0; left--) {
-            uint32_t from, to;
-            moves->problem->context->work++;
-            moves->limit_ns = NO_TIME;
-            if (draw(moves, &from, &to) && complete(moves, from, to))
-                take_trial(moves);
-        }
+        for (uint64_t left = 1 + random_below(&moves->seed, MOST_AWAY); left > 0; left--)
+            try_any(moves, NO_TIME);
         settle(moves, &part);
     }
 }

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/number.h"
 #include "partitioner/cuts/cut_search.h"
 #include "partitioner/cuts/cut_tables.h"
@@ -38,7 +39,7 @@ struct branching {
     struct cut_tables tables;
     struct place_walk walk;
     struct node *nodes;
-    size_t count, capacity;
+    size_t count, capacity, heap_capacity;
     struct node_heap heap;
     struct pattern_stage *stages;  // of the node that is open
     struct stage_price **prices;   // the same, once all its cuts are known
@@ -85,20 +86,14 @@ static void add_node(struct branching *branching, struct node node)
         lose(branching, node.bound);
         return;
     }
-    if (branching->count == branching->capacity) {
-        const size_t capacity = branching->capacity ? 2 * branching->capacity : 1024;
-        struct node *nodes = realloc(branching->nodes, capacity * sizeof *nodes);
-        branching->nodes = nodes ? nodes : branching->nodes;
-        uint32_t *heap = nodes ? realloc(branching->heap.nodes, capacity * sizeof *heap) : NULL;
-        branching->heap.nodes = heap ? heap : branching->heap.nodes;
-        if (!heap) {
-            branching->failed = !error_no_memory(branching->error, "a search");
-            return;
-        }
-        branching->capacity = capacity;
+    struct node_heap *heap = &branching->heap;
+    if (!array_reserve(&branching->nodes, &branching->capacity, branching->count + 1, sizeof branching->nodes[0])
+        || !array_reserve(&heap->nodes, &branching->heap_capacity, heap->count + 1, sizeof heap->nodes[0])) {
+        branching->failed = !error_no_memory(branching->error, "a search");
+        return;
     }
     branching->nodes[branching->count] = node;
-    node_heap_push(&branching->heap, (uint32_t)branching->count++, comes_first, branching);
+    node_heap_push(heap, (uint32_t)branching->count++, comes_first, branching);
 }
 
 static void set_recompute(struct branching *branching, uint32_t s, uint64_t recompute_ns)

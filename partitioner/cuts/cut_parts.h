@@ -12,7 +12,6 @@ void cut_schedule_clear(struct cut_schedule *schedule);
 
 // The devices of the ranks, and the links between them (cut_devices.c).
 bool cut_devices_create(struct cut_problem *problem, struct error *error);
-void cut_devices_clear(struct cut_devices *devices);
 const char *cut_variant(const struct cut_problem *problem, uint32_t stage);  // NULL: none
 
 // The costs of layers as stages (stage_view.c).

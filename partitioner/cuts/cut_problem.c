@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "partitioner/cost/predict.h"
 #include "partitioner/cost/window_cost.h"
 #include "partitioner/cuts/cut_parts.h"
 #include "partitioner/cuts/stage_memo.h"
@@ -46,10 +45,10 @@ static bool make_clock(struct cut_problem *problem, struct error *error)
     const uint32_t m = problem->request->micro_batches;
     const struct network *network = problem->devices.network;
     struct cut_clock *clock = &problem->clock;
-    clock->rows = calloc(problem->stages, sizeof clock->rows[0]);
-    clock->room = clock->rows && problem->schedule.pattern.is_known ? pattern_room_create(problem->ranks, m, error)
-                                                                    : NULL;
-    if (!clock->rows || (problem->schedule.pattern.is_known && !clock->room))
+    clock->rows = arrays_add(&problem->arrays, problem->stages, sizeof clock->rows[0]);
+    if (problem->schedule.pattern.is_known)
+        clock->room = arrays_keep(&problem->arrays, pattern_room_create(problem->ranks, m, error));
+    if (problem->arrays.failed)
         return error_no_memory(error, "a search");
     if (!problem->schedule.flushes) {
         clock->simulators[0] = make_simulator(problem, 3 * m, network, error);
@@ -125,7 +124,7 @@ static bool find_places(struct cut_problem *problem, enum cut_orders orders, str
 static bool find_alike(struct cut_problem *problem, struct error *error)
 {
     const struct slots *slots = problem->schedule.slots;
-    problem->alike = calloc(problem->stages, sizeof problem->alike[0]);
+    problem->alike = arrays_add(&problem->arrays, problem->stages, sizeof problem->alike[0]);
     if (!problem->alike)
         return error_no_memory(error, "a search");
     for (uint32_t s = 0; s < problem->stages; s++) {
@@ -191,15 +190,14 @@ void cut_problem_free(struct cut_problem *problem)
     simulator_free(problem->clock.simulators[1]);
     if (problem->clock.bounding != problem->clock.simulators[0])
         simulator_free(problem->clock.bounding);
-    free(problem->clock.room);
-    free(problem->clock.rows);
-    cut_devices_clear(&problem->devices);
+    free(problem->devices.among);
+    network_free(problem->devices.own_network);
     stage_memo_free(problem->known_floors);
     recompute_bounds_free(problem->floors);  // they refer to the views
     stage_views_free(problem);
-    free(problem->alike);
     places_free(problem->places);
     cut_schedule_clear(&problem->schedule);
+    arrays_clear(&problem->arrays);
     free(problem);
 }
 
@@ -286,9 +284,8 @@ struct pattern_stage cut_pattern_stage(const struct cut_problem *problem, uint32
     const struct cost_row row = cut_row(problem, stage, from, to, recompute_ns);
     struct pattern_stage result = { .forward_ns = row.forward_ns, .backward_ns = row.backward_ns + row.recompute_ns };
     if (problem->schedule.pattern.is_known && stage + 1 < problem->stages) {
-        const struct network *network = problem->devices.network;
-        const struct link *there = &network->links[network->link_of[(size_t)stage * network->ranks + stage + 1]];
-        const struct link *back = &network->links[network->link_of[((size_t)stage + 1) * network->ranks + stage]];
+        const struct link *there = network_link(problem->devices.network, stage, stage + 1);
+        const struct link *back = network_link(problem->devices.network, stage + 1, stage);
         result.forward_busy_ns = transfer_ns(row.output_bytes, there->bytes_per_second, 0);
         result.backward_busy_ns = transfer_ns(row.output_bytes, back->bytes_per_second, 0);
         result.forward_latency_ns = there->latency_ns;

@@ -10,6 +10,7 @@
 #ifndef PARTITIONER_CUTS_CUT_PROBLEM_H
 #define PARTITIONER_CUTS_CUT_PROBLEM_H
 
+#include "common/arrays.h"
 #include "partitioner/cuts/places.h"
 #include "partitioner/cuts/search_context.h"
 #include "partitioner/plan/placement.h"
@@ -111,6 +112,7 @@ struct cut_problem {
     bool is_monotone;                      // a longer duration never makes a shorter iteration
     bool insists;                          // hardly anything fits: recomputation is searched longer (stage_price.h)
     struct stage_table narrow, exact;      // stage_prices: for the search, and for proofs
+    struct arrays arrays;                  // of these parts, for as long as there is a problem
 };
 
 // The places at which cuts are searched.

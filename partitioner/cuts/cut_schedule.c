@@ -82,10 +82,11 @@ bool cut_schedule_create(struct cut_problem *problem, struct error *error)
         return error_set(error, "variants are given for %u stages, but %s has %u on %u ranks", request->layout.stages,
                          request->schedule, problem->stages, problem->ranks);
     schedule->flushes = schedule->order->weights == WEIGHTS_FLUSH;
-    schedule->work_of = calloc(schedule->placement->stage_at[problem->ranks] + (size_t)1, sizeof schedule->work_of[0]);
-    schedule->leader = calloc(problem->ranks, sizeof schedule->leader[0]);
-    schedule->busiest = calloc(problem->stages, sizeof schedule->busiest[0]);
-    if (!schedule->work_of || !schedule->leader || !schedule->busiest)
+    const uint32_t held = schedule->placement->stage_at[problem->ranks];
+    schedule->work_of = arrays_add(&problem->arrays, held, sizeof schedule->work_of[0]);
+    schedule->leader = arrays_add(&problem->arrays, problem->ranks, sizeof schedule->leader[0]);
+    schedule->busiest = arrays_add(&problem->arrays, problem->stages, sizeof schedule->busiest[0]);
+    if (problem->arrays.failed)
         return error_no_memory(error, "a search");
     for (uint32_t r = 0; r < problem->ranks; r++)
         count_work(schedule, r);
@@ -141,7 +142,4 @@ void cut_schedule_clear(struct cut_schedule *schedule)
     schedule_free(schedule->lowered);
     placement_free(schedule->placement);
     free(schedule->slots);
-    free(schedule->work_of);
-    free(schedule->leader);
-    free(schedule->busiest);
 }

@@ -79,8 +79,9 @@ static bool work_out(const void *self, uint32_t stage, uint32_t from, uint32_t t
     struct stage_price *price = stage_price_of(problem, &problem->narrow, stage, from, to, error);
     if (!price || !stage_price_find_least(problem, price, error))
         return false;
-    stage_memo_forget(shortage->lacking, stage, from, to);
-    *news = lacks(self, stage, from, to) != before;
+    const uint64_t after = find_lack(problem, stage, from, to);
+    stage_memo_set(shortage->lacking, stage, from, to, after);
+    *news = after != before;
     return true;
 }
 

@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/number.h"
 #include "partitioner/cuts/cut_path.h"
 #include "partitioner/cuts/cut_search.h"
-#include "partitioner/search/search_request.h"
 
 enum { ROUNDS = 5, WORK_OUT_ROUNDS = 2000, LINK_PARTS = 4, LEAST_WORK = 500000 };
 
@@ -31,7 +31,7 @@ struct lesson {
 
 struct lessons {
     struct lesson *at;
-    uint32_t count, room;
+    size_t count, capacity;
 };
 
 struct start {
@@ -67,14 +67,13 @@ static uint64_t busy_only(const void *self, uint32_t stage, uint32_t from, uint3
 static uint64_t message_ns(const struct start *start, uint32_t stage, uint32_t place)
 {
     const struct cut_problem *problem = start->problem;
-    const struct network *network = problem->devices.network;
     const struct placement *placement = problem->schedule.placement;
     if (stage + 1 == problem->stages)
         return 0;
     const uint32_t from = placement_rank(placement, stage, 0), to = placement_rank(placement, stage + 1, 0);
     if (from == to)
         return 0;
-    const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
+    const struct link *link = network_link(problem->devices.network, from, to);
     return transfer_ns(problem->views[problem->view_of[stage]].cut_bytes[place], link->bytes_per_second,
                        link->latency_ns);
 }
@@ -102,7 +101,7 @@ static uint64_t taught(const struct start *start, uint32_t stage, uint32_t from,
     const struct lessons *lessons =
         start->lessons ? &start->lessons[(size_t)problem->alike[stage] * problem->places->count + from] : NULL;
     uint64_t most = 0, fixed = 0;
-    for (uint32_t i = 0; lessons && i < lessons->count; i++) {
+    for (size_t i = 0; lessons && i < lessons->count; i++) {
         const struct lesson *lesson = &lessons->at[i];
         if (lesson->to > to || lesson->recompute_ns <= most)
             continue;
@@ -114,8 +113,8 @@ static uint64_t taught(const struct start *start, uint32_t stage, uint32_t from,
 
 static bool note(struct lessons *lessons, const struct lesson *lesson)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < lessons->count; i++) {
+    size_t kept = 0;
+    for (size_t i = 0; i < lessons->count; i++) {
         const struct lesson *other = &lessons->at[i];
         if (other->to <= lesson->to && other->fixed_bytes <= lesson->fixed_bytes
             && other->recompute_ns >= lesson->recompute_ns)
@@ -125,13 +124,8 @@ static bool note(struct lessons *lessons, const struct lesson *lesson)
             lessons->at[kept++] = *other;
     }
     lessons->count = kept;
-    if (kept == lessons->room) {
-        struct lesson *grown = realloc(lessons->at, (2 * (size_t)kept + 4) * sizeof *grown);
-        if (!grown)
-            return false;
-        lessons->at = grown;
-        lessons->room = 2 * kept + 4;
-    }
+    if (!array_reserve(&lessons->at, &lessons->capacity, kept + 1, sizeof lessons->at[0]))
+        return false;
     lessons->at[lessons->count++] = *lesson;
     return true;
 }

@@ -5,7 +5,6 @@
 
 #include "common/number.h"
 #include "partitioner/cost/predict.h"
-#include "partitioner/search/search_request.h"
 
 bool cut_state_create(struct cut_state *state, const struct cut_problem *problem, struct error *error)
 {

@@ -24,25 +24,13 @@ void stage_memo_free(struct stage_memo *memo)
     free(memo);
 }
 
-static uint64_t **row_of(struct stage_memo *memo, uint32_t stage, uint32_t from)
-{
-    return &memo->rows[memo->problem->alike[stage] * memo->places + from];
-}
-
 void stage_memo_set(struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to, uint64_t number)
 {
-    uint64_t **row = row_of(memo, stage, from);
+    uint64_t **row = &memo->rows[memo->problem->alike[stage] * memo->places + from];
     if (!*row && memo->room > 0) {
         *row = calloc(memo->places, sizeof **row);
         memo->room -= *row != NULL;
     }
-    if (*row && number != UINT64_MAX - 1)
-        (*row)[to] = number < UINT64_MAX ? number + 1 : UINT64_MAX;
-}
-
-void stage_memo_forget(struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to)
-{
-    uint64_t *row = *row_of(memo, stage, from);
-    if (row)
-        row[to] = 0;
+    if (*row)
+        (*row)[to] = number == UINT64_MAX - 1 ? 0 : number < UINT64_MAX ? number + 1 : UINT64_MAX;
 }

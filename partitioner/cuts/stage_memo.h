@@ -21,7 +21,7 @@ struct stage_memo {
 struct stage_memo *stage_memo_create(const struct cut_problem *problem, struct error *error);
 void stage_memo_free(struct stage_memo *memo);
 
-// The number as it was set; false if it was not, or was forgotten.
+// The number as it was set last; false if it is not known.
 static inline bool stage_memo_get(const struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to,
                                   uint64_t *number)
 {
@@ -33,6 +33,5 @@ static inline bool stage_memo_get(const struct stage_memo *memo, uint32_t stage,
 }
 
 void stage_memo_set(struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to, uint64_t number);
-void stage_memo_forget(struct stage_memo *memo, uint32_t stage, uint32_t from, uint32_t to);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/ascending.h"
-#include "common/number.h"
 #include "partitioner/cost/variant.h"
 #include "partitioner/cuts/cut_parts.h"
 #include "partitioner/search/search_request.h"
@@ -45,36 +44,34 @@ static bool choose_prices(struct stage_view *view, struct error *error)
     return true;
 }
 
-// No other cuts are tried than in front of the layers that read what is exchanged.
-static bool find_exchanges(const struct cut_problem *problem, uint32_t stage, struct stage_view *view,
-                           struct error *error)
+// No other cuts are tried than in front of the layers that read what is exchanged. Changes the times of these.
+static void find_exchanges(const struct cut_problem *problem, uint32_t stage, struct stage_view *view)
 {
     const struct search_request *request = problem->request;
     const uint32_t layers = (uint32_t)request->profile->layer_count, cut = search_exchange_cut(request);
     const char *variant = cut_variant(problem, stage);
-    view->exchange_ns = calloc(layers + 1, sizeof view->exchange_ns[0]);
-    if (!view->exchange_ns)
-        return error_no_memory(error, "a search");
     view->exchange_ns[cut] = variant_exchange(view->profile, variant, cut, layers);
     for (uint32_t l = 1; search_has_segments(request) && l < layers; l++)
         if (profile_layer_reads_rows(&request->profile->layers[l]))
             view->exchange_ns[l] = variant_exchange(view->profile, variant, l, l + 1);
-    return true;
 }
 
 static bool create_view(struct cut_problem *problem, uint32_t stage, struct stage_view *view, struct error *error)
 {
     const struct search_request *request = problem->request;
+    const size_t layers = request->profile->layer_count;
+    view->exchange_ns = arrays_add(&problem->arrays, layers + 1, sizeof view->exchange_ns[0]);
+    view->apart = arrays_add(&problem->arrays, layers, sizeof view->apart[0]);
+    view->counted = arrays_add(&problem->arrays, layers, sizeof view->counted[0]);
+    if (problem->arrays.failed)
+        return error_no_memory(error, "a search");
     view->profile = variant_of(request->profile, cut_variant(problem, stage), error);
-    if (view->profile && !find_exchanges(problem, stage, view, error))
+    if (!view->profile)
         return false;
-    view->intervals = view->profile ? intervals_create(view->profile, &request->storage, error) : NULL;
+    find_exchanges(problem, stage, view);
+    view->intervals = intervals_create(view->profile, &request->storage, error);
     if (!view->intervals)
         return false;
-    view->apart = calloc(view->profile->layer_count + 1, sizeof view->apart[0]);
-    view->counted = calloc(view->profile->layer_count + 1, sizeof view->counted[0]);
-    if (!view->apart || !view->counted)
-        return error_no_memory(error, "a search");
     view->intervals->splits = problem->schedule.order->splits;
     view->intervals->replicas = placement_copies(problem->schedule.placement, stage);
     return choose_prices(view, error);
@@ -82,9 +79,9 @@ static bool create_view(struct cut_problem *problem, uint32_t stage, struct stag
 
 bool stage_views_create(struct cut_problem *problem, struct error *error)
 {
-    problem->views = calloc(problem->stages, sizeof problem->views[0]);
-    problem->view_of = calloc(problem->stages, sizeof problem->view_of[0]);
-    if (!problem->views || !problem->view_of)
+    problem->views = arrays_add(&problem->arrays, problem->stages, sizeof problem->views[0]);
+    problem->view_of = arrays_add(&problem->arrays, problem->stages, sizeof problem->view_of[0]);
+    if (problem->arrays.failed)
         return error_no_memory(error, "a search");
     for (uint32_t s = 0; s < problem->stages; s++) {
         const uint32_t alike = first_alike(problem, s);
@@ -104,24 +101,18 @@ void stage_views_free(struct cut_problem *problem)
         for (size_t sum = 0; sum < VIEW_SUMS; sum++)
             free(view->sums[sum]);
         free(view->cut_bytes);
-        free(view->exchange_ns);
-        free(view->apart);
-        free(view->counted);
     }
-    free(problem->views);
-    free(problem->view_of);
 }
 
 // --- sums ---------------------------------------------------------------------------------
 
 static bool grow(struct stage_view *view, uint32_t count)
 {
-    uint64_t **const tables[] = { &view->cut_bytes };
     if (count <= view->capacity)
         return true;
     const uint32_t capacity = count + view->capacity;
     for (size_t sum = 0; sum <= VIEW_SUMS; sum++) {
-        uint64_t **table = sum < VIEW_SUMS ? &view->sums[sum] : tables[0];
+        uint64_t **table = sum < VIEW_SUMS ? &view->sums[sum] : &view->cut_bytes;
         uint64_t *grown = realloc(*table, capacity * sizeof grown[0]);
         if (!grown)
             return false;

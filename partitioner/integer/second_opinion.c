@@ -56,8 +56,8 @@ static int64_t way_of(const struct cutting *problem, uint32_t s, uint32_t l)
     const struct network *network = problem->of->devices.network;
     if (s + 1 == problem->ranks)
         return 0;
-    const struct link *there = &network->links[network->link_of[(size_t)s * network->ranks + s + 1]];
-    const struct link *back = &network->links[network->link_of[((size_t)s + 1) * network->ranks + s]];
+    const struct link *there = network_link(network, s, s + 1);
+    const struct link *back = network_link(network, s + 1, s);
     const uint64_t bytes = problem->intervals->cut[l + 1];
     return (int64_t)(transfer_ns(bytes, there->bytes_per_second, there->latency_ns)
                      + transfer_ns(bytes, back->bytes_per_second, back->latency_ns));

@@ -9,8 +9,8 @@
 // that was found; the plan may cut otherwise.
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/array.h"
 #include "common/number.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/plan_search.h"
@@ -72,12 +72,11 @@ static bool begin(struct ordered *ordered, struct error *error)
 // The search has a single latency. It is that of the slowest message.
 static uint64_t slowest_message(const struct ordered *ordered)
 {
-    const struct network *network = ordered->network;
     uint64_t slowest = 0;
     for (uint32_t s = 0; s + 1 < ordered->plan->stage_count; s++) {
         const uint32_t from = placement_rank(ordered->placement, s, 0),
             to = placement_rank(ordered->placement, s + 1, 0);
-        const struct link *link = &network->links[network->link_of[(size_t)from * network->ranks + to]];
+        const struct link *link = network_link(ordered->network, from, to);
         const uint64_t bytes = ordered->planned->costs[s].output_bytes;
         const uint64_t ns = transfer_ns(bytes, link->bytes_per_second, link->latency_ns);
         slowest = from != to && ns > slowest ? ns : slowest;
@@ -107,10 +106,9 @@ static void lower_found(struct ordered *ordered, struct order_found *found, stru
 static bool find_order(struct ordered *ordered, uint64_t memory_bytes, struct error *why)
 {
     const struct plan *plan = ordered->plan;
-    struct cost_row *rows = malloc((plan->stage_count + 1) * sizeof rows[0]);
+    struct cost_row *rows = array_copy(ordered->planned->costs, plan->stage_count, sizeof rows[0]);
     if (!rows)
         return error_no_memory(why, "a sweep");
-    memcpy(rows, ordered->planned->costs, plan->stage_count * sizeof rows[0]);
     keep_on_host(rows, plan->stage_count);
     const struct order_request request = {
         .ranks = plan->ranks,
