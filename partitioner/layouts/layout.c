@@ -23,24 +23,17 @@ void layouts_clear(struct layouts *layouts)
     *layouts = (struct layouts){ 0 };
 }
 
-static void *copy_of(const void *from, size_t count, size_t size)
-{
-    void *copy = malloc(count * size + 1);
-    if (copy)
-        memcpy(copy, from, count * size);
-    return copy;
-}
-
 bool layout_add(struct layouts *layouts, const struct layout *layout, struct error *error)
 {
     struct layout copy = *layout;
-    copy.devices = copy_of(layout->devices, (size_t)layout->device_count + layout->spare_count, sizeof copy.devices[0]);
+    copy.devices = array_copy(layout->devices, (size_t)layout->device_count + layout->spare_count,
+                              sizeof copy.devices[0]);
     if (layout->replicas)
-        copy.replicas = copy_of(layout->replicas, layout->stages, sizeof copy.replicas[0]);
+        copy.replicas = array_copy(layout->replicas, layout->stages, sizeof copy.replicas[0]);
     if (layout->variants)
-        copy.variants = copy_of(layout->variants, layout->stages, sizeof copy.variants[0]);
+        copy.variants = array_copy(layout->variants, layout->stages, sizeof copy.variants[0]);
     if (layout->cuts)
-        copy.cuts = copy_of(layout->cuts, (size_t)layout->stages + 1, sizeof copy.cuts[0]);
+        copy.cuts = array_copy(layout->cuts, (size_t)layout->stages + 1, sizeof copy.cuts[0]);
     if (!copy.devices || (layout->cuts && !copy.cuts) || (layout->replicas && !copy.replicas)
         || (layout->variants && !copy.variants)
         || !array_reserve(&layouts->at, &layouts->capacity, layouts->count + 1, sizeof layouts->at[0])) {

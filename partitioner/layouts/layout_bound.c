@@ -55,6 +55,7 @@ struct layout_bounds {
     uint64_t *cell[4];     // rows of stages: before, after, the largest path, the way in alone
     uint32_t layers;
     bool has_backward;
+    struct arrays arrays;
 };
 
 // A stage of the layout in question.
@@ -77,7 +78,7 @@ static bool total_of(struct layout_bounds *bounds, const char *name, bool is_fir
 {
     struct profile *view = variant_of(bounds->request->profile, name, error);
     const bool good = view && (totals_fill(view, &bounds->request->storage, bounds->has_backward,
-                                           bounds->generator->takes_replicas, totals)
+                                           bounds->generator->takes_replicas, totals, &bounds->arrays)
                                || error_no_memory(error, "the bounds of a plan"));
     variant_free(view);
     if (!good)
@@ -97,11 +98,8 @@ static bool total_all(struct layout_bounds *bounds, struct error *error)
         if (!total_of(bounds, bounds->names->names[i], i == 0, &bounds->of[bounds->of_count++], error))
             return false;
     for (uint32_t s = 0; request->layout.variants && s < request->layout.stages; s++) {
-        struct totals given = { 0 };
-        const bool good =
-            !request->layout.variants[s] || total_of(bounds, request->layout.variants[s], false, &given, error);
-        totals_clear(&given);
-        if (!good)
+        struct totals given;
+        if (request->layout.variants[s] && !total_of(bounds, request->layout.variants[s], false, &given, error))
             return false;
     }
     return true;
@@ -137,36 +135,30 @@ static bool price_ways(struct layout_bounds *bounds, struct error *error)
 {
     const struct cluster *cluster = bounds->request->cluster;
     const size_t row = (size_t)bounds->layers + 1;
-    uint64_t *cut = calloc(row, sizeof *cut);
-    bounds->way = calloc((cluster->level_count + 1) * row, sizeof bounds->way[0]);
-    const bool good = cut && bounds->way && find_cuts(bounds, cut, error);
+    uint64_t *cut = arrays_add(&bounds->arrays, row, sizeof *cut);
+    bounds->way = arrays_add(&bounds->arrays, (cluster->level_count + 1) * row, sizeof bounds->way[0]);
+    if (bounds->arrays.failed)
+        return error_no_memory(error, "the bounds of a plan");
+    const bool good = find_cuts(bounds, cut, error);
     for (size_t level = 0; good && level < cluster->level_count; level++)
         for (uint32_t l = 1; l < bounds->layers; l++)
             bounds->way[level * row + l] = transfer_ns(cut[l], cluster->levels[level].bytes_per_second,
                                                        cluster->levels[level].latency_ns);
-    free(cut);
-    return error->kind == ERROR_NONE && (bounds->way || error_no_memory(error, "the bounds of a plan"));
+    return good;
 }
 
 static bool fill(struct layout_bounds *bounds, struct error *error)
 {
     const struct search_request *request = bounds->request;
     const size_t row = (size_t)bounds->layers + 1;
-    bounds->can_cut = search_cuts(request, 1, error);
-    bounds->least.forward = calloc(row, sizeof(uint64_t));
-    bounds->least.backward = calloc(row, sizeof(uint64_t));
-    bounds->least.weights = calloc(row, sizeof(uint64_t));
-    bounds->least.through = calloc(row, sizeof(uint64_t));
+    totals_create(&bounds->least, bounds->layers, &bounds->arrays);
     for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
-        bounds->cell[i] = calloc(((size_t)request->ranks + 2) * row, sizeof bounds->cell[i][0]);
+        bounds->cell[i] = arrays_add(&bounds->arrays, ((size_t)request->ranks + 2) * row, sizeof bounds->cell[i][0]);
+    if (bounds->arrays.failed)
+        return error_no_memory(error, "the bounds of a plan");
+    bounds->can_cut = arrays_keep(&bounds->arrays, search_cuts(request, 1, error));
     if (!bounds->can_cut)
         return false;
-    for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
-        if (!bounds->cell[i])
-            return error_no_memory(error, "the bounds of a plan");
-    if (!bounds->least.forward || !bounds->least.backward || !bounds->least.weights
-        || !bounds->least.through)
-        return error_no_memory(error, "the bounds of a plan");
     if (bounds->generator->takes_replicas && bounds->has_backward)
         bounds->memory = layout_memory_create(request, error);
     if (error->kind != ERROR_NONE || !total_all(bounds, error))
@@ -196,14 +188,8 @@ void layout_bounds_free(struct layout_bounds *bounds)
 {
     if (!bounds)
         return;
-    for (size_t i = 0; i < sizeof bounds->of / sizeof bounds->of[0]; i++)
-        totals_clear(&bounds->of[i]);
-    totals_clear(&bounds->least);
     layout_memory_free(bounds->memory);
-    for (size_t i = 0; i < sizeof bounds->cell / sizeof bounds->cell[0]; i++)
-        free(bounds->cell[i]);
-    free(bounds->can_cut);
-    free(bounds->way);
+    arrays_clear(&bounds->arrays);
     free(bounds);
 }
 
@@ -311,7 +297,7 @@ static void see_rests(const struct layout_bounds *bounds, struct slot *slots, ui
 
 static uint64_t scaled(uint64_t ns, uint64_t speed)
 {
-    return speed == 1000 ? ns : stage_scaled_ns(ns, speed);
+    return speed == 1000 ? ns : stage_scaled_ns(ns, speed);  // mostly without a call, which takes a while
 }
 
 static uint64_t forward_of(const struct slot *slot, uint32_t first, uint32_t end)
@@ -357,46 +343,37 @@ static uint64_t round_over(const struct layout_bounds *bounds, const struct slot
     return (bounds->has_backward ? 2 : 1) * way_of(bounds, slot->levels_on, cut);
 }
 
-// The way in: F of the first s stages, with layers up to a cut, and the messages between them.
-static void fill_in(struct layout_bounds *bounds, const struct slot *slots, uint32_t stages)
+// What the first s stages take, with layers up to a cut, and the messages behind each. This is F and the way in, or F
+// and B and the ways in and back.
+static void fill_before(const struct layout_bounds *bounds, const struct slot *slots, uint32_t stages, bool goes_back,
+                        uint64_t *before)
 {
     const size_t row = (size_t)bounds->layers + 1;
-    uint64_t *way_in = bounds->cell[3];
     for (size_t i = 0; i < (stages + 1) * row; i++)
-        way_in[i] = UINT64_MAX;
-    way_in[0] = 0;
+        before[i] = UINT64_MAX;
+    before[0] = 0;
     for (uint32_t s = 0; s < stages; s++) {
+        const struct slot *slot = &slots[s];
         for (uint32_t end = s + 1; end <= bounds->layers; end++) {
             uint64_t least = UINT64_MAX;
             for (uint32_t first = s; first < end && bounds->can_cut[end]; first++) {
-                const uint64_t before = way_in[s * row + first], forward = forward_of(&slots[s], first, end);
-                least = before != UINT64_MAX && before + forward < least ? before + forward : least;
+                const uint64_t work = forward_of(slot, first, end) + (goes_back ? backward_of(slot, first, end) : 0);
+                if (before[s * row + first] != UINT64_MAX && before[s * row + first] + work < least)
+                    least = before[s * row + first] + work;
             }
-            const uint64_t way = s + 1 < stages ? way_of(bounds, slots[s].levels_on, end) : 0;
-            way_in[(s + 1) * row + end] = least == UINT64_MAX ? least : least + way;
+            const uint64_t way = goes_back ? round_over(bounds, slot, end) : way_of(bounds, slot->levels_on, end);
+            before[(s + 1) * row + end] = least == UINT64_MAX ? least : least + way;
         }
     }
 }
 
-// before: of the first s stages, with layers up to a cut. after: of stages from s on, with layers from a cut on.
-static void fill_sides(struct layout_bounds *bounds, const struct slot *slots, uint32_t stages)
+// The same of stages from s on, with layers from a cut on, and with the ways back.
+static void fill_after(const struct layout_bounds *bounds, const struct slot *slots, uint32_t stages, uint64_t *after)
 {
     const size_t row = (size_t)bounds->layers + 1;
-    uint64_t *before = bounds->cell[0], *after = bounds->cell[1];
     for (size_t i = 0; i < (stages + 1) * row; i++)
-        before[i] = after[i] = UINT64_MAX;
-    before[0] = after[stages * row + bounds->layers] = 0;
-    for (uint32_t s = 0; s < stages; s++) {
-        for (uint32_t end = s + 1; end <= bounds->layers; end++) {
-            uint64_t least = UINT64_MAX;
-            for (uint32_t first = s; first < end && bounds->can_cut[end]; first++) {
-                const uint64_t work = forward_of(&slots[s], first, end) + backward_of(&slots[s], first, end);
-                if (before[s * row + first] != UINT64_MAX && before[s * row + first] + work < least)
-                    least = before[s * row + first] + work;
-            }
-            before[(s + 1) * row + end] = least == UINT64_MAX ? least : least + round_over(bounds, &slots[s], end);
-        }
-    }
+        after[i] = UINT64_MAX;
+    after[stages * row + bounds->layers] = 0;
     for (uint32_t s = stages; s-- > 0;) {
         for (uint32_t first = 0; first < bounds->layers; first++) {
             uint64_t least = UINT64_MAX;
@@ -503,8 +480,9 @@ bool layout_bound(struct layout_bounds *bounds, struct layout *layout, struct er
         struct slot *slots = slots_of(bounds, layout);
         if (!slots)
             return error_no_memory(error, "the bounds of a plan");
-        fill_sides(bounds, slots, layout->stages);
-        fill_in(bounds, slots, layout->stages);
+        fill_before(bounds, slots, layout->stages, true, bounds->cell[0]);
+        fill_after(bounds, slots, layout->stages, bounds->cell[1]);
+        fill_before(bounds, slots, layout->stages, false, bounds->cell[3]);
         layout->estimate_ns = least_of_largest(bounds, slots, layout->stages, bounds->cell[1][0], path_bound);
         if (!bounds->flushes && bounds->request->cluster->level_count < 2) {
             see_rests(bounds, slots, layout->stages);

@@ -6,12 +6,10 @@
 //     2 nodes x 2 devices     0 1 | 2 3       rank 0 can be 0 (like 1, 2, 3); then
 //                             ^               rank 1 can be 1, or 2 (like 3)
 #include <stdlib.h>
-#include <string.h>
 
 #include "partitioner/cost/variant.h"
 #include "partitioner/layouts/layout.h"
 #include "partitioner/search/search_request.h"
-#include "schedules/generators/generate.h"
 
 enum { MOST_DEVICES = 64 };  // with more devices, classes are not worked out
 

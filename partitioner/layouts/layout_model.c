@@ -1,7 +1,6 @@
 #include "partitioner/layouts/layout_model.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/number.h"
 #include "partitioner/cost/storage_cost.h"
@@ -38,15 +37,11 @@ struct layout_model {
 
 // --- what is known beforehand -----------------------------------------------------------
 
-static bool goes_on(enum generator_order order)
-{
-    return order == ORDER_PIPEDREAM || order == ORDER_2BW;
-}
-
 static bool find_order(const struct search_request *request, enum generator_order *order)
 {
     *order = search_generator(request)->order;
-    return *order == ORDER_1F1B || *order == ORDER_GPIPE || *order == ORDER_FORWARD_ONLY || goes_on(*order);
+    return *order == ORDER_1F1B || *order == ORDER_GPIPE || *order == ORDER_FORWARD_ONLY
+        || replica_order_goes_on(*order);
 }
 
 bool layout_model_knows(const struct search_request *request)
@@ -169,7 +164,7 @@ static struct slot slot_of(const struct layout_model *model, const char *variant
                            const uint32_t *devices, uint32_t behind)
 {
     const struct cluster *cluster = model->request->cluster;
-    const bool goes_back_soon = model->order == ORDER_1F1B || goes_on(model->order);
+    const bool goes_back_soon = model->order == ORDER_1F1B || replica_order_goes_on(model->order);
     const uint32_t count = ranks * variant_devices(model->request->profile, variant);
     const uint32_t each = (model->request->micro_batches + ranks - 1) / ranks, ahead = (left + ranks - 1) / ranks;
     struct slot slot = { .of = intervals_of(model, variant), .ranks = ranks, .speed = UINT64_MAX,
@@ -237,7 +232,7 @@ static uint64_t load_of(const struct layout_model *model, const struct slot *slo
 {
     const uint64_t each = (model->request->micro_batches + slot->ranks - 1) / slot->ranks;
     const uint64_t f = stage->forward_ns, b = stage->backward_ns;
-    if (goes_on(model->order))
+    if (replica_order_goes_on(model->order))
         return add_clamped(multiply_clamped(each, f + b), multiply_clamped(slot->updates, stage->reduce_ns));
     uint64_t inner = multiply_clamped(each, f + b);
     if (model->order != ORDER_FORWARD_ONLY) {
@@ -263,14 +258,9 @@ bool layout_time_within(struct layout_model *model, struct layout *layout, uint6
             return false;
         front = front_behind(&front, stage);
     }
-    *work += (goes_on(model->order) ? 10 * m : m) * layout->stages / 256;
+    *work += (replica_order_goes_on(model->order) ? 10 * m : m) * layout->stages / 256;
     layout->estimate_ns = replica_time(model->clock, model->stages, layout->stages);
     return layout->estimate_ns <= limit_ns;
-}
-
-void layout_time(struct layout_model *model, struct layout *layout, uint64_t *work)
-{
-    layout_time_within(model, layout, UINT64_MAX, work);
 }
 
 // --- cutting ----------------------------------------------------------------------------
@@ -334,6 +324,5 @@ bool layout_cut(struct layout_model *model, struct layout *layout, uint64_t limi
     }
     if (!cut_within(model, layout, high))
         return false;
-    layout_time(model, layout, work);
-    return true;
+    return layout_time_within(model, layout, UINT64_MAX, work);
 }

@@ -16,11 +16,9 @@ struct layout_model *layout_model_create(const struct search_request *request, c
                                          struct error *error);
 void layout_model_free(struct layout_model *model);
 
-// Sets estimate_ns, and adds to `work` what was done, as do the functions below.
-void layout_time(struct layout_model *model, struct layout *layout, uint64_t *work);
-
-// The same, if the time is within the limit; else false. Most layouts that are not within it are rejected without
-// being timed, by a single stage that takes too long. Their estimate_ns stays as it was.
+// Sets estimate_ns if the time is within the limit; else false. Adds to `work` what was done, as layout_cut() does.
+// Most layouts that are not within it are rejected without being timed, by a single stage that takes too long. Their
+// estimate_ns stays as it was.
 bool layout_time_within(struct layout_model *model, struct layout *layout, uint64_t limit_ns, uint64_t *work);
 
 // Cuts a layout anew, so that the costliest stage takes the least it can. One stage after the other gets as many

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/clock.h"
 #include "partitioner/cost/variant.h"
@@ -193,30 +192,18 @@ static void certify(struct layout_search *search)
     certificate_bound(&search->best->certificate, search->bound_ns, stop, why);
 }
 
-// For an answer without a plan: says that what was not tried to the end may still fit.
-static void say_open(const char *stopped, bool is_tried, struct text *text)
-{
-    if (is_tried || stopped)
-        text_add(text, "%s%s; nothing is proved, a longer search may find one",
-                 stopped ? "; the search ended early: " : "", stopped ? stopped : "");
-}
-
 // Nothing fits: the layout that lacks least says why. If its search was cut short before, it may find a plan now.
 static bool explain(struct layout_search *search, const struct layouts *tried, struct error *error)
 {
-    struct text open = { 0 };
+    char more[160] = "";  // what was not tried to the end may still fit
     const char *stopped = stopped_by(search);
-    const bool is_late = search->bound_ns != UINT64_MAX && context_stop(&search->context) == STOP_DEADLINE;
-    if (search->bound_ns != UINT64_MAX)
-        say_open(stopped, tried->count > 0, &open);
-    if (!text_ok(&open, "what is said of a search", error)) {
-        text_clear(&open);
-        return false;
-    }
-    const char *more = open.data ? open.data : "";
+    const bool is_open = search->bound_ns != UINT64_MAX;
+    const bool is_late = is_open && context_stop(&search->context) == STOP_DEADLINE;
+    if (is_open && (tried->count > 0 || stopped))
+        snprintf(more, sizeof more, "%s%s; nothing is proved, a longer search may find one",
+                 stopped ? "; the search ended early: " : "", stopped ? stopped : "");
     if (search->nearest.count == 0 && search->refused.kind != ERROR_NONE) {
         *error = search->refused;
-        text_clear(&open);
         return false;
     }
     if (search->nearest.count == 0) {
@@ -227,7 +214,6 @@ static bool explain(struct layout_search *search, const struct layouts *tried, s
             why = "no arrangement was tried yet";
         error_set_kind(error, ERROR_ANSWER, "%s%s", why, more);
         error->is_late |= is_late;
-        text_clear(&open);
         return false;
     }
     const struct search_request request = layout_request(search->request, &search->nearest.at[0]);
@@ -240,7 +226,6 @@ static bool explain(struct layout_search *search, const struct layouts *tried, s
                  search->nearest.at[0].ranks);
         error->is_late |= is_late;
     }
-    text_clear(&open);
     return search->best != NULL;
 }
 

@@ -1,18 +1,21 @@
 #include "partitioner/layouts/layout_totals.h"
 
-#include <stdlib.h>
-
 #include "common/number.h"
 
+bool totals_create(struct totals *totals, size_t layers, struct arrays *arrays)
+{
+    totals->forward = arrays_add(arrays, layers + 1, sizeof totals->forward[0]);
+    totals->backward = arrays_add(arrays, layers + 1, sizeof totals->backward[0]);
+    totals->weights = arrays_add(arrays, layers + 1, sizeof totals->weights[0]);
+    totals->through = arrays_add(arrays, layers + 1, sizeof totals->through[0]);
+    return !arrays->failed;
+}
+
 bool totals_fill(const struct profile *profile, const struct storage *storage, bool has_backward, bool is_whole,
-                 struct totals *totals)
+                 struct totals *totals, struct arrays *arrays)
 {
     const size_t layers = profile->layer_count;
-    totals->forward = calloc(layers + 1, sizeof totals->forward[0]);
-    totals->backward = calloc(layers + 1, sizeof totals->backward[0]);
-    totals->weights = calloc(layers + 1, sizeof totals->weights[0]);
-    totals->through = calloc(layers + 1, sizeof totals->through[0]);
-    if (!totals->through || !totals->forward || !totals->backward || !totals->weights)
+    if (!totals_create(totals, layers, arrays))
         return false;
     for (size_t l = 0; l < layers; l++) {
         const struct profile_layer *layer = &profile->layers[l];
@@ -37,12 +40,4 @@ void totals_lower(const uint64_t *sums, uint64_t *least, size_t layers, bool is_
         before = least[l + 1];
         least[l + 1] = least[l] + (is_first || now < was ? now : was);
     }
-}
-
-void totals_clear(struct totals *totals)
-{
-    free(totals->forward);
-    free(totals->backward);
-    free(totals->weights);
-    free(totals->through);
 }

@@ -41,17 +41,12 @@ struct replica_clock {
     uint64_t *none;  // zeros, for what waits for nothing
 };
 
-static bool goes_on(enum generator_order order)
-{
-    return order == ORDER_PIPEDREAM || order == ORDER_2BW;
-}
-
 struct replica_clock *replica_clock_create(enum generator_order order, uint32_t stages, uint32_t micro_batches,
                                            struct error *error)
 {
     enum { TIMES = 5 };
     struct replica_clock *clock = calloc(1, sizeof *clock);
-    const size_t most = (size_t)micro_batches * (goes_on(order) ? 3 : 1);
+    const size_t most = (size_t)micro_batches * (replica_order_goes_on(order) ? 3 : 1);
     if (clock) {
         clock->order = order;
         clock->micro_batches = micro_batches;
@@ -66,7 +61,7 @@ struct replica_clock *replica_clock_create(enum generator_order order, uint32_t 
         uint64_t *times = clock->times + TIMES * s * most;
         clock->stages[s] = (struct stage_times){ .forward = times, .backward = times + most, .there = times + 2 * most,
                                                  .back = times + 3 * most, .free = times + 4 * most };
-        if (!goes_on(order))
+        if (!replica_order_goes_on(order))
             clock->stages[s].free = clock->stages[s].backward;
     }
     clock->none = clock->times + TIMES * stages * most;
@@ -82,16 +77,11 @@ void replica_clock_free(struct replica_clock *clock)
     free(clock);
 }
 
-static uint32_t divisor_of(uint32_t a, uint32_t b)
-{
-    return b == 0 ? a : divisor_of(b, a % b);
-}
-
 // Prepares a run. Returns how many micro-batches go at a time.
 static uint32_t begin(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count)
 {
-    const bool goes_back_soon = clock->order == ORDER_1F1B || goes_on(clock->order);
-    uint32_t left = 0, most = 0, at_a_time = goes_on(clock->order) ? 1 : clock->run;
+    const bool goes_back_soon = clock->order == ORDER_1F1B || replica_order_goes_on(clock->order);
+    uint32_t left = 0, most = 0, at_a_time = replica_order_goes_on(clock->order) ? 1 : clock->run;
     for (uint32_t s = count; s-- > 0;) {
         struct stage_times *times = &clock->stages[s];
         const uint32_t ranks = stages[s].ranks, each = (clock->run + ranks - 1) / ranks;
@@ -101,7 +91,8 @@ static uint32_t begin(struct replica_clock *clock, const struct replica_stage *s
         times->ranks = times->batch = ranks;
         times->room = (goes_back_soon && ahead < each ? ahead : each) * ranks;
         times->backwards = 0;
-        times->turns = s + 1 < count ? ranks / divisor_of(ranks, stages[s + 1].ranks) * stages[s + 1].ranks : 1;
+        const uint32_t next = s + 1 < count ? stages[s + 1].ranks : 0;
+        times->turns = next > 0 ? ranks / (uint32_t)greatest_common(ranks, next) * next : 1;
         times->there_waits = s + 1 < count && stages[s].busy_ns > stages[s].forward_ns;
         times->back_waits = s + 1 < count && stages[s].busy_ns > stages[s + 1].backward_ns;
         at_a_time = min_u32(at_a_time, ranks);
@@ -237,7 +228,7 @@ static uint64_t run_of(struct replica_clock *clock, const struct replica_stage *
         uint64_t last = 0;
         for (uint32_t i = m - min_u32(stages[s].ranks, m); i < m; i++)
             last = max_u64(last, done[i]);
-        end = max_u64(end, last + (goes_on(clock->order) ? 0 : stages[s].reduce_ns));
+        end = max_u64(end, last + (replica_order_goes_on(clock->order) ? 0 : stages[s].reduce_ns));
     }
     return end;
 }
@@ -245,7 +236,7 @@ static uint64_t run_of(struct replica_clock *clock, const struct replica_stage *
 uint64_t replica_time(struct replica_clock *clock, const struct replica_stage *stages, uint32_t count)
 {
     const uint32_t m = clock->micro_batches;
-    if (!goes_on(clock->order))
+    if (!replica_order_goes_on(clock->order))
         return run_of(clock, stages, count, m);
     const uint64_t longer = run_of(clock, stages, count, 3 * m);
     return longer - run_of(clock, stages, count, 2 * m);

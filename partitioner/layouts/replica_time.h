@@ -10,6 +10,12 @@
 #include "common/error.h"
 #include "schedules/generators/generate.h"
 
+// Whether no iteration ends with a flush.
+static inline bool replica_order_goes_on(enum generator_order order)
+{
+    return order == ORDER_PIPEDREAM || order == ORDER_2BW;
+}
+
 // A stage, with its links to the next one, which are alike in both directions.
 struct replica_stage {
     uint32_t ranks;

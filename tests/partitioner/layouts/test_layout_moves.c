@@ -84,7 +84,7 @@ static uint64_t least_of_all(struct layout_model *model, struct layout *layout, 
 {
     uint64_t least = UINT64_MAX, work = 0;
     if (s == layout->stages) {
-        layout_time(model, layout, &work);
+        layout_time_within(model, layout, UINT64_MAX, &work);
         return layout->estimate_ns;
     }
     for (uint32_t cut = layout->cuts[s - 1] + 1; cut < layers; cut++) {
