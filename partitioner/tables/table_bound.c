@@ -1,7 +1,6 @@
 #include "partitioner/tables/table_bound.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/arrays.h"

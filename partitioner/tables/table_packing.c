@@ -1,8 +1,5 @@
 #include "partitioner/tables/table_packing.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "common/number.h"
 
 // A table that is decided, or every member's.
@@ -166,9 +163,11 @@ enum packing table_packing_try(const struct placement_problem *problem, const st
                                uint64_t limit_ps, uint64_t most_steps, struct error *error)
 {
     struct packer packer = { .problem = problem, .part = part, .limit_ps = limit_ps, .steps = most_steps };
-    packer.tables = calloc(problem->tables, sizeof packer.tables[0]);
-    if (!packer.tables || !placement_loads_open(&packer.loads, problem)) {
-        free(packer.tables);
+    struct arrays arrays = { 0 };
+    packer.tables = arrays_add(&arrays, problem->tables, sizeof packer.tables[0]);
+    packer.loads = placement_loads_create(problem, &arrays);
+    if (arrays.failed) {
+        arrays_clear(&arrays);
         error_no_memory(error, "a bound on tables' places");
         return PACKING_UNKNOWN;
     }
@@ -178,7 +177,6 @@ enum packing table_packing_try(const struct placement_problem *problem, const st
         fits = fits && is_within(&packer, i);
     fits = fits && place(&packer, 0, 0, 0);
     const enum packing packing = fits ? PACKING_FITS : packer.steps == 0 ? PACKING_UNKNOWN : PACKING_NONE;
-    placement_loads_close(&packer.loads);
-    free(packer.tables);
+    arrays_clear(&arrays);
     return packing;
 }

@@ -1,6 +1,5 @@
 #include "partitioner/tables/table_placement.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -281,10 +280,10 @@ bool placement_open(struct placement_problem *problem, const struct table_set *s
     problem->tables = (uint32_t)set->table_count;
     problem->members = (uint32_t)cluster->device_count;
     problem->share = divide_up(set->batch, problem->members);
-    problem->machine_of = calloc(problem->members, sizeof problem->machine_of[0]);
-    problem->way_count = calloc(problem->tables, sizeof problem->way_count[0]);
-    problem->ways = calloc(problem->tables, TABLE_MOST_WAYS * sizeof problem->ways[0]);
-    if (!problem->machine_of || !problem->way_count || !problem->ways) {
+    problem->machine_of = arrays_add(&problem->arrays, problem->members, sizeof problem->machine_of[0]);
+    problem->way_count = arrays_add(&problem->arrays, problem->tables, sizeof problem->way_count[0]);
+    problem->ways = arrays_add(&problem->arrays, problem->tables, TABLE_MOST_WAYS * sizeof problem->ways[0]);
+    if (problem->arrays.failed) {
         placement_close(problem);
         return error_no_memory(error, "a placement of tables");
     }
@@ -300,9 +299,7 @@ bool placement_open(struct placement_problem *problem, const struct table_set *s
 
 void placement_close(struct placement_problem *problem)
 {
-    free(problem->machine_of);
-    free(problem->way_count);
-    free(problem->ways);
+    arrays_clear(&problem->arrays);
     *problem = (struct placement_problem){ 0 };
 }
 
@@ -318,21 +315,12 @@ uint32_t placement_find_way(const struct placement_problem *problem, uint32_t ta
 
 // --- placements ---------------------------------------------------------------------------
 
-bool table_placement_open(struct table_placement *placement, const struct placement_problem *problem)
+struct table_placement table_placement_create(const struct placement_problem *problem, struct arrays *arrays)
 {
-    placement->way = calloc(problem->tables, sizeof placement->way[0]);
-    placement->member = calloc((size_t)problem->tables * problem->members, sizeof placement->member[0]);
-    if (placement->way && placement->member)
-        return true;
-    table_placement_close(placement);
-    return false;
-}
-
-void table_placement_close(struct table_placement *placement)
-{
-    free(placement->way);
-    free(placement->member);
-    *placement = (struct table_placement){ 0 };
+    return (struct table_placement){
+        .way = arrays_add(arrays, problem->tables, sizeof(uint32_t)),
+        .member = arrays_add(arrays, (size_t)problem->tables * problem->members, sizeof(uint32_t)),
+    };
 }
 
 void table_placement_copy(const struct placement_problem *problem, struct table_placement *to,
@@ -344,40 +332,28 @@ void table_placement_copy(const struct placement_problem *problem, struct table_
 
 // --- loads --------------------------------------------------------------------------------
 
-bool placement_loads_open(struct placement_loads *loads, const struct placement_problem *problem)
+// The numbers of all its arrays, which are one block.
+static size_t count_loads(const struct placement_problem *problem)
 {
-    const size_t members = problem->members;
-    *loads = (struct placement_loads){
-        .read_ps = calloc(members, sizeof loads->read_ps[0]),
-        .bytes = calloc(members, sizeof loads->bytes[0]),
-        .width_bytes = calloc(members * (problem->level_count + 1), sizeof loads->width_bytes[0]),
-        .moved_bytes = calloc(problem->machines, sizeof loads->moved_bytes[0]),
-        .held_bytes = calloc(problem->machines, sizeof loads->held_bytes[0]),
-    };
-    if (loads->read_ps && loads->bytes && loads->width_bytes && loads->moved_bytes && loads->held_bytes)
-        return true;
-    placement_loads_close(loads);
-    return false;
+    return (size_t)problem->members * (problem->level_count + 3) + 2 * problem->machines;
 }
 
-void placement_loads_close(struct placement_loads *loads)
+struct placement_loads placement_loads_create(const struct placement_problem *problem, struct arrays *arrays)
 {
-    free(loads->read_ps);
-    free(loads->bytes);
-    free(loads->width_bytes);
-    free(loads->moved_bytes);
-    free(loads->held_bytes);
-    *loads = (struct placement_loads){ 0 };
+    const size_t members = problem->members;
+    struct placement_loads loads = { .read_ps = arrays_add(arrays, count_loads(problem), sizeof loads.read_ps[0]) };
+    if (!loads.read_ps)
+        return loads;
+    loads.bytes = loads.read_ps + members;
+    loads.width_bytes = loads.bytes + members;
+    loads.moved_bytes = loads.width_bytes + members * (problem->level_count + 1);
+    loads.held_bytes = loads.moved_bytes + problem->machines;
+    return loads;
 }
 
 void placement_loads_reset(struct placement_loads *loads, const struct placement_problem *problem)
 {
-    const size_t members = problem->members;
-    memset(loads->read_ps, 0, members * sizeof loads->read_ps[0]);
-    memset(loads->bytes, 0, members * sizeof loads->bytes[0]);
-    memset(loads->width_bytes, 0, members * (problem->level_count + 1) * sizeof loads->width_bytes[0]);
-    memset(loads->moved_bytes, 0, problem->machines * sizeof loads->moved_bytes[0]);
-    memset(loads->held_bytes, 0, problem->machines * sizeof loads->held_bytes[0]);
+    memset(loads->read_ps, 0, count_loads(problem) * sizeof loads->read_ps[0]);
     loads->received_bytes = loads->gathered_bytes = 0;
 }
 

@@ -37,6 +37,7 @@
 #ifndef PARTITIONER_TABLES_TABLE_PLACEMENT_H
 #define PARTITIONER_TABLES_TABLE_PLACEMENT_H
 
+#include "common/arrays.h"
 #include "partitioner/tables/table_set.h"
 #include "profiler/cluster.h"
 
@@ -83,6 +84,7 @@ struct placement_problem {
     uint32_t *machine_of;    // of each member
     struct table_way *ways;  // TABLE_MOST_WAYS for each table, of which way_count are there
     uint32_t *way_count;
+    struct arrays arrays;
 };
 
 // The ways of all tables. A way of which a piece fits on no member is left out. False with an error if the cluster is
@@ -109,21 +111,20 @@ struct table_placement {
     uint32_t *member;  // [table * members + piece]
 };
 
-bool table_placement_open(struct table_placement *placement, const struct placement_problem *problem);  // no memory
-void table_placement_close(struct table_placement *placement);
+// Everything 0, among these arrays.
+struct table_placement table_placement_create(const struct placement_problem *problem, struct arrays *arrays);
 void table_placement_copy(const struct placement_problem *problem, struct table_placement *to,
                           const struct table_placement *from);
 
 // Sums over the pieces that are placed, from which the cost follows.
 struct placement_loads {
-    uint64_t *read_ps, *bytes;  // of each member
+    uint64_t *read_ps, *bytes;  // of each member; `read_ps` is the block that all of these are in
     uint64_t *width_bytes;      // [level * members + unit]
     uint64_t *moved_bytes, *held_bytes;  // of each machine
     uint64_t received_bytes, gathered_bytes;
 };
 
-bool placement_loads_open(struct placement_loads *loads, const struct placement_problem *problem);  // no memory
-void placement_loads_close(struct placement_loads *loads);
+struct placement_loads placement_loads_create(const struct placement_problem *problem, struct arrays *arrays);
 void placement_loads_reset(struct placement_loads *loads, const struct placement_problem *problem);
 
 // Adds a piece on a member, and what the table takes of all members, once; or takes it away again.

@@ -14,22 +14,19 @@
 #define SPLIT_WORK 20000000u
 enum { MOST_PROGRAMS = 400, LEAST_PROGRAMS = 4, FEW_TABLES = 64, SMALL_GAP_PPM = 1000 };
 
+// The plan has their placements one after the other, until its own is known.
 static bool find_rules(struct table_plan *plan, struct table_search *search, struct error *error)
 {
-    struct table_placement placement;
-    if (!table_placement_open(&placement, &plan->problem))
-        return error_no_memory(error, "tables placed by a rule");
     for (enum table_rule rule = 0; rule < TABLE_RULES; rule++) {
         struct table_rule_cost *cost = &plan->rules[rule];
         struct error why = { 0 };
-        cost->fits = table_rule_place(&plan->problem, rule, &placement, &cost->cost, &why);
+        cost->fits = table_rule_place(&plan->problem, rule, &plan->placement, &cost->cost, &why);
         snprintf(cost->why, sizeof cost->why, "%.199s", why.text);
         if (why.kind == ERROR_MACHINE)
             error_hand_on(error, &why);
         if (cost->fits)
-            table_search_offer(search, &placement);
+            table_search_offer(search, &plan->placement);
     }
-    table_placement_close(&placement);
     return error->kind == ERROR_NONE;
 }
 
@@ -128,9 +125,11 @@ struct table_plan *table_plan_make(const struct table_request *request, struct e
     const uint64_t pairs = request->set->table_count * request->cluster->device_count;
     const uint64_t work = min_u64(SEARCH_WORK, pairs * SEARCH_WORK_EACH);
     bool good = placement_open(&plan->problem, request->set, request->cluster, request->optimizer, error);
-    if (good && (!table_placement_open(&plan->placement, &plan->problem)
-                 || !placement_loads_open(&plan->loads, &plan->problem)))
-        good = error_no_memory(error, "a placement of tables");
+    if (good) {
+        plan->placement = table_placement_create(&plan->problem, &plan->arrays);
+        plan->loads = placement_loads_create(&plan->problem, &plan->arrays);
+        good = !plan->arrays.failed || error_no_memory(error, "a placement of tables");
+    }
     good = good && table_search_open(&search, &plan->problem, work, error)
         && fill(plan, request, &search, error);
     table_search_close(&search);
@@ -144,8 +143,7 @@ void table_plan_free(struct table_plan *plan)
 {
     if (!plan)
         return;
-    table_placement_close(&plan->placement);
-    placement_loads_close(&plan->loads);
+    arrays_clear(&plan->arrays);
     placement_close(&plan->problem);
     free(plan);
 }

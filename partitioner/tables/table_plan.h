@@ -39,6 +39,7 @@ struct table_plan {
     struct placement_problem problem;
     struct table_placement placement;
     struct placement_loads loads;
+    struct arrays arrays;  // those two are in
     struct placement_cost cost;
     struct certificate certificate;
     uint32_t programs;  // that were solved for the bound

@@ -1,6 +1,5 @@
 #include "partitioner/tables/table_profile.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

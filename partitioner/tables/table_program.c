@@ -1,7 +1,5 @@
 #include "partitioner/tables/table_program.h"
 
-#include <stdlib.h>
-
 #include "common/number.h"
 
 // The largest number in a program.
@@ -497,10 +495,10 @@ bool table_program_open(struct table_program *program, const struct placement_pr
     choose_grain(program, limit_ps);
     choose_anchor(program);
     const size_t ways = (size_t)problem->tables * TABLE_MOST_WAYS, others = 4 + CLUSTER_MOST_LEVELS;
-    program->column = calloc(ways, sizeof program->column[0]);
-    program->piece = calloc(ways, sizeof program->piece[0]);
-    program->table_of = calloc(2 * ways + others, sizeof program->table_of[0]);
-    if (!program->column || !program->piece || !program->table_of)
+    program->column = arrays_add(&program->arrays, ways, sizeof program->column[0]);
+    program->piece = arrays_add(&program->arrays, ways, sizeof program->piece[0]);
+    program->table_of = arrays_add(&program->arrays, 2 * ways + others, sizeof program->table_of[0]);
+    if (program->arrays.failed)
         return error_no_memory(error, "a bound on tables' places");
     add_columns(program);
     if (program->model.failed)
@@ -533,8 +531,6 @@ bool table_program_open(struct table_program *program, const struct placement_pr
 void table_program_close(struct table_program *program)
 {
     linear_clear(&program->model);
-    free(program->column);
-    free(program->piece);
-    free(program->table_of);
+    arrays_clear(&program->arrays);
     *program = (struct table_program){ 0 };
 }

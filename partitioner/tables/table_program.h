@@ -28,6 +28,7 @@ struct table_program {
 
     uint32_t *table_of;  // of each column that is a way; UINT32_MAX: it is another
     uint32_t *column;    // [table * TABLE_MOST_WAYS + way]; UINT32_MAX if the part leaves it out
+    struct arrays arrays;
 };
 
 // Whether a part admits a way.

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "common/arrays.h"
 #include "common/number.h"
 
 const char *const table_rule_names[] = { "all rows", "slot % members", "longest first", "torchrec", NULL };
@@ -100,16 +99,11 @@ static bool scored_open(struct scored *scored, const struct placement_problem *p
     *scored = (struct scored){ 0 };
     scored->shards = arrays_add(&scored->arrays, (size_t)problem->tables * problem->members, sizeof scored->shards[0]);
     scored->sums = arrays_add(&scored->arrays, problem->members, sizeof scored->sums[0]);
-    if (!scored->arrays.failed && placement_loads_open(&scored->loads, problem))
+    scored->loads = placement_loads_create(problem, &scored->arrays);
+    if (!scored->arrays.failed)
         return true;
     arrays_clear(&scored->arrays);
     return error_no_memory(error, "tables placed by a rule");
-}
-
-static void scored_close(struct scored *scored)
-{
-    placement_loads_close(&scored->loads);
-    arrays_clear(&scored->arrays);
 }
 
 static bool place_shards(const struct placement_problem *problem, struct scored *scored, size_t count,
@@ -145,7 +139,7 @@ static bool place_longest_first(const struct placement_problem *problem, struct 
         placement_add_table(&scored.loads, way);
     }
     good = good && place_shards(problem, &scored, problem->tables, placement, error);
-    scored_close(&scored);
+    arrays_clear(&scored.arrays);
     return good;
 }
 
@@ -282,7 +276,6 @@ static bool place_torchrec(const struct placement_problem *problem, struct table
                            struct error *error)
 {
     struct scored scored;
-    struct table_placement trial = { 0 };
     if (!scored_open(&scored, problem, error))
         return false;
     const struct proposals proposals = {
@@ -290,15 +283,13 @@ static bool place_torchrec(const struct placement_problem *problem, struct table
         .count = arrays_add(&scored.arrays, problem->tables, sizeof(uint32_t)),
         .position = arrays_add(&scored.arrays, problem->tables, sizeof(uint32_t)),
     };
-    bool good = !scored.arrays.failed && table_placement_open(&trial, problem);
-    if (!good)
-        error_no_memory(error, "tables placed by a rule");
+    struct table_placement trial = table_placement_create(problem, &scored.arrays);
+    bool good = !scored.arrays.failed || error_no_memory(error, "tables placed by a rule");
     if (good)
         list_options(problem, &proposals);
     good = good && have_options(problem, &proposals, error)
         && place_best_proposal(problem, &proposals, &scored, &trial, placement, error);
-    table_placement_close(&trial);
-    scored_close(&scored);
+    arrays_clear(&scored.arrays);
     return good;
 }
 
@@ -310,14 +301,15 @@ bool table_rule_place(const struct placement_problem *problem, enum table_rule r
     static bool (*const rules[])(const struct placement_problem *, struct table_placement *, struct error *) = {
         place_rows, place_slots, place_longest_first, place_torchrec,
     };
-    struct placement_loads loads;
+    struct arrays arrays = { 0 };
     if (!rules[rule](problem, placement, error))
         return false;
-    if (!placement_loads_open(&loads, problem))
+    struct placement_loads loads = placement_loads_create(problem, &arrays);
+    if (arrays.failed)
         return error_no_memory(error, "tables placed by a rule");
     placement_sum(problem, placement, &loads);
     const bool good = placement_fits(problem, &loads, error);
     *cost = placement_cost(problem, &loads);
-    placement_loads_close(&loads);
+    arrays_clear(&arrays);
     return good;
 }

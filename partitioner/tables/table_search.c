@@ -39,14 +39,16 @@ bool table_search_open(struct table_search *search, const struct placement_probl
 {
     *search = (struct table_search){ .problem = problem, .budget = budget, .best_ps = PLACEMENT_NONE,
                                      .pinned = UINT32_MAX };
-    search->ranking = calloc(problem->tables, sizeof search->ranking[0]);
-    search->by_reads = calloc(problem->tables, sizeof search->by_reads[0]);
-    search->link_ps_per_mib = calloc(problem->level_count + 1, sizeof search->link_ps_per_mib[0]);
-    search->ways = calloc(problem->tables, sizeof search->ways[0]);
-    const bool good = search->ranking && search->by_reads && search->link_ps_per_mib && search->ways
-                   && table_placement_open(&search->best, problem) && table_placement_open(&search->trial, problem)
-                   && table_placement_open(&search->kept, problem) && placement_loads_open(&search->loads, problem);
-    if (!good) {
+    struct arrays *arrays = &search->arrays;
+    search->ranking = arrays_add(arrays, problem->tables, sizeof search->ranking[0]);
+    search->by_reads = arrays_add(arrays, problem->tables, sizeof search->by_reads[0]);
+    search->link_ps_per_mib = arrays_add(arrays, problem->level_count + 1, sizeof search->link_ps_per_mib[0]);
+    search->ways = arrays_add(arrays, problem->tables, sizeof search->ways[0]);
+    search->best = table_placement_create(problem, arrays);
+    search->trial = table_placement_create(problem, arrays);
+    search->kept = table_placement_create(problem, arrays);
+    search->loads = placement_loads_create(problem, arrays);
+    if (arrays->failed) {
         table_search_close(search);
         return error_no_memory(error, "a search for tables' places");
     }
@@ -56,14 +58,7 @@ bool table_search_open(struct table_search *search, const struct placement_probl
 
 void table_search_close(struct table_search *search)
 {
-    table_placement_close(&search->best);
-    table_placement_close(&search->trial);
-    table_placement_close(&search->kept);
-    placement_loads_close(&search->loads);
-    free(search->ranking);
-    free(search->by_reads);
-    free(search->link_ps_per_mib);
-    free(search->ways);
+    arrays_clear(&search->arrays);
     *search = (struct table_search){ 0 };
 }
 

@@ -30,6 +30,7 @@ struct table_search {
     struct ranked_table *ranking, *by_reads;
     uint64_t *link_ps_per_mib;  // of each level: what 2^20 bytes of width take
     uint32_t *ways;
+    struct arrays arrays;
 };
 
 bool table_search_open(struct table_search *search, const struct placement_problem *problem, uint64_t budget,

@@ -14,6 +14,7 @@ struct all_placements {
     struct table_placement placement;
     struct placement_loads loads;
     struct placement_cost cost;
+    struct arrays arrays;
 };
 
 static inline void all_placements_open(struct all_placements *all, const struct twin *twin,
@@ -22,13 +23,14 @@ static inline void all_placements_open(struct all_placements *all, const struct 
     *all = (struct all_placements){ .problem = problem };
     for (uint32_t t = 0; t < problem->tables; t++)
         all->counts[t] = twin_choices(twin, t, all->lists[t]);
-    assert_true(table_placement_open(&all->placement, problem) && placement_loads_open(&all->loads, problem));
+    all->placement = table_placement_create(problem, &all->arrays);
+    all->loads = placement_loads_create(problem, &all->arrays);
+    assert_false(all->arrays.failed);
 }
 
 static inline void all_placements_close(struct all_placements *all)
 {
-    table_placement_close(&all->placement);
-    placement_loads_close(&all->loads);
+    arrays_clear(&all->arrays);
 }
 
 static inline bool all_placements_set(struct all_placements *all)

@@ -20,8 +20,7 @@ static bool set_placement(const struct placement_problem *problem, const struct 
 static void compare(const struct twin *twin, const struct twin_choice *choices, int trial, uint32_t *fitting)
 {
     struct placement_problem problem;
-    struct table_placement placement;
-    struct placement_loads loads;
+    struct arrays arrays = { 0 };
     struct error error = { 0 };
     const uint64_t price = twin_price(twin, choices);
     if (!placement_open(&problem, &twin->set, &twin->cluster, twin->optimizer, &error)) {
@@ -29,7 +28,9 @@ static void compare(const struct twin *twin, const struct twin_choice *choices, 
         assert_true(price == TWIN_NEVER);
         return;
     }
-    assert_true(table_placement_open(&placement, &problem) && placement_loads_open(&loads, &problem));
+    struct table_placement placement = table_placement_create(&problem, &arrays);
+    struct placement_loads loads = placement_loads_create(&problem, &arrays);
+    assert_false(arrays.failed);
     if (!set_placement(&problem, choices, &placement)) {
         assert_true(price == TWIN_NEVER);
     } else {
@@ -42,8 +43,7 @@ static void compare(const struct twin *twin, const struct twin_choice *choices, 
                      (unsigned long long)placement_total_ps(&cost), (unsigned long long)price);
         *fitting += fits;
     }
-    placement_loads_close(&loads);
-    table_placement_close(&placement);
+    arrays_clear(&arrays);
     placement_close(&problem);
 }
 
@@ -72,12 +72,13 @@ static void a_piece_that_is_dropped_leaves_nothing_behind(void **state)
     for (uint64_t trial = 0; trial < test_trials(200, 2000); trial++) {
         struct twin twin;
         struct placement_problem problem;
-        struct placement_loads loads;
+        struct arrays arrays = { 0 };
         struct error error = { 0 };
         twin_make(&seed, &twin);
         if (!placement_open(&problem, &twin.set, &twin.cluster, twin.optimizer, &error))
             continue;
-        assert_true(placement_loads_open(&loads, &problem));
+        struct placement_loads loads = placement_loads_create(&problem, &arrays);
+        assert_false(arrays.failed);
         const struct table_way *way = placement_way(&problem, 0, 0);
         const uint32_t member = (uint32_t)random_below(&seed, problem.members);
         placement_add_piece(&problem, &loads, way, member);
@@ -85,7 +86,7 @@ static void a_piece_that_is_dropped_leaves_nothing_behind(void **state)
         const struct placement_cost cost = placement_cost(&problem, &loads);
         assert_int_equal(placement_total_ps(&cost), 0);
         assert_int_equal(placement_member_bytes(&problem, &loads, member), twin.set.dense_bytes);
-        placement_loads_close(&loads);
+        arrays_clear(&arrays);
         placement_close(&problem);
     }
 }

@@ -38,12 +38,13 @@ static void a_rule_places_as_it_says_and_costs_what_the_twin_does(void **state)
     for (uint64_t trial = 0; trial < test_all_trials(400, 10000); trial++) {
         struct twin twin;
         struct placement_problem problem;
-        struct table_placement placement;
+        struct arrays arrays = { 0 };
         struct error error = { 0 };
         twin_make(&seed, &twin);
         if (!placement_open(&problem, &twin.set, &twin.cluster, twin.optimizer, &error))
             continue;
-        assert_true(table_placement_open(&placement, &problem));
+        struct table_placement placement = table_placement_create(&problem, &arrays);
+        assert_false(arrays.failed);
         for (enum table_rule rule = 0; rule < TABLE_RULES; rule++) {
             struct twin_choice choices[TWIN_TABLES];
             struct placement_cost cost;
@@ -58,7 +59,7 @@ static void a_rule_places_as_it_says_and_costs_what_the_twin_does(void **state)
             assert_int_equal(placement_total_ps(&cost), twin_price(&twin, choices));
             fitting[rule]++;
         }
-        table_placement_close(&placement);
+        arrays_clear(&arrays);
         placement_close(&problem);
     }
     for (enum table_rule rule = 0; rule < TABLE_RULES; rule++)
@@ -78,16 +79,17 @@ static void longest_first_is_what_a_person_would_do(void **state)
                                    .rates = { { 0, 0, 1000, 1000000000 } }, .tables = twin.tables, .table_count = 4 };
     struct error error = { 0 };
     struct placement_problem problem;
-    struct table_placement placement;
+    struct arrays arrays = { 0 };
     struct placement_cost cost;
     struct cluster *cluster = cluster_uniform(3, 1 << 20, 0, 1000000000, &error);
     assert_good(placement_open(&problem, &twin.set, cluster, TABLE_SGD, &error), error);
-    assert_true(table_placement_open(&placement, &problem));
+    struct table_placement placement = table_placement_create(&problem, &arrays);
+    assert_false(arrays.failed);
     assert_good(table_rule_place(&problem, RULE_LONGEST_FIRST, &placement, &cost, &error), error);
     const uint32_t members[] = { 2, 0, 1, 2 };
     for (uint32_t t = 0; t < 4; t++)
         assert_int_equal(placement.member[t * 3], members[t]);
-    table_placement_close(&placement);
+    arrays_clear(&arrays);
     placement_close(&problem);
     cluster_free(cluster);
 }
