@@ -1,8 +1,8 @@
 #include "partitioner/target_search.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/arrays.h"
 #include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
@@ -11,7 +11,6 @@
 #include "profiler/block_names.h"
 #include "profiler/estimate/estimated.h"
 #include "profiler/profile_reorder.h"
-#include "schedules/generators/generate.h"
 
 // The results so far, for all numbers of blocks that are recomputed.
 struct hunt {
@@ -31,6 +30,7 @@ struct hunt {
     uint32_t *begin;     // cuts to begin with, if there are any
     bool has_begin;
     struct error why;   // the error of the last number that fits nowhere
+    struct arrays arrays;
 };
 
 // --- units --------------------------------------------------------------------------------------
@@ -52,12 +52,12 @@ static bool find_units(struct hunt *hunt, struct error *error)
 {
     const struct profile *profile = hunt->request.profile;
     struct block_name block;
-    hunt->of = calloc(profile->layer_count, sizeof hunt->of[0]);
-    hunt->is_block = calloc(profile->layer_count, sizeof hunt->is_block[0]);
-    hunt->least_ns = calloc(profile->layer_count + 1, sizeof hunt->least_ns[0]);
-    hunt->is_tried = calloc(profile->layer_count + 1, sizeof hunt->is_tried[0]);
-    hunt->begin = calloc(profile->layer_count + 1, sizeof hunt->begin[0]);
-    if (!hunt->of || !hunt->is_block || !hunt->least_ns || !hunt->is_tried || !hunt->begin)
+    hunt->of = arrays_add(&hunt->arrays, profile->layer_count, sizeof hunt->of[0]);
+    hunt->is_block = arrays_add(&hunt->arrays, profile->layer_count, sizeof hunt->is_block[0]);
+    hunt->least_ns = arrays_add(&hunt->arrays, profile->layer_count + 1, sizeof hunt->least_ns[0]);
+    hunt->is_tried = arrays_add(&hunt->arrays, profile->layer_count + 1, sizeof hunt->is_tried[0]);
+    hunt->begin = arrays_add(&hunt->arrays, profile->layer_count + 1, sizeof hunt->begin[0]);
+    if (hunt->arrays.failed)
         return error_no_memory(error, "the units of a framework");
     for (size_t l = 0; l < profile->layer_count; l++) {
         const bool begins = l == 0 || begins_unit(hunt, profile->layers[l - 1].name, profile->layers[l].name);
@@ -409,10 +409,6 @@ struct plan *plan_search_for(const struct search_request *given, enum plan_targe
         plan_free(hunt.best);
         hunt.best = NULL;
     }
-    free(hunt.of);
-    free(hunt.is_block);
-    free(hunt.least_ns);
-    free(hunt.is_tried);
-    free(hunt.begin);
+    arrays_clear(&hunt.arrays);
     return hunt.best;
 }

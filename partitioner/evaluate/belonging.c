@@ -1,6 +1,5 @@
 #include "partitioner/evaluate/belonging.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "partitioner/evaluate/evaluate.h"

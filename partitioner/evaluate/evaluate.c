@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/number.h"
 #include "partitioner/cost/predict.h"
 #include "partitioner/cost/variant.h"
@@ -237,10 +238,9 @@ static bool check_stage_as(const struct evaluation *evaluation, const struct pro
 static bool check_stage(const struct evaluation *evaluation, size_t s, struct error *error)
 {
     struct profile copy = *evaluation->profile;
-    copy.layers = malloc((copy.layer_count + 1) * sizeof copy.layers[0]);
+    copy.layers = array_copy(evaluation->profile->layers, copy.layer_count, sizeof copy.layers[0]);
     if (!copy.layers)
         return error_no_memory(error, "the evaluation of a plan");
-    memcpy(copy.layers, evaluation->profile->layers, copy.layer_count * sizeof copy.layers[0]);
     const bool good = take_variant(evaluation, s, &copy, error)
                    && check_stage_as(evaluation, &copy, s, error);
     free(copy.layers);

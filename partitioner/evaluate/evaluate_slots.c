@@ -1,6 +1,5 @@
 #include "partitioner/evaluate/evaluate_slots.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/number.h"
@@ -17,27 +16,16 @@ bool replay_begin(struct replay *replay, struct schedule *lowered, struct error 
     replay->placement = lowered ? placement_read(lowered, error) : NULL;
     if (!replay->placement)
         return false;
-    replay->alive = calloc(parts(replay) + 1, sizeof replay->alive[0]);
-    replay->versions = calloc(parts(replay) + 1, sizeof replay->versions[0]);
-    replay->ends = calloc((size_t)lowered->micro_batches + 1, sizeof replay->ends[0]);
-    return (replay->alive && replay->versions && replay->ends) || error_no_memory(error, "the evaluation of a plan");
-}
-
-static void clear_focus(struct replay *replay)
-{
-    for (uint32_t copy = 0; copy < replay->focus_count; copy++)
-        free(replay->focus[copy].at);
-    free(replay->focus);
-    replay->focus = NULL;
-    replay->focus_count = 0;
+    replay->alive = arrays_add(&replay->arrays, parts(replay), sizeof replay->alive[0]);
+    replay->versions = arrays_add(&replay->arrays, parts(replay), sizeof replay->versions[0]);
+    replay->ends = arrays_add(&replay->arrays, lowered->micro_batches, sizeof replay->ends[0]);
+    return !replay->arrays.failed || error_no_memory(error, "the evaluation of a plan");
 }
 
 void replay_clear(struct replay *replay)
 {
-    clear_focus(replay);
-    free(replay->alive);
-    free(replay->versions);
-    free(replay->ends);
+    arrays_clear(&replay->focus_arrays);
+    arrays_clear(&replay->arrays);
     placement_free(replay->placement);
     schedule_free(replay->lowered);
 }
@@ -63,11 +51,10 @@ static bool is_near(struct action action, uint32_t stage)
 }
 
 // Copies the actions near a stage. Those that ran together still do.
-static bool see_near(const struct action_list *list, uint32_t stage, struct action_list *near)
+static void see_near(const struct action_list *list, uint32_t stage, struct action_list *near)
 {
-    near->at = malloc((list->count + 1) * sizeof near->at[0]);
     size_t group = 0;  // where the group in the list begins in the copy
-    for (size_t i = 0; near->at && i < list->count; i++) {
+    for (size_t i = 0; i < list->count; i++) {
         if (is_near(list->at[i], stage)) {
             near->at[near->count] = list->at[i];
             near->at[near->count++].joined = 1;
@@ -78,21 +65,23 @@ static bool see_near(const struct action_list *list, uint32_t stage, struct acti
             near->at[near->count - 1].joined = 0;
         group = near->count;
     }
-    return near->at != NULL;
 }
 
 bool replay_focus(struct replay *replay, uint32_t stage, struct error *error)
 {
     const uint32_t copies = placement_copies(replay->placement, stage);
-    clear_focus(replay);
+    struct arrays *arrays = &replay->focus_arrays;
+    arrays_clear(arrays);
     replay->stage = stage;
-    replay->focus = calloc(copies, sizeof replay->focus[0]);
-    bool good = replay->focus != NULL;
-    for (; good && replay->focus_count < copies; replay->focus_count++) {
-        const uint32_t rank = placement_rank(replay->placement, stage, replay->focus_count);
-        good = see_near(&replay->lowered->lists[rank], stage, &replay->focus[replay->focus_count]);
+    replay->focus = arrays_add(arrays, copies, sizeof replay->focus[0]);
+    for (uint32_t copy = 0; copy < copies && !arrays->failed; copy++) {
+        const struct action_list *list = &replay->lowered->lists[placement_rank(replay->placement, stage, copy)];
+        struct action_list *near = &replay->focus[copy];
+        near->at = arrays_add(arrays, list->count, sizeof near->at[0]);
+        if (near->at)
+            see_near(list, stage, near);
     }
-    return good || error_no_memory(error, "the evaluation of a plan");
+    return !arrays->failed || error_no_memory(error, "the evaluation of a plan");
 }
 
 // --- slots -------------------------------------------------------------------------------
@@ -148,7 +137,7 @@ static uint64_t slots_of_copy(const struct replay *replay, uint32_t copy, const 
 static uint64_t slots_between(const struct replay *replay, struct lifetime lifetime)
 {
     uint64_t most = 0;
-    for (uint32_t copy = 0; copy < replay->focus_count; copy++)
+    for (uint32_t copy = 0; copy < placement_copies(replay->placement, replay->stage); copy++)
         most = max_u64(most, slots_of_copy(replay, copy, &lifetime));
     return most;
 }

@@ -4,6 +4,7 @@
 #ifndef PARTITIONER_EVALUATE_EVALUATE_SLOTS_H
 #define PARTITIONER_EVALUATE_EVALUATE_SLOTS_H
 
+#include "common/arrays.h"
 #include "partitioner/plan/placement.h"
 
 #define KIND(kind) (1u << (kind))
@@ -18,7 +19,7 @@ struct replay {
     uint64_t *versions;  // of the weights that it uses; per part, too
     uint32_t stage;      // that is in focus,
     struct action_list *focus;  // and the actions near it, of the rank of each of its copies
-    uint32_t focus_count;
+    struct arrays arrays, focus_arrays;
 };
 
 // Takes ownership of the schedule, also if this fails. Cleared by replay_clear().

@@ -1,7 +1,6 @@
 #include "partitioner/evaluate/refine.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/json.h"
 #include "partitioner/evaluate/belonging.h"

@@ -1,8 +1,8 @@
 #include "partitioner/experts/expert_exhaustion.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "common/arrays.h"
 #include "common/number.h"
 
 // Pairs that may be added up, and experts with which that is worth a try.
@@ -23,34 +23,22 @@ struct exhaustion {
     uint64_t *tops, *shares;
     uint32_t copies;
     uint64_t cost;
+    struct arrays arrays;  // all of these
 };
 
 static bool open_search(struct exhaustion *x, const struct expert_request *request, struct error *error)
 {
     *x = (struct exhaustion){ .request = request, .experts = request->layer->experts, .members = request->members,
                               .batches = request->routing->batches, .work = EXHAUSTION_WORK };
-    x->order = calloc(x->experts, sizeof *x->order);
-    x->member = calloc(x->experts, sizeof *x->member);
-    x->best = calloc(x->experts, sizeof *x->best);
-    x->count = calloc(x->members, sizeof *x->count);
-    x->loads = calloc(x->batches * x->members + 1, sizeof *x->loads);
-    x->evens = calloc(x->batches + 1, sizeof *x->evens);
-    x->tops = calloc((x->experts + 1) * x->batches + 1, sizeof *x->tops);
-    x->shares = calloc((x->experts + 1) * x->batches + 1, sizeof *x->shares);
-    return (x->order && x->member && x->best && x->count && x->loads && x->evens && x->tops && x->shares)
-        || error_no_memory(error, "all placements of experts");
-}
-
-static void close_search(struct exhaustion *x)
-{
-    free(x->order);
-    free(x->member);
-    free(x->best);
-    free(x->count);
-    free(x->loads);
-    free(x->evens);
-    free(x->tops);
-    free(x->shares);
+    x->order = arrays_add(&x->arrays, x->experts, sizeof *x->order);
+    x->member = arrays_add(&x->arrays, x->experts, sizeof *x->member);
+    x->best = arrays_add(&x->arrays, x->experts, sizeof *x->best);
+    x->count = arrays_add(&x->arrays, x->members, sizeof *x->count);
+    x->loads = arrays_add(&x->arrays, x->batches * x->members, sizeof *x->loads);
+    x->evens = arrays_add(&x->arrays, x->batches, sizeof *x->evens);
+    x->tops = arrays_add(&x->arrays, (x->experts + 1) * x->batches, sizeof *x->tops);
+    x->shares = arrays_add(&x->arrays, (x->experts + 1) * x->batches, sizeof *x->shares);
+    return !x->arrays.failed || error_no_memory(error, "all placements of experts");
 }
 
 static uint64_t pairs_of(const struct exhaustion *x, uint64_t batch, uint32_t expert)
@@ -160,6 +148,6 @@ bool expert_exhaust(const struct expert_request *request, uint32_t *member, uint
             memcpy(member, x.best, x.experts * sizeof *member);
         *cost = x.cost;
     }
-    close_search(&x);
+    arrays_clear(&x.arrays);
     return good;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/arrays.h"
+#include "common/ascending.h"
 #include "common/number.h"
 #include "partitioner/experts/expert_exhaustion.h"
 
@@ -22,7 +24,9 @@ struct search {
     uint64_t *shares;   // of each micro-batch: a member's pairs of copied experts
     uint64_t *sums;     // of each expert, over all micro-batches
     uint32_t *by_sum;   // experts, those with the most pairs first
+    uint64_t *totals;   // of each member, while experts are placed
     uint64_t work;      // that is left
+    struct arrays arrays;
 };
 
 static uint64_t pairs_of(const struct search *search, uint64_t batch, uint32_t expert)
@@ -35,32 +39,19 @@ static uint64_t share_of(const struct expert_request *request, uint64_t pairs)
     return (pairs + request->members - 1) / request->members;
 }
 
-// --- memory -----------------------------------------------------------------------------------------
-
-static void close_search(struct search *search)
-{
-    free(search->count);
-    free(search->loads);
-    free(search->shares);
-    free(search->sums);
-    free(search->by_sum);
-}
-
 static bool open_search(struct search *search, const struct expert_request *request, uint32_t *member,
                         struct error *error)
 {
-    const size_t loads = (size_t)request->routing->batches * request->members;
+    const size_t batches = request->routing->batches;
     *search = (struct search){ .request = request, .experts = request->layer->experts, .members = request->members,
-                               .member = member, .work = SEARCH_WORK,
-                               .count = calloc(request->members, sizeof *search->count),
-                               .loads = calloc(loads + 1, sizeof *search->loads),
-                               .shares = calloc(request->routing->batches + 1, sizeof *search->shares),
-                               .sums = calloc(request->layer->experts, sizeof *search->sums),
-                               .by_sum = calloc(request->layer->experts, sizeof *search->by_sum) };
-    if (search->count && search->loads && search->shares && search->sums && search->by_sum)
-        return true;
-    close_search(search);
-    return error_no_memory(error, "a placement of experts");
+                               .member = member, .work = SEARCH_WORK };
+    search->count = arrays_add(&search->arrays, search->members, sizeof *search->count);
+    search->loads = arrays_add(&search->arrays, batches * search->members, sizeof *search->loads);
+    search->shares = arrays_add(&search->arrays, batches, sizeof *search->shares);
+    search->sums = arrays_add(&search->arrays, search->experts, sizeof *search->sums);
+    search->by_sum = arrays_add(&search->arrays, search->experts, sizeof *search->by_sum);
+    search->totals = arrays_add(&search->arrays, search->members, sizeof *search->totals);
+    return !search->arrays.failed || error_no_memory(error, "a placement of experts");
 }
 
 // --- cost --------------------------------------------------------------------------------------------
@@ -133,8 +124,9 @@ static void sum_experts(struct search *search)
 }
 
 // Copies the busiest experts, and places the others.
-static void place_longest_first(struct search *search, uint32_t copies, uint64_t *totals)
+static void place_longest_first(struct search *search, uint32_t copies)
 {
+    uint64_t *totals = search->totals;
     for (uint32_t i = 0; i < copies; i++)
         add_loads(search, search->by_sum[i], ROUTING_COPIED, false);
     memset(totals, 0, search->members * sizeof *totals);
@@ -226,7 +218,7 @@ static void take_all(struct search *search)
 
 // How many of the busiest experts are copied, if the others are then placed longest first. More copies than those whose
 // price is all that can be gained are not tried.
-static uint32_t copies_that_pay(struct search *search, uint64_t even, uint64_t *totals)
+static uint32_t copies_that_pay(struct search *search, uint64_t even)
 {
     uint32_t best = 0;
     uint64_t least = UINT64_MAX;
@@ -235,7 +227,7 @@ static uint32_t copies_that_pay(struct search *search, uint64_t even, uint64_t *
         if (even + copies * search->request->copy_price >= least || search->work < work)
             break;
         search->work -= work;
-        place_longest_first(search, copies, totals);
+        place_longest_first(search, copies);
         const uint64_t cost = cost_of(search);
         take_all(search);
         if (cost < least) {
@@ -248,12 +240,6 @@ static uint32_t copies_that_pay(struct search *search, uint64_t even, uint64_t *
 
 // --- bound and rules ---------------------------------------------------------------------------------
 
-static int compare_down(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
 // That of placements without copies, and the even share.
 static bool find_bound(const struct expert_request *request, uint64_t *bound, uint64_t *even, struct error *error)
 {
@@ -263,12 +249,13 @@ static bool find_bound(const struct expert_request *request, uint64_t *bound, ui
         return error_no_memory(error, "a placement of experts");
     for (uint64_t b = 0; b < request->routing->batches; b++) {
         memcpy(sorted, request->layer->counts + b * experts, experts * sizeof *sorted);
-        qsort(sorted, experts, sizeof *sorted, compare_down);
+        qsort(sorted, experts, sizeof *sorted, ascending_u32s);
         uint64_t pairs = 0;
         for (uint32_t e = 0; e < experts; e++)
             pairs += sorted[e];
-        const uint64_t two = experts > members ? (uint64_t)sorted[members - 1] + sorted[members] : 0;
-        *bound += max_u64(max_u64(share_of(request, pairs), sorted[0]), two);
+        const uint64_t two =
+            experts > members ? (uint64_t)sorted[experts - members - 1] + sorted[experts - members] : 0;
+        *bound += max_u64(max_u64(share_of(request, pairs), sorted[experts - 1]), two);
         *even += share_of(request, pairs);
     }
     free(sorted);
@@ -306,13 +293,10 @@ static bool search_placement(const struct expert_request *request, uint64_t even
                              struct found *found, struct error *error)
 {
     struct search search;
-    uint64_t *totals = calloc(request->members, sizeof *totals);
-    if (!totals)
-        return error_no_memory(error, "a placement of experts");
     const bool good = open_search(&search, request, found->member, error);
     if (good) {
         sum_experts(&search);
-        place_longest_first(&search, request->may_copy ? copies_that_pay(&search, even, totals) : 0, totals);
+        place_longest_first(&search, request->may_copy ? copies_that_pay(&search, even) : 0);
         found->cost = cost_of(&search);
         descend(&search, &found->cost);
         for (int rule = 0; rule < EXPERT_RULES; rule++)
@@ -323,9 +307,8 @@ static bool search_placement(const struct expert_request *request, uint64_t even
             }
         plan->binding = search.by_sum[0];
         plan->binding_pairs = search.sums[plan->binding];
-        close_search(&search);
     }
-    free(totals);
+    arrays_clear(&search.arrays);
     return good && expert_exhaust(request, found->member, &found->cost, &found->is_least, error);
 }
 

@@ -1,6 +1,5 @@
 #include "partitioner/experts/expert_words.h"
 
-#include <stddef.h>
 #include <string.h>
 
 // The places of a layer's experts. A single word is for all layers.
