@@ -1,7 +1,6 @@
 #include "partitioner/sweep/config_bound.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "common/number.h"
 
@@ -75,6 +74,14 @@ bool config_costs_may_fit(const struct config_costs *costs, uint32_t ranks)
 double config_speed(const struct config_request *request, const struct config_row *row, uint32_t rank)
 {
     return (double)config_permille(request, row, rank) / 1000;
+}
+
+double config_speed_of_all(const struct config_request *request, const struct config_row *row)
+{
+    double speed = 0;
+    for (uint32_t s = 0; s < row->ranks; s++)
+        speed += config_speed(request, row, s);
+    return speed;
 }
 
 // --- a rank -----------------------------------------------------------------------------------------------------
@@ -328,10 +335,7 @@ double config_least_ns(const struct config_costs *costs, const struct config_req
                        const struct config_row *row)
 {
     const struct bound bound = { costs, request, row, config_hops(request, row), row->generator->waits };
-    double speed = 0;
-    for (uint32_t s = 0; s < row->ranks; s++)
-        speed += config_speed(request, row, s);
-    const double least = costs->work_ns * row->micro_batches / speed;
+    const double least = costs->work_ns * row->micro_batches / config_speed_of_all(request, row);
     if (config_copies(row) > 1)  // a rank has the same part of two stages
         return least;
     if (row->chunks == 1)

@@ -33,8 +33,9 @@ struct config_costs config_costs(const struct config_request *request, uint64_t 
 // This is necessary, not sufficient.
 bool config_costs_may_fit(const struct config_costs *costs, uint32_t ranks);
 
-// The relative speed of a rank; 1 is the speed of the estimate.
+// The relative speed of a rank, and the sum over all ranks of the row; 1 is the speed of the estimate.
 double config_speed(const struct config_request *request, const struct config_row *row, uint32_t rank);
+double config_speed_of_all(const struct config_request *request, const struct config_row *row);
 
 // The least time of all micro-batches, in nanoseconds; INFINITY if no cut fits.
 double config_least_ns(const struct config_costs *costs, const struct config_request *request,

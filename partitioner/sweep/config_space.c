@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "common/number.h"
 #include "partitioner/sweep/config_bound.h"
 #include "profiler/estimate/framework.h"
 #include "schedules/generators/generate.h"
@@ -51,18 +50,10 @@ static struct choices or_powers(struct sweep_list given, uint64_t most)
 
 // --- promises -------------------------------------------------------------------------------------------------
 
-static double speed_of_all(const struct space *space, const struct config_row *row)
-{
-    double speed = 0;
-    for (uint32_t s = 0; s < row->ranks; s++)
-        speed += config_speed(space->request, row, s);
-    return speed;
-}
-
 // What the schedule's formula promises for even stages.
 static double promised_ns(const struct space *space, const struct config_row *row)
 {
-    const double m = row->micro_batches, p = row->ranks, all = speed_of_all(space, row);
+    const double m = row->micro_batches, p = row->ranks, all = config_speed_of_all(space->request, row);
     const double stage = space->costs.work_ns / all, forward = space->costs.work_forward_ns / all;
     if (row->ranks == 1)
         return m * stage;
@@ -101,7 +92,7 @@ static bool add_row(struct space *space, const struct config_row *made)
     struct config_row *row = &sweep->rows[sweep->count++];
     *row = *made;
     double least = config_least_ns(&space->costs, space->request, row);
-    row->work_ns = space->costs.work_ns * row->micro_batches / speed_of_all(space, row);
+    row->work_ns = space->costs.work_ns * row->micro_batches / config_speed_of_all(space->request, row);
     if (isinf(least)) {
         row->outcome = CONFIG_DOES_NOT_FIT;
         least = row->work_ns;
@@ -196,11 +187,6 @@ bool config_estimate(const struct config_request *request, const struct config_r
     return estimate_model(request->model, request->device, &how, estimate, error);
 }
 
-static bool estimate_row(struct space *space, const struct config_row *row, struct error *why)
-{
-    return config_estimate(space->request, row, space->estimate, why);
-}
-
 // Whether a sharding mode is of use. If there is no other device to share with, there is only one mode. Weights that
 // are gathered for every micro-batch are combined with a pipeline only on request.
 static bool is_of_use(const struct space *space, const struct config_row *row)
@@ -252,7 +238,7 @@ static size_t find_ways(struct space *space, struct config_row *row, struct way 
             row->placement = PLACEMENT_DATA_INSIDE;  // the two are the same here
         if ((count > 0 && ways[0].placement == row->placement) || !can_stand(space, row, row->placement))
             continue;
-        if (!estimate_row(space, row, why))
+        if (!config_estimate(space->request, row, space->estimate, why))
             return 0;
         ways[count++] = (struct way){ row->placement, config_hops(space->request, row),
                                       config_costs(space->request, config_memory(space->sweep, row->shard),
@@ -400,7 +386,7 @@ static bool add_degrees(struct space *space)
 static bool count_flops(struct space *space)
 {
     const struct config_row alone = { .tensor = 1, .context = 1, .expert = 1, .data = 1, .micro_batch = 1 };
-    if (!estimate_row(space, &alone, space->error))
+    if (!config_estimate(space->request, &alone, space->estimate, space->error))
         return false;
     double flops = 0;
     for (int i = 0; i < LAYER_PARTS; i++)

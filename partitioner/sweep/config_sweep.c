@@ -246,8 +246,7 @@ static uint64_t budget_of(const struct config_request *request)
 
 static uint64_t first_budget(const struct config_request *request)
 {
-    const uint64_t most = budget_of(request);
-    return most < CONFIG_FIRST_BUDGET ? most : CONFIG_FIRST_BUDGET;
+    return min_u64(budget_of(request), CONFIG_FIRST_BUDGET);
 }
 
 // Plans the quickest rows once more, each with its full budget. These are planned rows that may still have a plan

@@ -1,6 +1,4 @@
 // Prints a sweep over configurations as a table, as the document weir.configs, and as lines for other programs.
-#include <stdio.h>
-#include <string.h>
 
 #include "common/json.h"
 #include "common/number.h"

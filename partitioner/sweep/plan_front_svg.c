@@ -6,7 +6,6 @@
 //          |           hangs from a plan that is not proved, down to its bound.
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/number.h"
 #include "partitioner/sweep/front_axes.h"

@@ -1,6 +1,5 @@
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/number.h"
 #include "partitioner/sweep/stated.h"

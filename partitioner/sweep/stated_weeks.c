@@ -1,7 +1,5 @@
 #include "partitioner/sweep/stated_weeks.h"
 
-#include <math.h>
-
 #include "common/number.h"
 #include "profiler/estimate/framework.h"
 #include "schedules/generators/generate.h"

@@ -11,7 +11,6 @@
 #include "common/number.h"
 #include "partitioner/search/search_request.h"
 #include "profiler/profile_reorder.h"
-#include "schedules/board.h"
 #include "schedules/generators/generate.h"
 
 const char *const sweep_class_names[] = { "flushing", "asynchronous", "inference", NULL };

@@ -1,7 +1,6 @@
 // Judges the rows of a sweep: which are the best, which are on the front of time against bytes, and why the others
 // lost.
 #include <stdio.h>
-#include <string.h>
 
 #include "common/number.h"
 #include "partitioner/sweep/sweep.h"
