@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/number.h"
 #include "partitioner/cuts/cut_search.h"
@@ -348,11 +348,9 @@ static bool remember(struct ladder *ladder, const struct plan *plan, size_t laye
     if (ladder->cuts && ladder->value_ns <= plan->iteration_ns)
         return true;
     uint32_t *cuts = calloc(plan->stage_count + 1, sizeof cuts[0]);
-    uint32_t *order = plan->order ? malloc(layers * sizeof order[0]) : NULL;
+    uint32_t *order = plan->order ? array_copy(plan->order, layers, sizeof order[0]) : NULL;
     for (size_t s = 0; cuts && s < plan->stage_count; s++)
         cuts[s + 1] = plan->stages[s].end;
-    if (order)
-        memcpy(order, plan->order, layers * sizeof order[0]);
     free(ladder->cuts);
     free(ladder->order);
     *ladder = (struct ladder){ plan->iteration_ns, cuts, order, (uint32_t)plan->stage_count, ladder->work };

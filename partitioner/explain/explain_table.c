@@ -1,6 +1,5 @@
 // Prints an explanation for people.
 #include <stdio.h>
-#include <string.h>
 
 #include "common/number.h"
 #include "common/shown.h"

@@ -9,7 +9,6 @@
 #include "common/number.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/search/search_request.h"
-#include "schedules/board.h"
 
 enum { PRECISION = 64, MOST_SCHEDULES = 3, STEP_BYTES = 256 };
 enum { PROBE_BUDGET = 5000, NEAREST_WORK = 500000 };  // nearest.h

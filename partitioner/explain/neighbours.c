@@ -2,13 +2,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/array.h"
 #include "common/json.h"
 #include "common/number.h"
 #include "partitioner/cost/predict.h"
 #include "partitioner/cost/variant.h"
-#include "partitioner/explain/what_if.h"
+#include "partitioner/evaluate/question.h"
 #include "partitioner/search/interval.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search_request.h"
@@ -69,11 +69,9 @@ static bool set_layers(struct sight *sight, uint32_t s, struct segment layers, c
 
 static bool set_segments(struct plan_stage *stage, const struct segment *segments, size_t count, struct error *error)
 {
-    struct segment *copy = malloc((count + 1) * sizeof copy[0]);
+    struct segment *copy = array_copy(segments, count, sizeof copy[0]);
     if (!copy)
         return error_no_memory(error, "a stage of a plan");
-    if (count > 0)
-        memcpy(copy, segments, count * sizeof copy[0]);
     free(stage->recompute);
     stage->recompute = copy;
     stage->recompute_count = count;

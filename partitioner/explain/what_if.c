@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/plan_search.h"
 #include "partitioner/search/search_request.h"
-#include "profiler/cluster_synopsis.h"
 
 const char *const what_if_kind_names[] = {
     "nothing", "device memory", "memory", "no memory limit", "rate",    "latency",

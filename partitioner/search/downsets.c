@@ -295,15 +295,14 @@ void downsets_free(struct downsets *downsets)
 struct edge *downsets_edges(const struct profile *profile, const uint32_t *node_of, size_t *edge_count,
                             struct error *error)
 {
-    const size_t all = !profile->is_chain ? profile->edge_count : profile->layer_count ? profile->layer_count - 1 : 0;
+    const size_t all = profile_edge_count(profile);
     struct edge *edges = calloc(all + 1, sizeof edges[0]);
     *edge_count = 0;
     if (!edges)
         return error_null(error_no_memory(error, "the edges of a graph"));
     for (uint32_t i = 0; i < all; i++) {
-        const struct edge layers = profile->is_chain ? (struct edge){ i, i + 1 } : profile->edges[i];
-        const struct edge nodes =
-            node_of ? (struct edge){ node_of[layers.from], node_of[layers.to] } : layers;
+        const struct edge layers = profile_edge(profile, i);
+        const struct edge nodes = node_of ? (struct edge){ node_of[layers.from], node_of[layers.to] } : layers;
         if (nodes.from != nodes.to && nodes.from != DOWNSETS_LEFT_OUT && nodes.to != DOWNSETS_LEFT_OUT)
             edges[(*edge_count)++] = nodes;
     }

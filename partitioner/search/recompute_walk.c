@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/number.h"
 
@@ -168,14 +169,8 @@ static bool add_label(struct recompute_walk *walk, uint32_t position, struct rec
     if (walk->takes_no_time)
         label.least = add_clamped(label.bytes, label.transient);
     struct recompute_position *labels = &walk->positions[position - walk->first];
-    if (labels->count == labels->capacity) {
-        const size_t capacity = labels->capacity ? 2 * labels->capacity : 32;
-        struct recompute_label *larger = realloc(labels->at, capacity * sizeof *larger);
-        if (!larger)
-            return false;
-        labels->at = larger;
-        labels->capacity = capacity;
-    }
+    if (!array_reserve(&labels->at, &labels->capacity, labels->count + 1, sizeof labels->at[0]))
+        return false;
     labels->at[labels->count++] = label;
     return true;
 }
