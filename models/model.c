@@ -40,11 +40,11 @@ static const struct model_kind kinds[] = {
       { .micro_batch = 64, .pixels = 28, .channels = 1, .classes = 10 }, 0 },
     { "alexnet", "AlexNet", { IMAGES(16, 224) }, 0 },
     { "vgg16", "VGG with 13 convolutions", { IMAGES(4, 224) }, 0 },
-    { "resnet18", "ResNet of 18 layers", { IMAGES(8, 224), .stem = STEM_LARGE }, 0 },
-    { "resnet34", "ResNet of 34 layers", { IMAGES(8, 224), .stem = STEM_LARGE }, 0 },
-    { "resnet50", "ResNet of 50 layers, with bottlenecks", { IMAGES(4, 224), .stem = STEM_LARGE }, 0 },
-    { "resnet101", "the same of 101 layers", { IMAGES(4, 224), .stem = STEM_LARGE }, 0 },
-    { "resnet152", "the same of 152 layers", { IMAGES(4, 224), .stem = STEM_LARGE }, 0 },
+    { "resnet18", "ResNet of 18 layers", { IMAGES(8, 224), .stem = STEM_LARGE, .width = 64 }, 0 },
+    { "resnet34", "ResNet of 34 layers", { IMAGES(8, 224), .stem = STEM_LARGE, .width = 64 }, 0 },
+    { "resnet50", "ResNet of 50 layers, with bottlenecks", { IMAGES(4, 224), .stem = STEM_LARGE, .width = 64 }, 0 },
+    { "resnet101", "the same of 101 layers", { IMAGES(4, 224), .stem = STEM_LARGE, .width = 64 }, 0 },
+    { "resnet152", "the same of 152 layers", { IMAGES(4, 224), .stem = STEM_LARGE, .width = 64 }, 0 },
     { "inception_v3", "Inception v3 with its second classifier", { IMAGES(4, 299) }, 0 },
     { "unet", "U-Net: a class for each pixel, and a skip from each block down to its block up",
       { .micro_batch = 2, .pixels = 192, .channels = 3, .classes = 2, .width = 64, .blocks = 4 }, 0 },
@@ -109,7 +109,7 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
     const enum model_family family = model_kind_family(kind);
     const bool is_text = family == FAMILY_TEXT, is_pictures = family == FAMILY_PICTURES;
     const bool is_clicks = family == FAMILY_CLICKS;
-    const bool is_unet = strcmp(kind->name, "unet") == 0, is_dlrm = strcmp(kind->name, "dlrm") == 0;
+    const bool is_dlrm = strcmp(kind->name, "dlrm") == 0;
     const bool is_gpt = is_text && strncmp(kind->name, "mlp", 3) != 0;
     const bool has_experts = kind->sizes.experts.experts > 0;
     const struct click_sizes *clicks = &asked->clicks;
@@ -119,8 +119,8 @@ static bool sizes_exist(const struct model_kind *kind, const struct model_sizes 
         bool is_asked, exists;
     } rows[] = {
         { "sequence", asked->sequence > 0, is_text },
-        { "width", asked->width > 0, is_text || is_unet },
-        { "blocks", asked->blocks > 0, is_text || is_unet },
+        { "width", asked->width > 0, kind->sizes.width > 0 },
+        { "blocks", asked->blocks > 0, kind->sizes.blocks > 0 },
         { "heads", asked->heads > 0, is_text },
         { "window", asked->pattern.window > 0, is_gpt },
         { "global", asked->pattern.global > 0, is_gpt },

@@ -245,14 +245,15 @@ static void build_resnet(struct building *building, const size_t lengths[4], boo
 {
     char block[LAYER_NAME_SIZE];
     const enum stem stem = building->model->sizes.stem;
+    const size_t width = building->model->sizes.width;
     const struct window window = stem == STEM_LARGE ? square(7, 2, 3) : square(3, stem == STEM_SMALL_HALVING ? 2 : 1, 1);
-    struct node node = convolve(building, "conv1", begin(building), 64, window, false);
+    struct node node = convolve(building, "conv1", begin(building), width, window, false);
     node = normalize(building, "norm1", node, (struct behind){ true, NULL });
     if (stem == STEM_LARGE)
         node = pool(building, &layer_max_pool, "pool1", node, square(3, 2, 1));
     for (size_t stage = 0; stage < 4; stage++)
         for (size_t i = 0; i < lengths[stage]; i++)
-            node = residual_block(building, build_name(block, "block%zu.%zu", stage + 1, i), node, (size_t)64 << stage,
+            node = residual_block(building, build_name(block, "block%zu.%zu", stage + 1, i), node, width << stage,
                                   stage > 0 && i == 0 ? 2 : 1, is_bottleneck);
     end(building, project(building, "scores", average_all(building, node), building->model->sizes.classes), NULL);
 }

@@ -72,7 +72,7 @@ grep -h '"samples"' d/step-10/manifest.json d/step-15/manifest.json
 train one d --steps 16 --resume --augment none 2>&1 >d.txt | grep 'augment'
 
 echo '# batch norms: their running statistics, too, with 15 pictures in 4 micro-batches of 4'
-residual=resnet18,pixels=8,channels=1,classes=4,stem=3x3,micro_batch=4
+residual=resnet18,width=8,pixels=8,channels=1,classes=4,stem=3x3,micro_batch=4
 weir profile $residual -o residual.json >/dev/null
 sed -i 's/"whole_ns": [0-9]*/"whole_ns": 0/' residual.json  # a busy machine's would not be right, which is said
 for row in 'alone 1 gpipe' 'pair 2 1f1b' 'folded 2 zb-v'; do

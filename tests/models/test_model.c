@@ -46,6 +46,22 @@ static void a_model_has_its_number_of_parameters(void **state)
     model_free(model);
 }
 
+// Convolutions and their batch norms, by loops over the blocks.
+static void a_narrow_resnet_has_its_number_of_parameters(void **state)
+{
+    (void)state;
+    struct error error = { 0 };
+    struct model *model = model_create("resnet18", &(struct model_sizes){ .width = 16 }, &error);
+    assert_good(model, error);
+    uint64_t count = 49 * 3 * 16 + 2 * 16, in = 16;
+    for (uint64_t out = 16; out <= 128; out *= 2) {
+        count += 9 * out * (in + 3 * out) + 8 * out + (in < out ? out * (in + 2) : 0);
+        in = out;
+    }
+    assert_int_equal(model_parameter_count(model), count + 129 * 1000);
+    model_free(model);
+}
+
 static void flops_are_those_of_the_products(void **state)
 {
     (void)state;
@@ -312,6 +328,7 @@ static struct alike_row {
     { "in_routers", "gpt-moe-nano", "gpt-moe-nano", { .experts = { .has_router = true, .router = ROUTER_GSHARD } },
       { 0 }, "block1.experts" },
     { "in_classes", "fashion-cnn", "fashion-cnn", { .classes = 3 }, { .classes = 4 }, "scores" },
+    { "in_channels", "resnet18", "resnet18", { .width = 8 }, { .width = 16 }, "conv1" },
     { "in_layers", "resnet18", "resnet34", { 0 }, { 0 }, "block2.0.around" },
     { "in_depth", "gpt-nano", "gpt-nano", { .blocks = 1 }, { .blocks = 2 }, "head" },
 };
@@ -392,6 +409,7 @@ int main(void)
         cmocka_unit_test(mlperfs_tables_have_as_many_numbers),
         cmocka_unit_test(a_row_begins_as_its_table_and_number_say),
         cmocka_unit_test(an_id_is_its_row_or_hashed),
+        cmocka_unit_test(a_narrow_resnet_has_its_number_of_parameters),
         cmocka_unit_test(flops_are_those_of_the_products),
         cmocka_unit_test(flops_count_the_pairs_that_a_pattern_sees),
         TEST_ROW(a_padded_model_has_room_for_more_words, &padded_rows[0]),
