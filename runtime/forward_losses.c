@@ -7,6 +7,7 @@
 #include "runtime/auxiliary_losses.h"
 #include "runtime/groups/agreement.h"
 #include "runtime/stages/layer_inputs.h"
+#include "runtime/stages/layer_kept.h"
 #include "runtime/stages/layer_state.h"
 #include "runtime/stages/pass_share.h"
 
@@ -39,7 +40,7 @@ static void find_bytes(struct forward *forward, uint64_t bytes[PLACES])
         bytes[STATE] = max_u64(bytes[STATE], layer->state_bytes);
         bytes[TIED] = max_u64(bytes[TIED], layer->tied ? layer->tied->parameter_bytes : 0);
         forward->output_bytes = max_u64(forward->output_bytes, round_to_256(layer->output_bytes));
-        bytes[SAVED] = max_u64(bytes[SAVED], layer->saved_bytes);
+        bytes[SAVED] = max_u64(bytes[SAVED], layer_kept_bytes(layer));
         bytes[WORKSPACE] = max_u64(bytes[WORKSPACE], layer->workspace_bytes);
     }
     bytes[OUTPUTS] = forward->room_count * forward->output_bytes * min_u64(TURN, forward->request.micro_batches);
@@ -178,12 +179,13 @@ static bool run_layer(const struct forward *forward, size_t l, uint64_t step, ui
             .queue = forward->queue, .step = step, .micro_batch = i,
             .parameters = forward->places[PARAMETERS],
             .tied_parameters = layer->tied ? forward->places[TIED] : NULL,
-            .output = output_of(forward, l, i - first), .saved = forward->places[SAVED],
+            .output = output_of(forward, l, i - first),
             .workspace = forward->places[WORKSPACE], .loss = &into->losses[i],
             .auxiliary_loss = auxiliary_of(forward, l, i),
             .metrics = layer->metric_count > 0 ? into->metrics : NULL,
         };
         pass_put_share(&pass, &(struct update_samples){ .micro_batches = forward->request.micro_batches });
+        layer_kept_give(layer, forward->places[SAVED], &pass);
         layer_state_give(layer, forward->places[STATE], NULL, true, &pass);
         for (size_t k = 0; k < layer_input_count(forward->layers, l); k++)
             pass.inputs[k] = output_of(forward, layer_input(forward->layers, l, k), i - first);

@@ -9,6 +9,7 @@
 #include "runtime/guard/differences.h"
 #include "runtime/guard/faults.h"
 #include "runtime/stages/layer_inputs.h"
+#include "runtime/stages/layer_kept.h"
 #include "runtime/stages/sound_layers.h"
 
 // The output of a layer, for the layers that read it.
@@ -62,7 +63,7 @@ static void find_bytes(const struct guarding *guarding, bool is_forward, uint64_
     const uint64_t by_place[PLACES] = {
         [PLACE_PARAMETERS] = layer->parameter_bytes,
         [PLACE_OUTPUT] = layer->output_bytes,
-        [PLACE_SAVED] = layer->saved_bytes,
+        [PLACE_SAVED] = layer_kept_bytes(layer),
         [PLACE_OUTPUT_GRADIENT] = layer->output_bytes,
         [PLACE_HELD] = layer->held_for_weight_bytes,
         [PLACE_GRADIENTS] = layer->parameter_bytes,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/guard/faults.h"
+#include "runtime/stages/layer_kept.h"
 
 const char *const place_names[PLACES] = {
     "parameters",
@@ -109,7 +110,6 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
         .is_rerun = trial->without_loss,
         .parameters = at(call, PLACE_PARAMETERS),
         .output = at(call, PLACE_OUTPUT),
-        .saved = at(call, PLACE_SAVED),
         .output_gradient = at(call, PLACE_OUTPUT_GRADIENT),
         .held = at(call, PLACE_HELD),
         .gradients = at(call, PLACE_GRADIENTS),
@@ -122,6 +122,7 @@ static struct weir_pass pass_of(const struct guarded_call *call, const struct tr
         .statistics = at(call, PLACE_STATISTICS),
         .metrics = trial->without_loss ? NULL : at(call, PLACE_METRICS),
     };
+    layer_kept_give(call->layer, at(call, PLACE_SAVED), &pass);
     for (int i = 0; i < WEIR_MOST_INPUTS; i++) {
         pass.inputs[i] = at(call, (enum place)(PLACE_INPUT + i));
         pass.input_gradients[i] = at(call, (enum place)(PLACE_INPUT_GRADIENT + i));

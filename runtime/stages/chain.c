@@ -43,7 +43,7 @@ struct profile *chain_profile(const struct weir_layer *layers, size_t layer_coun
         struct profile_layer *to = &profile->layers[l];
         to->parameter_bytes = round_to_256(from->parameter_bytes);  // rounded, as measurements count it
         to->output_bytes = from->output_bytes;
-        to->saved_bytes = from->saved_bytes;
+        layer_kept_note(from, layer_kept_bytes(from), to);
         to->shared_by_parts_bytes = from->shared_by_parts_bytes;
         to->input_kept = (enum input_kept)from->input_kept;
         to->held_for_weight_bytes = from->held_for_weight_bytes;
@@ -99,7 +99,7 @@ static uint64_t shared_by_parts_bytes(const struct chain *chain, const struct pl
 // Offsets of a layer of a segment in the slot of an R.
 static void lay_out_recomputed(const struct chain *chain, struct placed *link, uint64_t *recomputed)
 {
-    link->recomputed_saved = chain_take(recomputed, link->layer->saved_bytes);
+    link->recomputed_saved = chain_take(recomputed, layer_kept_bytes(link->layer));
     link->recomputed_output = chain_take(recomputed, link->layer->output_bytes);
     if (chain->weights_from != ORIGIN_HERE)
         link->recomputed_weights = chain_take(recomputed, link->layer->parameter_bytes);
@@ -129,7 +129,7 @@ static void lay_out(struct chain *chain)
         link->statistics = chain_take(&statistics, link->layer->statistics_bytes);
         link->shared_by_parts = chain_take(&shared_by_parts, shared_by_parts_bytes(chain, link));
         if (!link->segment)
-            link->saved = chain_take(&kept, round_to_256(link->layer->saved_bytes)
+            link->saved = chain_take(&kept, round_to_256(layer_kept_bytes(link->layer))
                                                 - shared_by_parts_bytes(chain, link));
         else
             lay_out_recomputed(chain, link, &recomputed);

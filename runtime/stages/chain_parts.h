@@ -12,6 +12,7 @@
 #include "runtime/stages/chain.h"
 #include "runtime/stages/chain_program.h"
 #include "runtime/stages/layer_inputs.h"
+#include "runtime/stages/layer_kept.h"
 
 struct home {  // where a layer's parameters are in this stage: the layer's own place, or that of a copy
     const struct weir_layer *layer;

@@ -347,7 +347,7 @@ static bool run_call(const struct step *step, const struct stage_pass *pass, str
     layer_pass.tied_gradients = link->tied ? offset_or_null(pass->base.gradients, link->tied->gradients) : NULL;
     layer_pass.output = at_spot(pass, step->spots[SPOT_OUTPUT]);
     layer_pass.output_gradient = at_spot(pass, step->spots[SPOT_OUTPUT_GRADIENT]);
-    layer_pass.saved = at_spot(pass, step->spots[SPOT_SAVED]);
+    layer_kept_give(link->layer, at_spot(pass, step->spots[SPOT_SAVED]), &layer_pass);
     layer_pass.held = at_spot(pass, step->spots[SPOT_HELD]);
     layer_pass.shared_by_parts = offset_or_null(pass->base.shared_by_parts, link->shared_by_parts);
     layer_pass.shared_by_parts_gradient = offset_or_null(pass->base.shared_by_parts_gradient, link->shared_by_parts);

@@ -163,7 +163,7 @@ static void write_layer_forward(struct writer *writer, uint32_t layer)
     if (layer_input_count(writer->chain->layers, layer) > 0)
         call.bytes = output_bytes(writer, layer_input(writer->chain->layers, layer, 0));
     writer->output[layer] = call.spots[SPOT_OUTPUT] = forward_output(writer, layer);
-    call.spots[SPOT_SAVED] = link->segment ? scratch(writer, link->layer->saved_bytes)
+    call.spots[SPOT_SAVED] = link->segment ? scratch(writer, layer_kept_bytes(link->layer))
                                            : (struct spot){ AT_KEPT, link->saved };
     call.spots[SPOT_WORKSPACE] = scratch(writer, link->layer->workspace_bytes);
     write_fetch_weights(writer, &call);
@@ -235,7 +235,7 @@ static struct spot recomputed_output(const struct writer *writer, const struct p
 
 static struct spot recomputed_saved(const struct writer *writer, const struct placed *link)
 {
-    return writer->recomputed == RECOMPUTED_HERE ? scratch(writer, link->layer->saved_bytes)
+    return writer->recomputed == RECOMPUTED_HERE ? scratch(writer, layer_kept_bytes(link->layer))
                                                  : (struct spot){ AT_RECOMPUTED, link->recomputed_saved };
 }
 

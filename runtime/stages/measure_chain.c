@@ -6,6 +6,7 @@
 #include "common/number.h"
 #include "runtime/stages/chain.h"
 #include "runtime/stages/layer_inputs.h"
+#include "runtime/stages/layer_kept.h"
 #include "runtime/stages/layer_state.h"
 #include "runtime/stages/layer_table.h"
 
@@ -56,7 +57,7 @@ static bool allocate_layer(struct measured_chain *chain, size_t l, struct error 
     if (!allocate(chain, &measured->parameters, layer->parameter_bytes, error)
         || !allocate(chain, &measured->gradients, numbers * sizeof(float), error)
         || !allocate(chain, &measured->output, layer->output_bytes, error)
-        || !allocate(chain, &measured->saved, layer->saved_bytes, error)
+        || !allocate(chain, &measured->saved, layer_kept_bytes(layer), error)
         || !allocate(chain, &measured->held, layer->held_for_weight_bytes, error)
         || !allocate(chain, &measured->output_gradient, layer->output_bytes, error)
         || !allocate(chain, &measured->state, layer->state_bytes, error)
@@ -94,13 +95,13 @@ static struct weir_pass pass_of(struct measured_chain *chain, size_t l, bool for
         .tied_parameters = tied ? tied->parameters.at : NULL,
         .tied_gradients = tied ? tied->gradients.at : NULL,
         .output = measured->output.at,
-        .saved = measured->saved.at,
         .held = measured->held.at,
         .output_gradient = l + 1 < chain->layer_count ? measured->output_gradient.at : NULL,
         .workspace = forward ? measured->workspace.at : measured->backward_workspace.at,
         .loss = forward ? &chain->loss : NULL,
         .auxiliary_loss = forward && chain->layers[l].has_auxiliary_loss ? &chain->auxiliary_loss : NULL,
     };
+    layer_kept_give(&chain->layers[l], measured->saved.at, &pass);
     layer_state_give(&chain->layers[l], measured->state.at, measured->statistics.at, forward, &pass);
     for (size_t i = 0; i < layer_input_count(chain->layers, l); i++) {
         const struct measured_layer *from = &chain->own[layer_input(chain->layers, l, i)];
@@ -193,7 +194,7 @@ static bool describe(void *self, size_t l, struct profile_layer *into, struct er
     into->kind = strdup(layer->kind);
     into->parameter_bytes = measured->parameters.bytes;
     into->output_bytes = measured->output.bytes;
-    into->saved_bytes = measured->saved.bytes;
+    layer_kept_note(layer, measured->saved.bytes, into);
     into->shared_by_parts_bytes = round_to_256(layer->shared_by_parts_bytes);
     into->input_kept = (enum input_kept)layer->input_kept;
     into->held_for_weight_bytes = measured->held.bytes;

@@ -5,6 +5,7 @@
 #include "common/number.h"
 #include "runtime/stages/chain.h"
 #include "runtime/stages/layer_inputs.h"
+#include "runtime/stages/layer_kept.h"
 #include "runtime/stages/layer_state.h"
 #include "runtime/twin/twin_compressed.h"
 
@@ -113,7 +114,7 @@ static bool allocate(struct twin *twin, const struct profile *profile, struct er
         good = good && find_exempt(twin, l, error);
         memory->state = get(twin, storage_state_bytes(&storage, profile, (uint32_t)l), &good, error);
         memory->output = get(twin, twin->splits * part_bytes(twin, layer->output_bytes), &good, error);
-        memory->saved = get(twin, twin->splits * part_bytes(twin, layer->saved_bytes), &good, error);
+        memory->saved = get(twin, twin->splits * part_bytes(twin, layer_kept_bytes(layer)), &good, error);
         if (twin->splits > 1 && layer->shared_by_parts_bytes > 0) {
             memory->shared_by_parts = get(twin, layer->shared_by_parts_bytes, &good, error);
             memory->shared_by_parts_gradient = get(twin, layer->shared_by_parts_bytes, &good, error);

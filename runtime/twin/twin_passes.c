@@ -1,5 +1,6 @@
 #include "device/kernels.h"
 #include "runtime/ranks/weight_plan.h"
+#include "runtime/stages/layer_kept.h"
 #include "runtime/stages/layer_state.h"
 #include "runtime/stages/pass_share.h"
 #include "runtime/twin/twin_parts.h"
@@ -43,11 +44,12 @@ static struct weir_pass pass_of(const struct twin *twin, size_t l, uint64_t vers
         .loss_scale = twin->scaling.scale,
         .shared_by_parts = piece->splits > 1 ? memory->shared_by_parts : NULL,
         .shared_by_parts_gradient = piece->splits > 1 ? memory->shared_by_parts_gradient : NULL,
-        .saved = of_part(twin, memory->saved, twin->layers[l].saved_bytes, piece->split),
         .workspace = twin->workspace,
     };
     const struct update_samples samples = samples_together(twin, piece);
     pass_put_share(&pass, &samples);
+    const struct weir_layer *layer = &twin->layers[l];
+    layer_kept_give(layer, of_part(twin, memory->saved, layer_kept_bytes(layer), piece->split), &pass);
     for (size_t i = 0; i < layer_input_count(twin->layers, l); i++) {
         const size_t from = layer_input(twin->layers, l, i);
         pass.inputs[i] = of_part(twin, twin->own[from].output, twin->layers[from].output_bytes, piece->split);
