@@ -195,7 +195,7 @@ static void bounds_are_those_of_layers_by_themselves(void **state)
         struct intervals *twin = intervals_create(profile, &storage, &error);
         assert_good(intervals && twin, error);
         // As if it was asked, and nothing is alike.
-        twin->unlike = calloc(twin->layers + (size_t)1, sizeof twin->unlike[0]);
+        twin->unlike = arrays_add(&twin->arrays, twin->layers + (size_t)1, sizeof twin->unlike[0]);
         assert_non_null(twin->unlike);
         const struct stage_bytes all = interval_bytes(intervals, 0, intervals->layers);
         const uint64_t most = stage_memory_of(&all, &slots[0]).peak_bytes;
