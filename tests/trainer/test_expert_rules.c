@@ -167,7 +167,7 @@ static void exchanges_take_the_same_time(void **state)
     enum { BYTES_PER_SECOND = 1000000000 };
     const struct rated_level link = { .size = 64, .bytes_per_second = BYTES_PER_SECOND, .permille = 1000,
                                       .message_permille = 1000 };
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < test_trials(3, 3); i++) {
         struct error error = { 0 };
         char spec[200];
         spec_of(&shapes[i], spec);
