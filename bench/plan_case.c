@@ -59,6 +59,8 @@ static bool read_profile(struct plan_case *plan_case, char *word, struct error *
         *draw++ = '\0';
     plan_case->profile = find_profile(word, error);
     plan_case->request.profile = plan_case->profile;
+    if (plan_case->profile && plan_case->profile->sequences == SEQUENCES_UNSAID)
+        plan_case->profile->sequences = SEQUENCES_SOME;  // as if those of pictures could be cut, for seq1f1b
     return plan_case->profile && (!draw || draw_noise(plan_case, draw, error));
 }
 
