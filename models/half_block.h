@@ -5,7 +5,8 @@
 // A shard has some of FIRST's columns, and the rows of SECOND that belong to them. A shard that shares rows has the
 // norm and the residual of its own rows only. The input of a product is gathered, and its output summed and scattered.
 //
-// A kind computes its products and what is between them, in F and in I. All other steps of its passes are here.
+// A kind computes its products and what is between them, in F and in I. All other steps of its passes are here. What F
+// saves begins with mean and rstd, as norm_forward() writes them.
 #ifndef MODELS_HALF_BLOCK_H
 #define MODELS_HALF_BLOCK_H
 

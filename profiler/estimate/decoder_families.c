@@ -578,6 +578,7 @@ static void read_emu3(struct config_fields *fields, struct transformer *model)
 #define GPT2 "n_layer 12 n_embd 768 n_head 12 n_positions 1024 tie_word_embeddings 1 attn_pdrop 0.1 resid_pdrop 0.1"
 
 const struct family decoder_families[] = {
+    // layers, width, heads, heads of keys, width of a head, width inside an MLP, words, window
     { "llama", read_llama, { 32, 4096, 32, 0, 0, 11008, 32000, 0 }, "" },
     { "mistral", read_mistral, { 32, 4096, 32, 8, 0, 14336, 32000, 4096 }, "" },
     { "ministral", read_ministral, { 32, 4096, 32, 8, 0, 14336, 32000, 4096 }, "" },

@@ -217,6 +217,7 @@ static void read_umt5(struct config_fields *fields, struct transformer *model)
 
 // Encoders, in which each token attends to all others.
 const struct family encoder_families[] = {
+    // layers, width, heads, heads of keys, width of a head, width inside an MLP, words, window
     { "bert", read_bert, { 12, 768, 12, 0, 0, 3072, 30522, 0 }, BERT },
     { "roberta", read_roberta, { 12, 768, 12, 0, 0, 3072, 50265, 0 }, BERT },
     { "xlm-roberta", read_roberta, { 12, 768, 12, 0, 0, 3072, 30522, 0 }, BERT },

@@ -457,6 +457,7 @@ static void read_minicpm3(struct config_fields *fields, struct transformer *mode
 
 // With experts, or with latent attention.
 const struct family expert_families[] = {
+    // layers, width, heads, heads of keys, width of a head, width inside an MLP, words, window
     { "youtu", read_youtu, { 32, 2048, 16, 16, 0, 6144, 128256, 0 }, LATENT " tie_word_embeddings 1" },
     { "minicpm3", read_minicpm3, { 62, 2560, 40, 40, 0, 6400, 73448, 0 },
       "tie_word_embeddings 1 q_lora_rank 768 kv_lora_rank 256 qk_nope_head_dim 64 qk_rope_head_dim 32" },

@@ -494,6 +494,7 @@ static void read_lfm2_moe(struct config_fields *fields, struct transformer *mode
 
 // Decoders of which some or all layers are recurrent (enum recurrence of transformer.h).
 const struct family hybrid_families[] = {
+    // layers, width, heads, heads of keys, width of a head, width inside an MLP, words, window
     { "nemotron_h", read_nemotron_h, { 0, 4096, 32, 8, 128, 21504, 131072, 0 },
       "n_routed_experts 8 num_experts_per_tok 2 moe_intermediate_size 7688 n_shared_experts 1 mamba_num_heads 128 "
       "mamba_head_dim 64 n_groups 8 ssm_state_size 128 conv_kernel 4 chunk_size 128 use_conv_bias 1 "
