@@ -292,6 +292,10 @@ static void write_sizes(const struct model *model, struct json_writer *writer)
     json_put_u64(writer, "pixels", sizes->pixels);
     json_put_u64(writer, "channels", sizes->channels);
     json_put_u64(writer, "classes", sizes->classes);
+    if (sizes->width > 0)
+        json_put_u64(writer, "width", sizes->width);
+    if (sizes->blocks > 0)
+        json_put_u64(writer, "blocks", sizes->blocks);
     json_put_fraction(writer, "smoothing", (double)sizes->smoothing);
     json_put_bool(writer, "fused", !sizes->unfused);
 }
