@@ -43,7 +43,7 @@ extern const struct kernel_functions cpu_kernels_avx512, cpu_kernels_bf16_avx512
 // itself.
 void cpu_product(struct queue *queue, const struct matmul *matmul);
 
-// The quickest that this processor has, and that oneDNN may use (ONEDNN_MAX_CPU_ISA).
+// The quickest that this processor has, that oneDNN may use (ONEDNN_MAX_CPU_ISA), and that it does use.
 enum bf16_by cpu_bf16_by(void);
 
 // The product in bf16 by AMX or avx512_bf16, with its epilogues. GELU is that of the rounded before_gelu, as in the

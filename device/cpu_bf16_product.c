@@ -35,18 +35,6 @@ struct cpu_product {
     uint64_t scratchpad_bytes;
 };
 
-enum bf16_by cpu_bf16_by(void)
-{
-#if defined(__x86_64__)
-    const dnnl_cpu_isa_t has = dnnl_get_effective_cpu_isa();
-    if ((has & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx)
-        return BF16_BY_AMX;
-    if ((has & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16 && __builtin_cpu_is("amd"))
-        return BF16_BY_VECTORS;
-#endif
-    return BF16_BY_FP32;
-}
-
 // --- shapes ----------------------------------------------------------------------------------
 
 static struct product_shape shape_of(const struct matmul *x)
@@ -111,12 +99,15 @@ static dnnl_status_t set_attributes(dnnl_primitive_attr_t attributes, bool adds)
     return status;
 }
 
-// oneDNN's other ways to compute such a product are slower than sgemm.
+// oneDNN's other ways to compute such a product are slower than sgemm. The one by vectors is called
+// brg:avx512_core_bf16 by oneDNN 2.6, brg_matmul:avx512_core_bf16 by 3.7, and brg_matmul:avx10_1_512 on processors with
+// avx512_fp16.
 static bool uses(const_dnnl_primitive_desc_t described, enum bf16_by by)
 {
     const char *name = NULL;
-    return dnnl_primitive_desc_query(described, dnnl_query_impl_info_str, 0, &name) == dnnl_success
-        && strstr(name, by == BF16_BY_AMX ? "amx" : "brg:avx512");
+    if (dnnl_primitive_desc_query(described, dnnl_query_impl_info_str, 0, &name) != dnnl_success)
+        return false;
+    return by == BF16_BY_AMX ? strstr(name, "amx") != NULL : strncmp(name, "brg", 3) == 0 && strstr(name, "512");
 }
 
 static dnnl_status_t make(struct cpu_product *product, enum bf16_by by)
@@ -145,12 +136,17 @@ static dnnl_status_t make(struct cpu_product *product, enum bf16_by by)
     return status == dnnl_unimplemented ? dnnl_success : status;
 }
 
-static void product_free(struct cpu_product *product)
+static void product_clear(struct cpu_product *product)
 {
     if (product->primitive)
         dnnl_primitive_destroy(product->primitive);
     if (product->engine)
         dnnl_engine_destroy(product->engine);
+}
+
+static void product_free(struct cpu_product *product)
+{
+    product_clear(product);
     free(product);
 }
 
@@ -180,6 +176,32 @@ static dnnl_status_t make_alone(struct cpu_product *product, enum bf16_by by)
     const dnnl_status_t status = make(product, by);
     pthread_mutex_unlock(&lock);
     return status;
+}
+
+static enum bf16_by quickest_unit(void)
+{
+#if defined(__x86_64__)
+    const dnnl_cpu_isa_t has = dnnl_get_effective_cpu_isa();
+    if ((has & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx)
+        return BF16_BY_AMX;
+    if ((has & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16 && __builtin_cpu_is("amd"))
+        return BF16_BY_VECTORS;
+#endif
+    return BF16_BY_FP32;
+}
+
+// A product of gpt-10m shows whether oneDNN uses the unit, so that no device names one that it does not compute with.
+enum bf16_by cpu_bf16_by(void)
+{
+    const enum bf16_by by = quickest_unit();
+    struct cpu_product trial = { .shape = { .m = 256, .n = 384, .k = 384 } };
+    if (by == BF16_BY_FP32)
+        return by;
+    const int threads = cpu_begin_alone();
+    const bool is_used = make_alone(&trial, by) == dnnl_success && trial.primitive;
+    cpu_end_alone(threads);
+    product_clear(&trial);
+    return is_used ? by : BF16_BY_FP32;
 }
 
 // Two threads that ask at the same time may each add one. Later calls find either.
