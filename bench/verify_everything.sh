@@ -10,7 +10,8 @@
 set -u
 ROOT=$(realpath "$(dirname "$0")/..") build=$(realpath "${WEIR_BUILD:-$ROOT/build/release}")
 export PATH=$build/bin:$PATH WEIR_LIBEXEC=${WEIR_LIBEXEC:-$build/libexec} WEIR_PLUGINS=${WEIR_PLUGINS:-$build/lib}
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 LC_ALL=C.UTF-8
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+    PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe LC_ALL=C.UTF-8
 every=${1:-1} first=${2:-1} gpu=${WEIR_GPU:-} gpus=${WEIR_GPUS:-2} limit=${WEIR_LIMIT:-120}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -57,11 +57,16 @@ def modules(folder):
                   if name.startswith('test_') and name.endswith('.py'))
 
 
+# Open MPI starts more processes than there are cores, by 4.x and by 5.x, and as root.
+MPIRUN = {'OMPI_MCA_rmaps_base_oversubscribe': '1', 'PRTE_MCA_rmaps_default_mapping_policy': ':oversubscribe',
+          'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+
+
 def environment(build, more=None):
     """The caller's, with the built programs first on the PATH; in a language that has all characters."""
     build = os.path.abspath(build)
     path = os.path.join(build, 'bin') + os.pathsep + os.environ.get('PATH', '')
-    return {**os.environ, 'PATH': path, 'WEIR_BUILD': build, 'WEIR_LIBEXEC': os.path.join(build, 'libexec'),
+    return {**os.environ, **MPIRUN, 'PATH': path, 'WEIR_BUILD': build, 'WEIR_LIBEXEC': os.path.join(build, 'libexec'),
             'WEIR_PLUGINS': os.path.join(build, 'lib'), 'ROOT': ROOT, 'LC_ALL': 'C.UTF-8', **(more or {})}
 
 

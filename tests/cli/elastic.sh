@@ -30,7 +30,7 @@ try() {  # FOLDER, and who is killed: a member, or the process of its rank
     wait_for $1 0 1
     echo "epoch $(epoch $1), $(ranks $1) ranks"
     killed=${pids[1]}
-    [ $2 = member ] || killed=$(pgrep -P $killed)
+    [ $2 = member ] || killed=$(cat /proc/$killed/task/$killed/children)
     kill -9 $killed
     wait ${pids[1]} 2>/dev/null; echo "killed: exit $?"
     wait_for $1 $(newest $1) 2

@@ -65,7 +65,6 @@ done
 wait
 echo "processes: $(said <rank0.txt)"
 if [ -e "$WEIR_BUILD/lib/weir-mpi.so" ] && command -v mpirun >/dev/null && [[ $WEIR_BUILD != *san* ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     env -u WEIR_PLUGINS timeout -k 5 300 mpirun -n 4 weir verify plan.json --device cpu:queued,mpi >mpi.txt 2>&1
     tail -n 1 mpi.txt | grep -q '^equal: ' || cat mpi.txt
 fi

@@ -36,7 +36,7 @@ echo '--- in parts, and within a time'
 "$check" --part processes --from initcheck --list
 "$check" --part right --from initcheck 2>&1 | tail -1
 "$check" --part right --only bytes 2>&1 | tail -1
-"$check" --part middle 2>&1 | tail -1
+"$check" --part middle 2>&1 | tail -1 | tr -d \'
 "$check" --within 5 2>&1 | tail -1
 "$check" --within soon 2>&1 | tail -1
 echo '--- no time for any'

@@ -35,7 +35,6 @@ wait -n
 cat rank0.txt rank1.txt >processes.txt
 same processes
 if [ -e "$WEIR_BUILD/lib/weir-mpi.so" ] && command -v mpirun >/dev/null && [[ $WEIR_BUILD != *san* ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     env -u WEIR_PLUGINS IMAGES_DEVICE=cpu:queued,mpi mpirun -n 2 "$images" train one.json 4 mpi >mpi.txt
     same mpi
 fi

@@ -12,7 +12,6 @@ if [ ! -e "$WEIR_BUILD/lib/weir-mpi.so" ] || ! command -v mpirun >/dev/null; the
     exit 77
 fi
 unset WEIR_PLUGINS  # it is found without
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 model="gpt-nano,width=16,blocks=3,heads=2,sequence=8,micro_batch=2"
 weir profile "$model" -o gpt.json &>/dev/null
 weir profile "$model,tied" -o tied.json &>/dev/null

@@ -79,7 +79,6 @@ for plan in two:2 copies:3 rows:4; do
     cmp together.tsv of-two.tsv
 done
 if [ -e "$WEIR_BUILD/lib/weir-mpi.so" ] && command -v mpirun >/dev/null && [[ $WEIR_BUILD != *san* ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     env -u WEIR_PLUGINS timeout -k 5 300 mpirun -n 2 weir score two.json --weights of-two --data clicks.json \
         --device cpu:queued,mpi -o mpi.tsv >mpi.txt 2>&1
     cmp mpi.tsv of-two.tsv || cat mpi.txt

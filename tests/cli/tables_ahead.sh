@@ -32,7 +32,6 @@ together 3 weir verify plan.json --device cpu:queued
 echo "in processes: $(tail -n 1 rank0.txt | sed 's/: pipeline and.*//')"
 # Where there are no such parts, nothing is said.
 if [ -e "$WEIR_BUILD/lib/weir-mpi.so" ] && command -v mpirun >/dev/null && [[ $WEIR_BUILD != *san* ]]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     env -u WEIR_PLUGINS timeout -k 5 300 mpirun -n 3 weir verify plan.json --device cpu:queued,mpi >mpi.txt 2>&1
     tail -n 1 mpi.txt | grep -q '^equal: ' || cat mpi.txt
 fi

@@ -10,7 +10,7 @@ if [ ! "$launchers" ]; then
     echo '# skip: there is no mpirun'
     exit 77
 fi
-export WEIR_PLUGINS=none OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export WEIR_PLUGINS=none
 model="gpt-nano,width=16,blocks=2,heads=2,sequence=8,micro_batch=2"
 weir profile "$model" -o profile.json >/dev/null
 weir partition profile.json --cluster "2 devices, 1GiB, 10GB/s 1us" --schedule 1f1b --micro-batches 4 -o plan.json >/dev/null

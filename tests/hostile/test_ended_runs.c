@@ -542,9 +542,6 @@ int main(int count, char **arguments)
 {
     if (count > 3 && strcmp(arguments[1], "be-rank") == 0)
         return be_rank(count - 2, arguments + 2);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
     if (readlink("/proc/self/exe", program, sizeof program - 1) < 0)
         return 3;
     const struct CMUnitTest tests[] = {

@@ -93,19 +93,11 @@ static const char *skip_reason(void)
         ? NULL : "weir-mpi.so is not built here (scons mpi=yes says what it lacks), or there is no mpirun";
 }
 
-static void set_up_mpirun(void)
-{
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
-}
-
 static void a_rank_that_never_comes_to_mpi_is_not_waited_for_for_ever(void **state)
 {
     char said[8000];
     if (skip_reason())
         TEST_SKIP(skip_reason());
-    set_up_mpirun();
     if (!ends_when_stopped(*state, 0, said, sizeof said)
         || !strstr(said, "ends with 3: rank ")
         || !gives_up_in(said, "MPI_Init"))
@@ -117,7 +109,6 @@ static void nor_one_that_is_stopped_later(void **state)
     char said[8000];
     if (skip_reason())
         TEST_SKIP(skip_reason());
-    set_up_mpirun();
     for (uint64_t trial = 0; trial < test_trials(2, 100); trial++) {
         uint64_t seed = trial;
         const unsigned moment = (unsigned)random_below(&seed, 300000);
