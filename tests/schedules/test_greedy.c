@@ -173,7 +173,9 @@ static struct schedule *random_empty(uint64_t *seed)
         schedule_create("random", WEIGHTS_FLUSH, p, stages, 1 + (uint32_t)random_below(seed, 6), &error);
     assert_good(schedule, error);
     schedule->route_count = 1 + (uint32_t)random_below(seed, 2);
-    schedule->routes = realloc(schedule->routes, schedule->route_count * stages * sizeof *schedule->routes);
+    void *routes = realloc(schedule->routes, schedule->route_count * stages * sizeof *schedule->routes);
+    assert_non_null(routes);
+    schedule->routes = routes;
     for (uint32_t i = 0; i < schedule->route_count * stages; i++)
         schedule->routes[i] = (uint32_t)random_below(seed, p);
     for (uint32_t i = 0; i < schedule->micro_batches; i++)

@@ -101,8 +101,9 @@ static size_t place_in(const struct schedule *schedule, uint32_t rank, size_t po
 
 static void add_edge(struct graph *graph, size_t before, size_t after)
 {
-    graph->edges = realloc(graph->edges, (graph->edge_count + 1) * sizeof graph->edges[0]);
-    assert_non_null(graph->edges);
+    void *edges = realloc(graph->edges, (graph->edge_count + 1) * sizeof graph->edges[0]);
+    assert_non_null(edges);
+    graph->edges = edges;
     graph->edges[graph->edge_count][0] = before;
     graph->edges[graph->edge_count++][1] = after;
 }
