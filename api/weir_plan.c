@@ -6,7 +6,6 @@
 #include "api/weir_options.h"
 #include "common/number.h"
 #include "exports/export.h"
-#include "partitioner/cost/predict.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/evaluate/question.h"
 #include "partitioner/explain/explain.h"

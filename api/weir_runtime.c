@@ -5,7 +5,6 @@
 #include "api/weir_options.h"
 #include "api/weir_running.h"
 #include "common/hash.h"
-#include "common/number.h"
 #include "runtime/evaluation.h"
 #include "runtime/forward_losses.h"
 #include "runtime/groups/agreement.h"

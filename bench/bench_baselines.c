@@ -10,7 +10,6 @@
 #include "bench/baselines.h"
 #include "bench/random_cuts.h"
 #include "bench/real_profiles.h"
-#include "partitioner/cost/predict.h"
 #include "partitioner/evaluate/reprice.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/search/recompute.h"

@@ -9,7 +9,6 @@
 #include <sys/prctl.h>
 
 #include "bench/synthetic_run.h"
-#include "common/number.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 

@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "common/random.h"
-#include "partitioner/cost/predict.h"
 #include "partitioner/cost/stage_cost.h"
 #include "partitioner/search/recompute.h"
 #include "partitioner/search/search_request.h"

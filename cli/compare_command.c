@@ -7,7 +7,6 @@
 #include "cli/plan_use.h"
 #include "cli/subject.h"
 #include "cli/traces.h"
-#include "common/json.h"
 #include "partitioner/evaluate/expert_usage.h"
 #include "partitioner/evaluate/refine.h"
 #include "schedules/compare/comparison.h"

@@ -6,7 +6,6 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/plan_use.h"
-#include "common/shown.h"
 #include "exports/export.h"
 #include "profiler/profile.h"
 

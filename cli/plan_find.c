@@ -6,7 +6,6 @@
 
 #include "cli/command.h"
 #include "common/clock.h"
-#include "common/number.h"
 #include "common/progress.h"
 #include "partitioner/explain/nearest.h"
 #include "partitioner/integer/second_opinion.h"

@@ -5,7 +5,6 @@
 #include "cli/command.h"
 #include "cli/plan_use.h"
 #include "common/json.h"
-#include "common/number.h"
 #include "common/progress.h"
 #include "common/shown.h"
 #include "partitioner/evaluate/reprice.h"

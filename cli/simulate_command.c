@@ -8,7 +8,6 @@
 #include "cli/pictures.h"
 #include "cli/traces.h"
 #include "cli/worlds.h"
-#include "common/number.h"
 #include "common/shown.h"
 #include "schedules/simulation_table.h"
 #include "schedules/unit_steps.h"

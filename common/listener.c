@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/number.h"
 #include "common/pause.h"
 
 enum { ENOUGH = 16, MOST_CONNECTIONS = 1023 };

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/shown.h"
 #include "exports/words.h"
 
 static bool fit(struct export *export, struct error *error)

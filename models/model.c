@@ -7,7 +7,6 @@
 #include "common/alike.h"
 #include "common/text.h"
 #include "models/build.h"
-#include "models/layer_kind.h"
 
 enum { WORDS_MULTIPLE = 128 };  // a padded model has a multiple of so many words
 enum { USUAL_RANK = 64 };       // of crosses

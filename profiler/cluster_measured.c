@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "profiler/cluster_synopsis.h"
 
 // The size of the message by whose time two links are compared.
 static const uint64_t judged_bytes = 1048576;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "common/number.h"
 #include "profiler/expert_routing.h"
 #include "profiler/table_reads.h"
 

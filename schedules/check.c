@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/array.h"
 #include "schedules/checking.h"
 #include "schedules/versions.h"
 

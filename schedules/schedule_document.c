@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/json.h"
-#include "schedules/board.h"
 #include "schedules/cost_row.h"
 #include "schedules/schedule.h"
 

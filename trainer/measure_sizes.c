@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/number.h"
 #include "models/layer.h"
 #include "trainer/model_spec.h"
 

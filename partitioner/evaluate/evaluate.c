@@ -12,7 +12,6 @@
 #include "partitioner/evaluate/belonging.h"
 #include "partitioner/evaluate/evaluate_storage.h"
 #include "partitioner/evaluate/evaluate_slots.h"
-#include "schedules/board.h"
 
 // --- what is compared ----------------------------------------------------------------
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/number.h"
 #include "common/random.h"
 
 enum { PARTS = 8, STEPS = 2 };

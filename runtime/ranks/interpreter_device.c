@@ -1,6 +1,5 @@
 // Waiting for the rank's own queue, which may be behind the host; and the error when something in it has failed.
 #include "common/clock.h"
-#include "common/number.h"
 #include "common/pause.h"
 #include "runtime/ranks/interpreting.h"
 

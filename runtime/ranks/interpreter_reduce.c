@@ -1,5 +1,4 @@
 // REDUCE: the copies of a stage add up their gradients, or exchange the signs of the momentum made from them.
-#include "device/kernels.h"
 #include "runtime/ranks/interpreting.h"
 #include "runtime/transport/signs.h"
 

@@ -1,7 +1,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "device/table_kernels.h"
 #include "runtime/ranks/interpreting.h"
 
 bool end_update(struct interpreter *interpreter, const struct recording *recording, struct error *error)

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "runtime/transport/channels.h"
 #include "schedules/versions.h"
 
 uint32_t schedule_samples(const struct schedule *schedule)

@@ -2,7 +2,6 @@
 
 #include "common/number.h"
 #include "schedules/csv.h"
-#include "tests/document.h"
 #include "tests/exports/read_back.h"
 #include "tests/partitioner/resolve.h"
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/random.h"
 #include "models/shards.h"
 #include "tests/test.h"
 

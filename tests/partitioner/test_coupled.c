@@ -1,5 +1,4 @@
 
-#include "partitioner/cost/predict.h"
 #include "partitioner/search/pattern.h"
 #include "partitioner/search/search_request.h"
 #include "schedules/generators/given_order.h"

@@ -1,7 +1,6 @@
 // Requests that cross what each other test has alone: orders of a graph, replicas, unlike
 // devices, fewer of them, tied and pinned layers, holdings, tight memory, every kind of
 // schedule.
-#include "partitioner/layouts/layout.h"
 #include "partitioner/plan_search.h"
 #include "tests/partitioner/crossed_twin.h"
 #include "tests/partitioner/resolve.h"

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "partitioner/cost/predict.h"
 #include "partitioner/cost/within.h"
 #include "partitioner/evaluate/evaluate.h"
 #include "partitioner/explain/neighbours.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "partitioner/evaluate/handmade.h"
-#include "partitioner/evaluate/reprice.h"
 #include "partitioner/plan_search.h"
 #include "partitioner/stability/plan_keep.h"
 #include "partitioner/stability/regret.h"

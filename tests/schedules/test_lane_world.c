@@ -1,6 +1,5 @@
 #include "schedules/lane_world.h"
 
-#include "schedules/check.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "schedules/lower_late.h"

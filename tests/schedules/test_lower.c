@@ -1,7 +1,6 @@
 #include "schedules/lower.h"
 
 #include "schedules/generators/generate.h"
-#include "schedules/host_moves.h"
 #include "tests/schedules/random_schedule.h"
 #include "tests/schedules/schedule_csv.h"
 

@@ -5,7 +5,6 @@
 
 #include "common/json.h"
 #include "schedules/generators/generate.h"
-#include "schedules/pictures/span_index.h"
 #include "tests/test.h"
 
 struct shown {

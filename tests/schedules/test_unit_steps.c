@@ -1,6 +1,5 @@
 #include "schedules/unit_steps.h"
 
-#include "schedules/generators/generate.h"
 #include "schedules/lower.h"
 #include "tests/schedules/random_schedule.h"
 #include "tests/schedules/schedule_csv.h"

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "common/number.h"
-#include "common/random.h"
 #include "device/device.h"
 #include "models/model.h"
 #include "tests/test.h"

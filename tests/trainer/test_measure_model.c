@@ -6,7 +6,6 @@
 #include "device/maker.h"
 #include "models/shards.h"
 #include "partitioner/plan_search.h"
-#include "profiler/lint.h"
 #include "runtime/pipeline.h"
 #include "tests/test.h"
 #include "trainer/measure_shards.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/number.h"
 #include "runtime/transport/mpi/mpi_thread.h"
 
 enum { PIECE_BYTES = 1 << 30 };  // MPI counts with an int

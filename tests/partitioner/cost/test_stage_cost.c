@@ -1,6 +1,5 @@
 #include "partitioner/cost/stage_cost.h"
 
-#include "common/number.h"
 #include "tests/partitioner/small.h"
 
 // Four layers; outputs 1, 2, 3, 4 and saved 10, 20, 30, 40 units of 256 bytes, so

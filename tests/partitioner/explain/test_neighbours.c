@@ -1,6 +1,5 @@
 #include "partitioner/explain/neighbours.h"
 
-#include "partitioner/explain/what_if.h"
 #include "partitioner/plan_search.h"
 #include "tests/partitioner/instance.h"
 

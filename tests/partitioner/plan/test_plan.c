@@ -1,8 +1,6 @@
 #include "partitioner/plan/plan.h"
 
-#include "partitioner/cost/stage_cost.h"
 #include "tests/document.h"
-#include "tests/partitioner/small.h"
 
 static struct plan *read_text(const char *text)
 {

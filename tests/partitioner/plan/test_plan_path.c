@@ -1,6 +1,5 @@
 #include "partitioner/plan/plan_path.h"
 
-#include "partitioner/plan/balance.h"
 #include "partitioner/plan_search.h"
 #include "tests/partitioner/instance.h"
 

@@ -1,7 +1,6 @@
 // What states take, by hand and as papers have it.
 #include "partitioner/plan/storage.h"
 
-#include "partitioner/cost/predict.h"
 #include "tests/partitioner/small.h"
 
 // --- optimizers ------------------------------------------------------------------------

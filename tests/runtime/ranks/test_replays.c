@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "device/kernels.h"
-#include "partitioner/cost/stage_cost.h"
 #include "runtime/run.h"
 #include "schedules/check.h"
 #include "schedules/cost_part.h"

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/random.h"
 #include "tests/test.h"
 
 enum { MOST = 5, PLACES = 2, TURNS = 3 };

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/weir.h"
 #include "tests/test.h"
 
 enum { COUNT = 257 };  // no multiple of any vector

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "api/weir.h"
 #include "common/number.h"
 #include "tests/test.h"
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "schedules/check.h"
 #include "schedules/csv.h"
 #include "tests/test.h"
 

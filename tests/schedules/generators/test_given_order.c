@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "schedules/generators/generate.h"
-#include "schedules/lower.h"
 #include "tests/schedules/made_of.h"
 #include "tests/schedules/schedule_csv.h"
 

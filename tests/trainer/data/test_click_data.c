@@ -1,7 +1,6 @@
 // Clicks are read as they were written, and from nowhere else.
 #include "trainer/data/click_data.h"
 
-#include "tests/document.h"
 #include "tests/trainer/clicks.h"
 #include "trainer/model_spec.h"
 

@@ -1,7 +1,6 @@
 // Lines of Criteo's form become samples; others are refused with their line.
 #include "trainer/data/criteo.h"
 
-#include "common/number.h"
 #include "tests/trainer/clicks.h"
 
 enum { CAPACITY = 1000 };

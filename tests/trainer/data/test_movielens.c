@@ -2,7 +2,6 @@
 #include "trainer/data/movielens.h"
 
 #include "tests/trainer/clicks.h"
-#include "trainer/data/atomic_file.h"
 
 static const char items[] = "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq\n"
                             "10\tTen\t1995\tDrama Comedy\n"

@@ -10,7 +10,6 @@
 #include "tests/document.h"
 #include "trainer/data/make_data.h"
 #include "trainer/data/text_data.h"
-#include "trainer/model_layers.h"
 #include "trainer/model_spec.h"
 
 static char folder[32];

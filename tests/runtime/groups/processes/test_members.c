@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "common/output.h"
-#include "common/text.h"
 #include "tests/test.h"
 
 static char root[] = "/tmp/weir-members-XXXXXX";

@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "device/kernels.h"
 #include "runtime/groups/thread_group.h"
 #include "schedules/generators/generate.h"
 #include "schedules/lower.h"
