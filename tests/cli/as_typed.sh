@@ -1,7 +1,7 @@
 # Commands as people type them: a schedule's name where a file is expected, names that are nearly right, units and files
 # that are something else. What cannot be meant is one sentence with what could.
 exec 2>&1
-try() { echo "\$ weir $*"; weir "$@" | head -n "${lines:-1}"; echo "exit ${PIPESTATUS[0]}"; }
+try() { echo "\$ weir $*"; weir "$@" | sed -n "1,${lines:-1}p"; echo "exit ${PIPESTATUS[0]}"; }
 cost=18522us,18086us,9337us,601us
 
 echo "# a schedule's name is the schedule's file"

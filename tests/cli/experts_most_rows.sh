@@ -62,4 +62,4 @@ schedule=pipedream plan stash rows2:dealt:$rows --most-rows $rows
 train stash stash.plan; echo "exit $?"; cat stash.err
 weir profile $small --rows 2 --experts dealt --most-rows 100; echo "exit $?"
 weir profile ${small/dropless/2} --rows 2 --experts dealt --most-rows 200; echo "exit $?"
-weir profile $small --most-rows 200 2>&1 | head -n 1; echo "exit ${PIPESTATUS[0]}"
+weir profile $small --most-rows 200 2>&1 | sed -n 1p; echo "exit ${PIPESTATUS[0]}"

@@ -128,8 +128,8 @@ echo "# refused"
 weir profile $small --rows 2; echo "exit $?"
 weir profile $small --rows 2 --experts some; echo "exit $?"
 weir profile $small --rows 2 --experts 0+0+0+0+0+0+0+0; echo "exit $?"
-weir profile $small --experts blocks 2>&1 | head -n 1; echo "exit ${PIPESTATUS[0]}"
-weir profile $small --rows 2 --experts least 2>&1 | head -n 1; echo "exit ${PIPESTATUS[0]}"
+weir profile $small --experts blocks 2>&1 | sed -n 1p; echo "exit ${PIPESTATUS[0]}"
+weir profile $small --rows 2 --experts least 2>&1 | sed -n 1p; echo "exit ${PIPESTATUS[0]}"
 weir profile gpt-nano --rows 2 --experts blocks; echo "exit $?"
 python3 - <<'E'
 import json

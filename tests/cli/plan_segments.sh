@@ -72,7 +72,7 @@ plan four.json --schedule interleaved --ranks 2 --variants $v,$v,$v,$v -o chunks
 weir keep four.json --plan chunks.plan | tail -n 1
 
 echo "# refused"
-refuse() { "$@" 2>&1 | head -n 1; echo "exit ${PIPESTATUS[0]}"; }
+refuse() { "$@" 2>&1 | sed -n 1p; echo "exit ${PIPESTATUS[0]}"; }
 refuse plan four.json "${at[@]}" --segments 3
 refuse plan three.json "${at[@]}" --segments auto
 refuse plan three.json --schedule 1f1b --ranks 3 --variants $v,$v --segments auto
