@@ -142,22 +142,6 @@ static void go_on(void)
     pthread_mutex_unlock(&mpi_thread.lock);
 }
 
-static void *be_courier(void *argument)
-{
-    (void)argument;
-    struct error error = { 0 };
-    prctl(PR_SET_TIMERSLACK, 1);  // pauses are short: wake when asked, not 50 us later
-    if (start_mpi(&error) && find_world(&error)) {
-        go_on();
-        return NULL;
-    }
-    pthread_mutex_lock(&mpi_thread.lock);
-    mpi_thread.error = error;
-    end_all(&error);
-    pthread_mutex_unlock(&mpi_thread.lock);
-    return NULL;
-}
-
 // --- the end of the process -------------------------------------------------------------------
 
 struct parting {
@@ -215,6 +199,27 @@ static void part_from_others(int status, void *argument)
         part(go_finalizing, FINALIZE_SECONDS);
 }
 
+// --- the thread -----------------------------------------------------------------------------------
+
+// MPICH from 4.2 on tells its launcher at exit that MPI_Finalize was called. So that this handler runs before MPICH's,
+// it is registered after MPI was started.
+static void *be_courier(void *argument)
+{
+    (void)argument;
+    struct error error = { 0 };
+    prctl(PR_SET_TIMERSLACK, 1);  // pauses are short: wake when asked, not 50 us later
+    if (start_mpi(&error) && find_world(&error)) {
+        on_exit(part_from_others, NULL);
+        go_on();
+        return NULL;
+    }
+    pthread_mutex_lock(&mpi_thread.lock);
+    mpi_thread.error = error;
+    end_all(&error);
+    pthread_mutex_unlock(&mpi_thread.lock);
+    return NULL;
+}
+
 // --- for others -----------------------------------------------------------------------------------
 
 // Called under the lock.
@@ -230,7 +235,6 @@ static bool start_thread(struct error *error)
     pthread_detach(thread);
     mpi_thread.has_thread = true;
     mpi_thread.process = getpid();
-    on_exit(part_from_others, NULL);
     return true;
 }
 
